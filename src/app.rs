@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use domain::kernel::Backend;
 use poem::{Endpoint, EndpointExt, Route};
 use poem_openapi::registry::MetaApi;
 use poem_openapi::{OpenApi, OpenApiService};
@@ -9,7 +10,6 @@ use poem_openapi::{OpenApi, OpenApiService};
 use crate::api::contract;
 use crate::api::edge::Edge;
 use crate::config::Settings;
-use crate::services::Backend;
 use crate::web;
 use crate::web::git_http::GitHttp;
 use crate::web::registry::Registry;

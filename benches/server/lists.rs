@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use domain::kernel::Backend;
+use domain::operations::first_start::Chosen;
+use domain::secrets::Secret;
 use holdfast::config::Options;
-use holdfast::secrets::Secret;
 use holdfast::server;
-use holdfast::services::Backend;
-use holdfast::services::setup::Chosen;
 use sea_orm::ConnectionTrait;
 use storage::database::Observer;
 use tokio::sync::oneshot;

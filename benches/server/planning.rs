@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use chrono::NaiveDate;
-use holdfast::services::Backend;
+use domain::kernel::Backend;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect,

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
-use holdfast::services::Backend;
-use holdfast::services::access_tokens::{NewToken, create as create_token};
+use domain::identity::access_tokens::{NewToken, create as create_token};
+use domain::kernel::Backend;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, Statement,
 };

@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use domain::identity::authentication::Caller;
+use domain::kernel::cache::{Remembered, Version};
 use poem::http::header::RANGE;
 use poem::http::{HeaderMap, StatusCode};
 use poem::{Body, Response};
 use sha2::{Digest, Sha256};
 
 use crate::api::exchange::Exchange;
-use crate::services::authentication::Caller;
-use crate::services::memory::{Remembered, Version};
 
 /// Maximum total size of cached responses, in bytes.
 const MOST_BYTES: u64 = 16 << 20;

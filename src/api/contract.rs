@@ -6,6 +6,11 @@
 use std::future::Future;
 
 use chrono::NaiveDate;
+use domain::accounts::uploads::UploadedFile;
+use domain::identity::access;
+use domain::kernel::download::Download;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
 use poem_openapi::{Enum, Object, OpenApi};
 use serde::Serialize;
 use serde_json::{Map as Attributes, Value};
@@ -17,10 +22,5 @@ use crate::api::operation::{
 };
 use crate::api::reply::{Empty, Json, Reply};
 use crate::api::types::{Map, MaybeUndefined, Timestamp, WithHeaders};
-use crate::error::Result;
-use crate::services::access;
-use crate::services::kernel::download::Download;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::uploads::UploadedFile;
 
 include!(concat!(env!("OUT_DIR"), "/contract.rs"));

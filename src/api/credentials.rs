@@ -1,12 +1,12 @@
 //! Reads the credentials of a request. If there are several, the precedence is that of the reference service.
 
+use domain::identity::authentication::{Credentials, Session};
+use domain::kernel::error::Result;
 use poem::Request;
 use poem::http::header::{AUTHORIZATION, COOKIE};
 use serde_json::{Map, Value};
 
 use crate::api::parameters;
-use crate::error::Result;
-use crate::services::authentication::{Credentials, Session};
 
 /// Name of the session cookie.
 pub const SESSION_COOKIE: &str = "_service_session";
@@ -16,7 +16,7 @@ pub const CSRF_HEADER: &str = "X-CSRF-Token";
 /// Reads the credentials of a request that is not an operation of the contract.
 ///
 /// # Errors
-/// [`crate::error::Error::InvalidParameters`] for a query that is not UTF-8.
+/// [`domain::kernel::error::Error::InvalidParameters`] for a query that is not UTF-8.
 pub fn of(request: &Request) -> Result<Credentials> {
     let query = parameters::query(request.uri().query().unwrap_or_default())?;
     Ok(read(request, Some(&query), false))

@@ -1,5 +1,6 @@
 //! Downloads over HTTP: entity tags, `If-None-Match`, single ranges, safe content types and file names.
 
+use domain::kernel::download::{Content, Download};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use poem::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
@@ -11,7 +12,6 @@ use poem::{Body, Response};
 use crate::api::answers::WholeBody;
 use crate::api::reply::set_headers;
 use crate::api::revalidation::none_match;
-use crate::services::kernel::download::{Content, Download};
 
 /// Characters that need no escaping in `filename*` (RFC 5987).
 const ATTR_CHAR: &AsciiSet = &NON_ALPHANUMERIC

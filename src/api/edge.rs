@@ -6,6 +6,11 @@
 
 use std::sync::Arc;
 
+use domain::identity::access::{Admission, Rule};
+use domain::identity::authentication::{self, Caller};
+use domain::instance::settings;
+use domain::kernel::Backend;
+use domain::kernel::error::{Error, Result};
 use poem::Response;
 use poem::http::StatusCode;
 use poem_openapi::Object;
@@ -22,11 +27,6 @@ use crate::api::parameters::{self, Sent};
 use crate::api::reply::{Reply, Success};
 use crate::api::revalidation;
 use crate::api::spool;
-use crate::error::{Error, Result};
-use crate::services::Backend;
-use crate::services::access::{Admission, Rule};
-use crate::services::authentication::{self, Caller};
-use crate::services::settings;
 
 /// Maximum size of a form in addition to its file, in bytes.
 const AROUND_A_FILE: u64 = 64 << 10;

@@ -3,6 +3,10 @@
 use std::borrow::Cow;
 use std::io::ErrorKind;
 
+use domain::accounts::uploads::UploadedFile;
+use domain::identity::authentication::Caller;
+use domain::kernel::error::{Error, Result};
+use domain::kernel::page::PageRequest;
 use percent_encoding::percent_decode_str;
 use poem::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use poem::http::{HeaderMap, HeaderValue};
@@ -11,10 +15,6 @@ use tokio::io::AsyncReadExt;
 
 use crate::api::answers::Memorable;
 use crate::api::operation::Operation;
-use crate::error::{Error, Result};
-use crate::services::authentication::Caller;
-use crate::services::kernel::page::PageRequest;
-use crate::services::uploads::UploadedFile;
 
 /// The request from the router.
 pub struct Call<'a> {

@@ -1,12 +1,12 @@
 //! Error responses: the only module that maps errors to statuses and bodies (docs/API-DESIGN.md).
 
+use domain::kernel::error::{Error, ProvisioningFault, TokenFault};
 use poem::Response;
 use poem::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use poem::http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use crate::api::operation::Errors;
-use crate::error::{Error, ProvisioningFault, TokenFault};
 
 /// Returns the response for an error.
 #[must_use]

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use domain::accounts::uploads::UploadedFile;
+use domain::kernel::error::{Error, Result};
 use futures_util::StreamExt;
 use poem::http::HeaderMap;
 use poem::http::header::CONTENT_TYPE;
@@ -15,8 +17,6 @@ use tokio::io::AsyncReadExt;
 use crate::api::exchange::Exchange;
 use crate::api::parameters::{MAX_PARTS, insert};
 use crate::api::spool;
-use crate::error::{Error, Result};
-use crate::services::uploads::UploadedFile;
 
 /// Maximum size in bytes of all parts except the file, and of a body that is not a form.
 pub const MOST_TEXT: u64 = 1 << 20;

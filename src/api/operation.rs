@@ -1,6 +1,6 @@
 //! Static description of an operation, emitted by the generator and used by the edge.
 
-pub use crate::policy::{Access, Minimum, On, Tier};
+pub use domain::kernel::policy::{Access, Minimum, On, Tier};
 
 /// The parts of an operation's contract that the edge needs at run time.
 #[derive(Debug)]

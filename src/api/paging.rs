@@ -3,9 +3,8 @@
 //! Links are absolute and start with the configured base URL. They repeat every parameter of the request except
 //! credentials, so that a followed link never writes a secret to a log.
 
+use domain::kernel::page::{PageRequest, Rest};
 use percent_encoding::percent_decode_str;
-
-use crate::services::kernel::page::{PageRequest, Rest};
 
 /// Query parameters that are never repeated in a link.
 const SECRET: [&str; 4] = ["private_token", "access_token", "job_token", "token"];

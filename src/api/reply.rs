@@ -1,5 +1,8 @@
 //! Successful responses: JSON, pages, empty responses and downloads.
 
+use domain::kernel::download::Download;
+use domain::kernel::error::{Error, Result};
+use domain::kernel::page::Page;
 use poem::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use poem::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use poem::{IntoResponse, Response};
@@ -12,9 +15,6 @@ use crate::api::exchange::Exchange;
 use crate::api::paging;
 use crate::api::revalidation;
 use crate::api::types::WithHeaders;
-use crate::error::{Error, Result};
-use crate::services::kernel::download::Download;
-use crate::services::kernel::page::Page;
 
 /// A result that can be sent as a response.
 pub trait Success: Sized {

@@ -2,13 +2,13 @@
 
 use std::io;
 
+use domain::accounts::uploads::UploadedFile;
+use domain::kernel::error::{Error, Result};
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 use crate::api::exchange::{self, Exchange};
 use crate::api::form::essence;
-use crate::error::{Error, Result};
-use crate::services::uploads::UploadedFile;
 
 /// Size of one read, in bytes.
 const PIECE: usize = 64 << 10;

@@ -6,11 +6,13 @@ use std::process::ExitCode;
 
 use chrono::NaiveDate;
 use clap::{Subcommand, ValueEnum};
-use holdfast::error::Error;
-use holdfast::secrets::Token;
-use holdfast::services::access_tokens::{self, NewToken};
-use holdfast::services::users::{self as accounts, NewUser};
-use holdfast::services::{imports, members, recovery};
+use domain::accounts::users as accounts;
+use domain::accounts::users::NewUser;
+use domain::identity::access_tokens::{self, NewToken};
+use domain::kernel::error::Error;
+use domain::operations::startup;
+use domain::secrets::Token;
+use domain::spaces::{members, repository_import};
 use storage::entities::access_tokens::Kind;
 use storage::entities::{AccessLevel, Visibility, users};
 
@@ -154,10 +156,11 @@ pub(super) async fn run(command: Command) -> Outcome {
             common,
         } => {
             let (settings, backend) = common.open().await?;
-            let _presence = recovery::arrive(&backend, &settings.data_dir).await?;
-            let made = imports::import(&backend, &project, visibility.into(), path, author.as_deref())
-                .await
-                .map_err(shown)?;
+            let _presence = startup::arrive(&backend, &settings.data_dir).await?;
+            let made =
+                repository_import::import(&backend, &project, visibility.into(), path, author.as_deref())
+                    .await
+                    .map_err(shown)?;
             let branch = made.default_branch.as_deref().unwrap_or("none");
             print(&format!(
                 "Project {project} has id {} and the default branch {branch}.\n",

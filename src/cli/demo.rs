@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
 use clap::Args;
+use domain::kernel::Backend;
+use domain::secrets::{Secret, Token};
+use domain::spaces::repository_import;
 use holdfast::config::Options;
-use holdfast::secrets::{Secret, Token};
 use holdfast::server::{self, demo};
-use holdfast::services::{Backend, imports};
 use storage::entities::Visibility;
 use tokio::process::{Child, Command};
 
@@ -85,7 +86,7 @@ async fn import(backend: &Backend, path: PathBuf) -> Result<(), String> {
         .unwrap_or_default();
     let (group, _) = demo::PROJECT.split_once('/').unwrap_or((demo::PROJECT, ""));
     let project = format!("{group}/{}", name.strip_suffix(".git").unwrap_or(name));
-    let imported = imports::import(
+    let imported = repository_import::import(
         backend,
         &project,
         Visibility::Public,

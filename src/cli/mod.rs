@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use domain::kernel::Backend;
 use holdfast::api::{DOCUMENT_JSON, DOCUMENT_YAML};
 use holdfast::config::{Options, Settings};
 use holdfast::server;
-use holdfast::services::Backend;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use domain::operations::{backups, doctor as examination, startup};
+use domain::registry::garbage_collection;
 use holdfast::server;
-use holdfast::services::registry::collecting;
-use holdfast::services::{backups, doctor as examination, recovery};
 
 use super::{Common, Outcome, print};
 
@@ -22,7 +22,7 @@ pub(super) struct Copy {
 /// Prints one line for each problem; exits with 1 if there are any.
 pub(super) async fn doctor(common: Common) -> Outcome {
     let (settings, backend) = common.open().await?;
-    let deserted = recovery::is_deserted(&settings.data_dir).await?;
+    let deserted = startup::is_deserted(&settings.data_dir).await?;
     let findings = examination::examine(&backend, deserted).await?;
     for problem in &findings.problems {
         print(&format!("{problem}\n"));
@@ -60,7 +60,7 @@ pub(super) async fn restore(copy: Copy) -> Outcome {
     .await?;
     let base_url = server::public_url(&settings, settings.listen);
     let backend = server::open(&settings, None, base_url).await?;
-    collecting::begin_anew(&backend).await?;
+    garbage_collection::begin_anew(&backend).await?;
     print(&format!(
         "Restored {} repositories of {} into {}.\n",
         made.repositories,

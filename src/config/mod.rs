@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 pub use networks::Networks;
 
-use crate::policy::Tier;
+use domain::kernel::policy::Tier;
 
 /// The given settings; all are optional. The command line (`--data-dir`), the environment
 /// (`HOLDFAST_DATA_DIR`) and the file (`data_dir`) use the same names.

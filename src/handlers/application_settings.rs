@@ -1,12 +1,13 @@
 //! Settings of the instance.
 
+use domain::identity::access::InstanceAccess;
+use domain::instance::settings::{self, SettingsUpdate};
+use domain::kernel::error::Result;
+
 use crate::api::contract::{
     ApplicationSettings, ApplicationSettingsApi, ApplicationSettingsUpdate, UpdateApplicationSettingsRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::InstanceAccess;
-use crate::services::settings::{self, SettingsUpdate};
 use crate::views::application_settings::application_settings;
 
 impl ApplicationSettingsApi for App {

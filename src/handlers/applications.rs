@@ -1,14 +1,15 @@
 //! OAuth applications.
 
+use domain::identity::access::InstanceAccess;
+use domain::identity::oauth::applications::{self, NewApplication};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     Application, ApplicationsApi, CreateApplicationRequest, DeleteApplicationRequest,
     RenewApplicationSecretRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::InstanceAccess;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::oauth::applications::{self, NewApplication};
 use crate::views::application::application;
 
 impl ApplicationsApi for App {

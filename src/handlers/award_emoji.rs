@@ -1,5 +1,13 @@
 //! Award emoji.
 
+use domain::discussion::award_emoji::{self, Key};
+use domain::discussion::notes;
+use domain::identity::access::{GroupAccess, ProjectAccess};
+use domain::identity::places::Place;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::planning::epics;
+
 use crate::api::contract::{
     AwardEmoji, AwardEmojiApi, CreateEpicAwardEmojiRequest, CreateEpicNoteAwardEmojiRequest,
     CreateIssueAwardEmojiRequest, CreateIssueNoteAwardEmojiRequest, CreateMergeRequestAwardEmojiRequest,
@@ -15,12 +23,6 @@ use crate::api::contract::{
     ListSnippetAwardEmojiRequest, ListSnippetNoteAwardEmojiRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{GroupAccess, ProjectAccess};
-use crate::services::award_emoji::{self, Key};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::places::Place;
-use crate::services::{epics, notes};
 use crate::views::award_emoji::award;
 
 /// Returns the key of a noteable, or of a note on it.

@@ -1,5 +1,11 @@
 //! Badges of projects and groups.
 
+use domain::identity::access::{GroupAccess, ProjectAccess};
+use domain::identity::places::Place;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::spaces::badges::{self, Change};
+
 use crate::api::contract::{
     Badge, BadgeCreate, BadgePreview, BadgeUpdate, BadgesApi, CreateGroupBadgeRequest,
     CreateProjectBadgeRequest, DeleteGroupBadgeRequest, DeleteProjectBadgeRequest, GetGroupBadgeRequest,
@@ -7,12 +13,7 @@ use crate::api::contract::{
     PreviewProjectBadgeRequest, UpdateGroupBadgeRequest, UpdateProjectBadgeRequest,
 };
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::patch::IntoPatch;
-use crate::services::access::{GroupAccess, ProjectAccess};
-use crate::services::badges::{self, Change};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::places::Place;
 use crate::views::badge::{badge, preview};
 
 impl App {

@@ -1,5 +1,12 @@
 //! Boards of projects and groups, and their lists.
 
+use domain::identity::access::{GroupAccess, ProjectAccess};
+use domain::identity::places::Place;
+use domain::kernel::error::{Error, Result};
+use domain::kernel::page::{Page, PageRequest};
+use domain::planning::boards::lists::{self, Subject};
+use domain::planning::boards::{self, Change, List, Row};
+
 use crate::api::contract::{
     Board, BoardList, BoardListCreate, BoardUpdate, BoardsApi, CreateGroupBoardListRequest,
     CreateGroupBoardRequest, CreateProjectBoardListRequest, CreateProjectBoardRequest,
@@ -10,13 +17,7 @@ use crate::api::contract::{
     UpdateProjectBoardRequest,
 };
 use crate::app::App;
-use crate::error::{Error, Result};
 use crate::handlers::patch::IntoPatch;
-use crate::services::access::{GroupAccess, ProjectAccess};
-use crate::services::boards::lists::{self, Subject};
-use crate::services::boards::{self, Change, List, Row};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::places::Place;
 use crate::views::board::{board, list};
 
 /// Returns the label, milestone or assignee of a new list.

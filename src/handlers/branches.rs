@@ -1,14 +1,15 @@
 //! Branches of a repository and their protection.
 
+use domain::code::branches::{self, Protection};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     Branch, BranchesApi, CheckBranchRequest, CreateBranchRequest, DeleteBranchRequest, GetBranchRequest,
     ListBranchesRequest, Message, ProtectBranchRequest, UnprotectBranchRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::branches::{self, Protection};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views;
 
 impl BranchesApi for App {

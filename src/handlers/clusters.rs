@@ -1,13 +1,14 @@
 //! Clusters of projects.
 
+use domain::delivery::clusters::{self, NewCluster};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     Cluster, ClustersApi, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::clusters::{self, NewCluster};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::cluster::cluster;
 
 impl ClustersApi for App {

@@ -1,13 +1,14 @@
 //! Commit statuses reported by external systems.
 
+use domain::delivery::commit_statuses::{self, Filter, Report};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CommitStatus, CommitStatusesApi, CreateCommitStatusRequest, ListCommitStatusesRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::commit_statuses::{self, Filter, Report};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::pipeline::{commit_status, reported};
 
 impl CommitStatusesApi for App {

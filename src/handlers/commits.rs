@@ -1,5 +1,16 @@
 //! Commits of a repository.
 
+use domain::code::commits::cherry_pick::{self, Direction};
+use domain::code::commits::comments::{self, LineType, NewComment};
+use domain::code::commits::commit::AuthorOverride;
+use domain::code::commits::content;
+use domain::code::commits::create::{self, ActionKind, NewAction, NewCommit, StartPoint};
+use domain::code::commits::listing::{self, Listed, Order, Query, RefKind};
+use domain::delivery::pipelines;
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CherryPickCommitRequest, Commit, CommitAction, CommitActionKind, CommitComment, CommitOrder, CommitRef,
     CommitRefFilter, CommitsApi, CreateCommitCommentRequest, CreateCommitRequest, Diff, DiffLineType,
@@ -8,16 +19,6 @@ use crate::api::contract::{
 };
 use crate::api::types::MaybeUndefined;
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::commits::comments::{self, LineType, NewComment};
-use crate::services::commits::committing::AuthorOverride;
-use crate::services::commits::content;
-use crate::services::commits::creation::{self, ActionKind, NewAction, NewCommit, StartPoint};
-use crate::services::commits::listing::{self, Listed, Order, Query, RefKind};
-use crate::services::commits::transplanting::{self, Direction};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::pipelines;
 use crate::views::commit as view;
 
 impl CommitsApi for App {
@@ -69,7 +70,7 @@ impl CommitsApi for App {
             actions: body.actions.into_iter().map(action).collect::<Result<_>>()?,
             with_stats: body.stats,
         };
-        let made = creation::create(&self.backend, &access, new).await?;
+        let made = create::create(&self.backend, &access, new).await?;
         self.commit(&access, made).await
     }
 
@@ -172,7 +173,7 @@ impl App {
         branch: &str,
         direction: Direction,
     ) -> Result<Commit> {
-        let made = transplanting::transplant(&self.backend, access, revision, branch, direction).await?;
+        let made = cherry_pick::transplant(&self.backend, access, revision, branch, direction).await?;
         Ok(view::listed(made, &self.project_url(access)))
     }
 }

@@ -1,5 +1,12 @@
 //! Repositories and tags of the container registry.
 
+use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::registry::deleting::{delete_repository, delete_tag};
+use domain::registry::listing::{self, With};
+use domain::registry::tag_cleanup::{self, Asked};
+
 use crate::api::contract::{
     ContainerRegistryApi, DeleteRegistryRepositoryRequest, DeleteRegistryTagRequest,
     DeleteRegistryTagsRequest, GetRegistryRepositoryRequest, GetRegistryTagRequest,
@@ -7,12 +14,6 @@ use crate::api::contract::{
     RegistryRepository, RegistryTag, RegistryTagDetails,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::registry::cleaning::{self, Asked};
-use crate::services::registry::deleting::{delete_repository, delete_tag};
-use crate::services::registry::listing::{self, With};
 use crate::views::registry::{repository, tag, tag_details};
 
 /// Returns a message about a completed or scheduled operation.
@@ -96,7 +97,7 @@ impl ContainerRegistryApi for App {
             keep_n: request.keep_n.map(i64::unsigned_abs),
             older_than: request.older_than,
         };
-        cleaning::begin(&self.backend, &access, request.repository_id, asked).await?;
+        tag_cleanup::begin(&self.backend, &access, request.repository_id, asked).await?;
         Ok(message("202 Accepted"))
     }
 

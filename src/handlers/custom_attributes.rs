@@ -1,5 +1,11 @@
 //! Custom attributes of projects, groups and users.
 
+use domain::accounts::custom_attributes as attributes;
+use domain::accounts::custom_attributes::Owner;
+use domain::identity::access::{GroupAccess, ProjectAccess, UserAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CustomAttribute, CustomAttributesApi, DeleteGroupCustomAttributeRequest,
     DeleteProjectCustomAttributeRequest, DeleteUserCustomAttributeRequest, GetGroupCustomAttributeRequest,
@@ -7,10 +13,6 @@ use crate::api::contract::{
     SetProjectCustomAttributeRequest, SetUserCustomAttributeRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{GroupAccess, ProjectAccess, UserAccess};
-use crate::services::custom_attributes::{self as attributes, Owner};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::custom_attribute::custom_attribute;
 
 impl App {

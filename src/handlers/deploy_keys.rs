@@ -1,14 +1,15 @@
 //! Deploy keys of projects.
 
+use domain::code::deploy_keys;
+use domain::identity::access::{InstanceAccess, ProjectAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateDeployKeyRequest, DeleteDeployKeyRequest, DeployKey, DeployKeysApi, EnableDeployKeyRequest,
     GetDeployKeyRequest, ProjectDeployKey, UpdateDeployKeyRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, ProjectAccess};
-use crate::services::deploy_keys;
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::deploy_key::{deploy_key, project_deploy_key};
 
 impl DeployKeysApi for App {

@@ -1,14 +1,15 @@
 //! Deployments of projects.
 
+use domain::delivery::deployments::{self, Filter, NewDeployment, Order};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateDeploymentRequest, Deployment, DeploymentOrder, DeploymentsApi, GetDeploymentRequest,
     ListDeploymentsRequest, SortDirection, UpdateDeploymentRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::deployments::{self, Filter, NewDeployment, Order};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::deployment::deployment;
 
 fn order(order: Option<DeploymentOrder>) -> Order {

@@ -1,15 +1,16 @@
 //! Environments of projects.
 
+use domain::delivery::environments::{self, Change, Filter};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateEnvironmentRequest, DeleteEnvironmentRequest, Environment, EnvironmentsApi, GetEnvironmentRequest,
     ListEnvironmentsRequest, StopEnvironmentRequest, UpdateEnvironmentRequest,
 };
 use crate::api::types::MaybeUndefined;
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::environments::{self, Change, Filter};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::environment::{detail, environment, listed};
 use crate::views::project::simple;
 

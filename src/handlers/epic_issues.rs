@@ -1,14 +1,15 @@
 //! Issues of epics.
 
+use domain::identity::access::GroupAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::planning::epics::issues::{self, Neighbours};
+
 use crate::api::contract::{
     AddEpicIssueRequest, EpicIssueLink, EpicIssuesApi, Issue, ListEpicIssuesRequest, MoveEpicIssueRequest,
     RemoveEpicIssueRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::GroupAccess;
-use crate::services::epics::issues::{self, Neighbours};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::epic::{gathered, link};
 
 impl EpicIssuesApi for App {

@@ -1,17 +1,18 @@
 //! Epics of groups.
 
+use domain::identity::access::GroupAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::planning::epics::{self, Change, Filter, Labelling, NewEpic, Order, Row};
+use domain::planning::issues::StateEvent;
+
 use crate::api::contract::{
     CreateEpicRequest, DeleteEpicRequest, Epic, EpicOrder, EpicsApi, GetEpicRequest, IssueStateEvent,
     ListEpicsRequest, SortDirection, UpdateEpicRequest,
 };
 use crate::api::types::Timestamp;
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::patch::IntoPatch;
-use crate::services::access::GroupAccess;
-use crate::services::epics::{self, Change, Filter, Labelling, NewEpic, Order, Row};
-use crate::services::issues::StateEvent;
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::epic::{Parts, epic};
 use crate::views::issue::only;
 

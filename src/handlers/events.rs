@@ -1,14 +1,15 @@
 //! Events.
 
+use domain::activity::events::listing::{self, Filter, Happened};
+use domain::identity::access::{InstanceAccess, ProjectAccess, UserAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     Event, EventAction, EventTargetType, EventsApi, ListEventsRequest, ListProjectEventsRequest,
     ListUserEventsRequest, SortDirection,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, ProjectAccess, UserAccess};
-use crate::services::events::listing::{self, Filter, Happened};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views;
 
 impl EventsApi for App {

@@ -1,14 +1,16 @@
 //! User lists for feature flags of projects.
 
+use domain::delivery::feature_flag_user_lists as lists;
+use domain::delivery::feature_flag_user_lists::Change;
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateFeatureFlagUserListRequest, DeleteFeatureFlagUserListRequest, FeatureFlagUserList,
     FeatureFlagUserListsApi, GetFeatureFlagUserListRequest, UpdateFeatureFlagUserListRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::feature_flag_user_lists::{self as lists, Change};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::feature_flag::user_list;
 
 impl FeatureFlagUserListsApi for App {

@@ -1,5 +1,10 @@
 //! Feature flags of projects.
 
+use domain::delivery::feature_flags::{self, Change, NewFlag, ScopeChange, StrategyChange};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateFeatureFlagRequest, DeleteFeatureFlagRequest, FeatureFlag, FeatureFlagFilter,
     FeatureFlagScopeCreate, FeatureFlagScopeUpdate, FeatureFlagStrategyCreate, FeatureFlagStrategyUpdate,
@@ -7,10 +12,6 @@ use crate::api::contract::{
 };
 use crate::api::types::{Map, MaybeUndefined};
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::feature_flags::{self, Change, NewFlag, ScopeChange, StrategyChange};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::feature_flag::feature_flag;
 
 impl FeatureFlagsApi for App {

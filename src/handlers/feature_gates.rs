@@ -1,13 +1,14 @@
 //! Feature gates.
 
+use domain::identity::access::InstanceAccess;
+use domain::instance::feature_gates::{self, Setting, Share, Targets, Wish};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     DeleteFeatureGateRequest, FeatureGate, FeatureGateShare, FeatureGatesApi, SetFeatureGateRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::InstanceAccess;
-use crate::services::feature_gates::{self, Setting, Share, Targets, Wish};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::feature_gate::feature_gate;
 
 impl FeatureGatesApi for App {

@@ -1,14 +1,15 @@
 //! Freeze periods of projects.
 
+use domain::delivery::freeze_periods::{self, Change};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateFreezePeriodRequest, DeleteFreezePeriodRequest, FreezePeriod, FreezePeriodsApi,
     GetFreezePeriodRequest, UpdateFreezePeriodRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::freeze_periods::{self, Change};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::freeze_period::freeze_period;
 
 impl FreezePeriodsApi for App {

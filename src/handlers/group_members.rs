@@ -1,15 +1,16 @@
 //! Members of a group.
 
+use domain::identity::access::GroupAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     AddGroupMemberRequest, GetAnyGroupMemberRequest, GetGroupMemberRequest, GroupMembersApi,
     ListAllGroupMembersRequest, ListGroupMembersRequest, Member, OverrideGroupMemberRequest,
     RemoveGroupMemberRequest, StopOverridingGroupMemberRequest, UpdateGroupMemberRequest,
 };
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::members::filter;
-use crate::services::access::GroupAccess;
-use crate::services::kernel::page::{Page, PageRequest};
 
 impl GroupMembersApi for App {
     async fn list_group_members(

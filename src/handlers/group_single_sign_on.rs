@@ -1,12 +1,13 @@
 //! Single sign-on settings of groups, and their SCIM tokens.
 
+use domain::identity::access::GroupAccess;
+use domain::kernel::error::Result;
+use domain::spaces::single_sign_on;
+
 use crate::api::contract::{
     DeleteScimTokenRequest, GroupSaml, GroupSingleSignOnApi, ScimToken, UpdateGroupSamlRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::GroupAccess;
-use crate::services::single_sign_on;
 use crate::views::scim::group_saml;
 
 impl GroupSingleSignOnApi for App {

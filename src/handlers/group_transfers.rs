@@ -1,15 +1,16 @@
 //! Exports and imports of groups.
 
+use domain::accounts::uploads::UploadedFile;
+use domain::identity::access::{GroupAccess, InstanceAccess};
+use domain::kernel::download::Download;
+use domain::kernel::error::Result;
+use domain::transfers::exports;
+use domain::transfers::imports::{self, NewImport};
+
 use crate::api::contract::{
     DownloadGroupExportRequest, GroupImport, GroupTransfersApi, ImportGroupRequest, Message,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{GroupAccess, InstanceAccess};
-use crate::services::group_transfers::exports;
-use crate::services::group_transfers::imports::{self, NewImport};
-use crate::services::kernel::download::Download;
-use crate::services::uploads::UploadedFile;
 use crate::views::group_import::group_import;
 
 fn accepted() -> Message {

@@ -1,5 +1,14 @@
 //! Groups: list, create, get, update, transfer, share and delete.
 
+use domain::accounts::avatars;
+use domain::accounts::uploads::UploadedFile;
+use domain::identity::access::{GroupAccess, InstanceAccess};
+use domain::identity::authentication::Caller;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::spaces::groups::{self, Change, Filter, NewGroup, Order, Settings, Within};
+use domain::spaces::projects::{self, OfGroup};
+
 use crate::api::contract::{
     CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupOrder, GroupsApi,
     ListDescendantGroupsRequest, ListDescendantsRequest, ListGroupProjectsRequest, ListGroupsRequest,
@@ -7,15 +16,7 @@ use crate::api::contract::{
     TransferProjectToGroupRequest, UnshareGroupRequest, UpdateGroupRequest,
 };
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::patch::IntoPatch;
-use crate::services::access::{GroupAccess, InstanceAccess};
-use crate::services::authentication::Caller;
-use crate::services::avatars;
-use crate::services::groups::{self, Change, Filter, NewGroup, Order, Settings, Within};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::projects::{self, OfGroup};
-use crate::services::uploads::UploadedFile;
 use crate::views::group::{detail, group};
 use crate::views::project::{Parts, project};
 

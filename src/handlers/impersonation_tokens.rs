@@ -1,14 +1,15 @@
 //! Impersonation tokens, which administrators create for other users.
 
+use domain::identity::access::UserAccess;
+use domain::identity::access_tokens::{self, Kind, NewToken};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateImpersonationTokenRequest, GetImpersonationTokenRequest, ImpersonationToken,
     ImpersonationTokensApi, ListImpersonationTokensRequest, RevokeImpersonationTokenRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::UserAccess;
-use crate::services::access_tokens::{self, Kind, NewToken};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views;
 
 impl ImpersonationTokensApi for App {

@@ -1,18 +1,19 @@
 //! Common parts of requests for lists of issues and merge requests.
 
+use domain::kernel::error::{Error, Result};
+use domain::planning::issuables::{Conditions, Scope};
+
 use crate::api::contract::IssueNot;
-use crate::error::{Error, Result};
-use crate::services::issuables::{Conditions, Scope};
 
 /// Filters of all lists of issues and merge requests.
 macro_rules! shared {
     ($request:expr) => {
-        crate::services::issuables::Filter {
+        domain::planning::issuables::Filter {
             scope: $request
                 .scope
                 .map(crate::handlers::issuables::scope)
                 .transpose()?,
-            wanted: crate::services::issuables::Conditions {
+            wanted: domain::planning::issuables::Conditions {
                 labels: $request.labels.unwrap_or_default(),
                 milestone: $request.milestone.and_then(crate::handlers::issuables::said),
                 author_id: $request.author_id,
@@ -42,7 +43,7 @@ macro_rules! shared {
             updated_after: $request.updated_after.map(crate::api::types::Timestamp::to_utc),
             updated_before: $request.updated_before.map(crate::api::types::Timestamp::to_utc),
             ascending: $request.sort == Some(crate::api::contract::SortDirection::Asc),
-            ..crate::services::issuables::Filter::default()
+            ..domain::planning::issuables::Filter::default()
         }
     };
 }

@@ -1,5 +1,16 @@
 //! Issues.
 
+use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use domain::identity::authentication::Caller;
+use domain::identity::places;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::kernel::patch::Patch;
+use domain::planning::issuables::time_tracking::Change as TimesChange;
+use domain::planning::issuables::{self, Place, Scope, assignees};
+use domain::planning::issues::{self, Change, Filter, Metadata, NewIssue, Order, StateEvent, time_tracking};
+use domain::planning::milestones;
+
 use crate::api::contract::{
     AddIssueSpentTimeRequest, CreateIssueRequest, DeleteIssueRequest, GetIssueRequest,
     GetIssueTimeStatsRequest, Issue, IssueOrder, IssueStateEvent, IssuesApi, ListGroupIssuesRequest,
@@ -10,17 +21,8 @@ use crate::api::contract::{
 };
 use crate::api::types::Timestamp;
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::issuables::shared;
 use crate::handlers::patch::IntoPatch;
-use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use crate::services::authentication::Caller;
-use crate::services::issuables::times::Change as TimesChange;
-use crate::services::issuables::{self, Place, Scope, assignees};
-use crate::services::issues::{self, Change, Filter, Metadata, NewIssue, Order, StateEvent, times};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::kernel::patch::Patch;
-use crate::services::{milestones, places};
 use crate::views::issue::{Parts, issue, only, time_stats};
 use crate::views::users::reference;
 
@@ -98,7 +100,7 @@ impl App {
     }
 
     async fn issue_times(&self, access: ProjectAccess, iid: i64, change: TimesChange) -> Result<TimeStats> {
-        let changed = times::change(&self.backend, &access, iid, change).await?;
+        let changed = time_tracking::change(&self.backend, &access, iid, change).await?;
         Ok(time_stats(changed))
     }
 }
@@ -235,7 +237,7 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: GetIssueTimeStatsRequest,
     ) -> Result<TimeStats> {
-        let times = times::read(&self.backend, &access, request.issue_iid).await?;
+        let times = time_tracking::read(&self.backend, &access, request.issue_iid).await?;
         Ok(time_stats(times))
     }
 

@@ -1,5 +1,12 @@
 //! Labels of projects and groups.
 
+use domain::identity::access::{GroupAccess, ProjectAccess};
+use domain::identity::places::Place;
+use domain::kernel::error::{Error, Result};
+use domain::kernel::page::{Page, PageRequest};
+use domain::kernel::patch::Patch;
+use domain::planning::labels::{self, Change, Filter, NewLabel, Row};
+
 use crate::api::contract::{
     CreateGroupLabelRequest, CreateProjectLabelRequest, DeleteGroupLabelByNameRequest,
     DeleteGroupLabelRequest, DeleteProjectLabelByNameRequest, DeleteProjectLabelRequest,
@@ -10,13 +17,7 @@ use crate::api::contract::{
     UpdateProjectLabelRequest,
 };
 use crate::app::App;
-use crate::error::{Error, Result};
 use crate::handlers::patch::IntoPatch;
-use crate::services::access::{GroupAccess, ProjectAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::kernel::patch::Patch;
-use crate::services::labels::{self, Change, Filter, NewLabel, Row};
-use crate::services::places::Place;
 use crate::views::label::{group_label, project_label};
 
 /// Filter in the request of a list.

@@ -1,17 +1,18 @@
 //! Common code of group members and project members, which differ only in their operation names.
 
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::spaces::members::{self, MemberFilter, Membership, Place};
+
 use crate::api::contract::{Member, MemberCreate, MemberUpdate};
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::patch::IntoPatch;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::members::{self, MemberFilter, Membership, Place};
 use crate::views::member::member;
 
 /// Filter in the request of a list.
 macro_rules! filter {
     ($request:expr) => {
-        $crate::services::members::MemberFilter {
+        domain::spaces::members::MemberFilter {
             query: $request.query,
             user_ids: $request.user_ids,
         }

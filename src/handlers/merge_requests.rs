@@ -1,5 +1,20 @@
 //! Merge requests.
 
+use domain::delivery::deployments;
+use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use domain::identity::authentication::Caller;
+use domain::identity::places;
+use domain::kernel::error::{Error, Result};
+use domain::kernel::page::{Page, PageRequest};
+use domain::kernel::patch::Patch;
+use domain::planning::issuables::time_tracking::Change as TimesChange;
+use domain::planning::issuables::{self, Place, Scope, assignees};
+use domain::planning::milestones;
+use domain::review::merge_requests::{
+    self, Change, Filter, NewMergeRequest, Order, Row, StateEvent, Wanted, closing_issues, subscriptions,
+    time_tracking,
+};
+
 use crate::api::contract::{
     AddMergeRequestSpentTimeRequest, CreateMergeRequestRequest, DeleteMergeRequestRequest,
     GetMergeRequestRequest, GetMergeRequestTimeStatsRequest, Issue, IssueStateEvent,
@@ -13,19 +28,8 @@ use crate::api::contract::{
     UnsubscribeFromMergeRequestRequest, UpdateMergeRequestRequest, UserReference, Wip,
 };
 use crate::app::App;
-use crate::error::{Error, Result};
 use crate::handlers::issuables::shared;
 use crate::handlers::patch::IntoPatch;
-use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use crate::services::authentication::Caller;
-use crate::services::issuables::times::Change as TimesChange;
-use crate::services::issuables::{self, Place, Scope, assignees};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::kernel::patch::Patch;
-use crate::services::merge_requests::{
-    self, Change, Filter, NewMergeRequest, Order, Row, StateEvent, Wanted, closing, subscriptions, times,
-};
-use crate::services::{deployments, milestones, places};
 use crate::views::issue::{Parts, issue, time_stats};
 use crate::views::merge_request::{merge_request, only, simple};
 use crate::views::users::reference;
@@ -145,7 +149,7 @@ impl App {
         iid: i64,
         change: TimesChange,
     ) -> Result<TimeStats> {
-        let changed = times::change(&self.backend, &access, iid, change).await?;
+        let changed = time_tracking::change(&self.backend, &access, iid, change).await?;
         Ok(time_stats(changed))
     }
 }
@@ -319,7 +323,7 @@ impl MergeRequestsApi for App {
         page: PageRequest,
     ) -> Result<Page<Issue>> {
         let iid = request.merge_request_iid;
-        let page = closing::closes(&self.backend, &access, iid, &page).await?;
+        let page = closing_issues::closes(&self.backend, &access, iid, &page).await?;
         Ok(page.map(|row| {
             let parts = Parts {
                 elsewhere: row.issue.project_id != access.project.id,
@@ -334,7 +338,7 @@ impl MergeRequestsApi for App {
         access: ProjectAccess,
         request: GetMergeRequestTimeStatsRequest,
     ) -> Result<TimeStats> {
-        let times = times::read(&self.backend, &access, request.merge_request_iid).await?;
+        let times = time_tracking::read(&self.backend, &access, request.merge_request_iid).await?;
         Ok(time_stats(times))
     }
 
@@ -419,7 +423,7 @@ impl MergeRequestsApi for App {
         request: ListIssueClosingMergeRequestsRequest,
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        let page = closing::closing(&self.backend, &access, request.issue_iid, &page).await?;
+        let page = closing_issues::closing(&self.backend, &access, request.issue_iid, &page).await?;
         Ok(page.map(|row| self.merge_request(row, &access)))
     }
 
@@ -429,7 +433,7 @@ impl MergeRequestsApi for App {
         request: ListIssueRelatedMergeRequestsRequest,
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        let page = closing::related(&self.backend, &access, request.issue_iid, &page).await?;
+        let page = closing_issues::related(&self.backend, &access, request.issue_iid, &page).await?;
         Ok(page.map(|row| self.merge_request(row, &access)))
     }
 }

@@ -1,14 +1,15 @@
 //! Commits and changes of merge requests, and merging.
 
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::{Error, Result};
+use domain::kernel::page::{Page, PageRequest};
+use domain::review::merge_requests::{self, Acceptance};
+
 use crate::api::contract::{
     AcceptMergeRequestRequest, CancelMergeWhenPipelineSucceedsRequest, Commit, GetMergeRequestChangesRequest,
     ListMergeRequestCommitsRequest, MergeRequest, MergeRequestRebase, MergesApi, RebaseMergeRequestRequest,
 };
 use crate::app::App;
-use crate::error::{Error, Result};
-use crate::services::access::ProjectAccess;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::merge_requests::{self, Acceptance};
 use crate::views::commit;
 use crate::views::merge_request::with_changes;
 

@@ -1,9 +1,10 @@
 //! Metadata of the server.
 
+use domain::identity::access::InstanceAccess;
+use domain::kernel::error::Result;
+
 use crate::api::contract::{MetadataApi, Version};
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::InstanceAccess;
 
 impl MetadataApi for App {
     async fn get_version(&self, _: InstanceAccess) -> Result<Version> {

@@ -1,5 +1,10 @@
 //! Starred metrics dashboards.
 
+use domain::delivery::metrics_dashboards as dashboards;
+use domain::delivery::metrics_dashboards::{NewAnnotation, Subject};
+use domain::identity::access::{InstanceAccess, ProjectAccess};
+use domain::kernel::error::Result;
+
 use crate::api::contract::{
     AnnotateClusterRequest, AnnotateEnvironmentRequest, MetricsAnnotation, MetricsAnnotationCreate,
     MetricsDashboardsApi, StarDashboardRequest, StarredDashboard, UnstarDashboardsRequest,
@@ -7,9 +12,6 @@ use crate::api::contract::{
 };
 use crate::api::types::Timestamp;
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, ProjectAccess};
-use crate::services::metrics_dashboards::{self as dashboards, NewAnnotation, Subject};
 use crate::views::metrics_dashboard::{annotation, starred_dashboard};
 
 impl App {

@@ -1,5 +1,11 @@
 //! Milestones of projects and groups.
 
+use domain::identity::access::{GroupAccess, ProjectAccess};
+use domain::identity::places::Place;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::planning::milestones::{self, Change, Filter, NewMilestone, Row, StateEvent};
+
 use crate::api::contract::{
     CreateGroupMilestoneRequest, CreateProjectMilestoneRequest, DeleteGroupMilestoneRequest,
     DeleteProjectMilestoneRequest, GetGroupMilestoneRequest, GetProjectMilestoneRequest,
@@ -8,12 +14,7 @@ use crate::api::contract::{
     UpdateGroupMilestoneRequest, UpdateProjectMilestoneRequest,
 };
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::patch::IntoPatch;
-use crate::services::access::{GroupAccess, ProjectAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::milestones::{self, Change, Filter, NewMilestone, Row, StateEvent};
-use crate::services::places::Place;
 use crate::views::milestone::milestone;
 
 /// Filter in the request of a list.

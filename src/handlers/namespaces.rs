@@ -1,11 +1,12 @@
 //! Namespaces: groups and personal namespaces of users.
 
+use domain::identity::access::InstanceAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::spaces::namespaces::{self, Filter};
+
 use crate::api::contract::{GetNamespaceRequest, ListNamespacesRequest, NamespacesApi, ProjectNamespace};
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::InstanceAccess;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::namespaces::{self, Filter};
 use crate::views::namespace::namespace;
 
 impl NamespacesApi for App {

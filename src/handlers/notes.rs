@@ -1,5 +1,11 @@
 //! Notes.
 
+use domain::discussion::notes::{self, Filter, Key, NewNote};
+use domain::identity::access::{GroupAccess, ProjectAccess};
+use domain::identity::places::Place;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateEpicNoteRequest, CreateIssueNoteRequest, CreateMergeRequestNoteRequest, CreateSnippetNoteRequest,
     CreatedNote, DeleteEpicNoteRequest, DeleteIssueNoteRequest, DeleteMergeRequestNoteRequest,
@@ -10,11 +16,6 @@ use crate::api::contract::{
 };
 use crate::api::types::Timestamp;
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{GroupAccess, ProjectAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::notes::{self, Filter, Key, NewNote};
-use crate::services::places::Place;
 use crate::views::note::{created, in_detail, note};
 
 fn filter(order: Option<NoteOrder>, direction: Option<SortDirection>) -> Filter {

@@ -1,8 +1,7 @@
 //! Nullable attributes of request bodies.
 
+use domain::kernel::patch::Patch;
 use poem_openapi::types::MaybeUndefined;
-
-use crate::services::kernel::patch::Patch;
 
 /// Converts a nullable attribute of a request body to a change.
 pub trait IntoPatch<T> {

@@ -1,14 +1,15 @@
 //! Personal access tokens.
 
+use domain::identity::access::{InstanceAccess, UserAccess};
+use domain::identity::access_tokens::{self, Kind, NewToken};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreatePersonalAccessTokenRequest, ListPersonalAccessTokensRequest, PersonalAccessToken,
     PersonalAccessTokensApi, RevokePersonalAccessTokenRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, UserAccess};
-use crate::services::access_tokens::{self, Kind, NewToken};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views;
 
 impl PersonalAccessTokensApi for App {

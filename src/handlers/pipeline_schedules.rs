@@ -1,5 +1,11 @@
 //! Pipeline schedules of projects.
 
+use domain::delivery::pipeline_schedules as schedules;
+use domain::delivery::pipeline_schedules::{Change, Detail};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreatePipelineScheduleRequest, CreatePipelineScheduleVariableRequest, DeletePipelineScheduleRequest,
     DeletePipelineScheduleVariableRequest, GetPipelineScheduleRequest, ListPipelineSchedulesRequest,
@@ -9,11 +15,7 @@ use crate::api::contract::{
     UpdatePipelineScheduleVariableRequest,
 };
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::pipelines::given;
-use crate::services::access::ProjectAccess;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::pipeline_schedules::{self as schedules, Change, Detail};
 use crate::views::pipeline::variable;
 use crate::views::pipeline_schedule::{detail, pipeline_schedule};
 

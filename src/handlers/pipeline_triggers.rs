@@ -1,15 +1,16 @@
 //! Pipeline triggers: tokens with which external systems start pipelines of projects.
 
+use domain::delivery::pipeline_triggers;
+use domain::identity::access::{InstanceAccess, ProjectAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreatePipelineTriggerRequest, DeletePipelineTriggerRequest, GetPipelineTriggerRequest, Pipeline,
     PipelineTrigger, PipelineTriggersApi, TriggerPipelineOfRefRequest, TriggerPipelineRequest,
     TriggerVariables, UpdatePipelineTriggerRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, ProjectAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::pipeline_triggers;
 use crate::views::pipeline::pipeline;
 use crate::views::pipeline_trigger::pipeline_trigger;
 

@@ -1,5 +1,11 @@
 //! Pipelines of projects.
 
+use domain::delivery::pipelines::{self, Filter, Order, Scope, Variable};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::kernel::urls;
+
 use crate::api::contract::{
     CancelPipelineRequest, CreatePipelineRequest, DeletePipelineRequest, GetPipelineRequest,
     ListPipelineVariablesRequest, ListPipelinesRequest, Pipeline, PipelineOrder, PipelineReference,
@@ -7,17 +13,12 @@ use crate::api::contract::{
     SortDirection,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::links;
-use crate::services::pipelines::{self, Filter, Order, Scope, Variable};
 use crate::views::pipeline::{At, pipeline, reference, variable};
 
 impl App {
     /// Returns the full path of a project, below which its pipeline pages are.
     pub(super) fn path_of(&self, access: &ProjectAccess) -> String {
-        links::project_path(&access.namespace, &access.project)
+        urls::project_path(&access.namespace, &access.project)
     }
 
     /// Returns the location of a project's pages.

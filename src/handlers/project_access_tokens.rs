@@ -1,14 +1,16 @@
 //! Project access tokens.
 
+use domain::accounts::project_access_tokens as tokens;
+use domain::accounts::project_access_tokens::NewProjectToken;
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateProjectAccessTokenRequest, GetProjectAccessTokenRequest, ListProjectAccessTokensRequest,
     ProjectAccessToken, ProjectAccessTokensApi, RevokeProjectAccessTokenRequest,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::project_access_tokens::{self as tokens, NewProjectToken};
 use crate::views;
 
 impl ProjectAccessTokensApi for App {

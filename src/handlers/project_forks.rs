@@ -1,17 +1,18 @@
 //! Forks of projects.
 
+use domain::identity::access::{InstanceAccess, ProjectAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::spaces::projects::Filter;
+use domain::spaces::projects::forks::{self, NewFork};
+
 use crate::api::contract::{
     CreateForkRelationRequest, ForkProjectRequest, ListProjectForksRequest, Project, ProjectForksApi,
     SortDirection,
 };
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::patch::IntoPatch;
 use crate::handlers::projects::{filter, order, parts};
-use crate::services::access::{InstanceAccess, ProjectAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::projects::Filter;
-use crate::services::projects::forks::{self, NewFork};
 use crate::views::project::Parts;
 
 impl ProjectForksApi for App {

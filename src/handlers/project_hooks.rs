@@ -1,16 +1,17 @@
 //! Webhooks of a project.
 
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::webhooks::{self, Settings, log, test_delivery};
+
 use crate::api::contract::{
     CreateProjectHookRequest, DeleteProjectHookRequest, GetProjectHookDeliveryRequest, GetProjectHookRequest,
     HookDelivery, HookTrigger, ListProjectHookDeliveriesRequest, ProjectHook, ProjectHooksApi,
     ResendProjectHookDeliveryRequest, TestProjectHookRequest, UpdateProjectHookRequest,
 };
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::patch::IntoPatch;
-use crate::services::access::ProjectAccess;
-use crate::services::hooks::{self, Settings, log, trial};
-use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::project_hooks as view;
 
 /// Settings in a body; the same for creating and updating a webhook.
@@ -42,7 +43,9 @@ impl ProjectHooksApi for App {
         access: ProjectAccess,
         page: PageRequest,
     ) -> Result<Page<ProjectHook>> {
-        Ok(hooks::list(&self.backend, &access, &page).await?.map(view::hook))
+        Ok(webhooks::list(&self.backend, &access, &page)
+            .await?
+            .map(view::hook))
     }
 
     async fn create_project_hook(
@@ -50,7 +53,7 @@ impl ProjectHooksApi for App {
         access: ProjectAccess,
         request: CreateProjectHookRequest,
     ) -> Result<ProjectHook> {
-        let hook = hooks::create(&self.backend, &access, settings!(request.body)).await?;
+        let hook = webhooks::create(&self.backend, &access, settings!(request.body)).await?;
         Ok(view::hook(hook))
     }
 
@@ -59,7 +62,7 @@ impl ProjectHooksApi for App {
         access: ProjectAccess,
         request: GetProjectHookRequest,
     ) -> Result<ProjectHook> {
-        let hook = hooks::get(&self.backend, &access, request.hook_id).await?;
+        let hook = webhooks::get(&self.backend, &access, request.hook_id).await?;
         Ok(view::hook(hook))
     }
 
@@ -68,7 +71,7 @@ impl ProjectHooksApi for App {
         access: ProjectAccess,
         request: UpdateProjectHookRequest,
     ) -> Result<ProjectHook> {
-        let hook = hooks::update(&self.backend, &access, request.hook_id, settings!(request.body)).await?;
+        let hook = webhooks::update(&self.backend, &access, request.hook_id, settings!(request.body)).await?;
         Ok(view::hook(hook))
     }
 
@@ -78,7 +81,7 @@ impl ProjectHooksApi for App {
         request: DeleteProjectHookRequest,
     ) -> Result<()> {
         let since = request.if_unmodified_since;
-        hooks::delete(&self.backend, &access, request.hook_id, since.as_deref()).await
+        webhooks::delete(&self.backend, &access, request.hook_id, since.as_deref()).await
     }
 
     async fn test_project_hook(
@@ -87,17 +90,17 @@ impl ProjectHooksApi for App {
         request: TestProjectHookRequest,
     ) -> Result<HookDelivery> {
         let trigger = match request.trigger {
-            HookTrigger::PushEvents => trial::Trigger::Push,
-            HookTrigger::TagPushEvents => trial::Trigger::TagPush,
-            HookTrigger::IssuesEvents => trial::Trigger::Issue { confidential: false },
-            HookTrigger::ConfidentialIssuesEvents => trial::Trigger::Issue { confidential: true },
-            HookTrigger::NoteEvents => trial::Trigger::Note { confidential: false },
-            HookTrigger::ConfidentialNoteEvents => trial::Trigger::Note { confidential: true },
-            HookTrigger::MergeRequestsEvents => trial::Trigger::MergeRequest,
-            HookTrigger::PipelineEvents => trial::Trigger::Pipeline,
-            HookTrigger::JobEvents => trial::Trigger::Job,
+            HookTrigger::PushEvents => test_delivery::Trigger::Push,
+            HookTrigger::TagPushEvents => test_delivery::Trigger::TagPush,
+            HookTrigger::IssuesEvents => test_delivery::Trigger::Issue { confidential: false },
+            HookTrigger::ConfidentialIssuesEvents => test_delivery::Trigger::Issue { confidential: true },
+            HookTrigger::NoteEvents => test_delivery::Trigger::Note { confidential: false },
+            HookTrigger::ConfidentialNoteEvents => test_delivery::Trigger::Note { confidential: true },
+            HookTrigger::MergeRequestsEvents => test_delivery::Trigger::MergeRequest,
+            HookTrigger::PipelineEvents => test_delivery::Trigger::Pipeline,
+            HookTrigger::JobEvents => test_delivery::Trigger::Job,
         };
-        let delivery = trial::run(&self.backend, &access, request.hook_id, trigger).await?;
+        let delivery = test_delivery::run(&self.backend, &access, request.hook_id, trigger).await?;
         Ok(view::delivery(delivery, true))
     }
 

@@ -1,15 +1,16 @@
 //! Members of a project.
 
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     AddProjectMemberRequest, GetAnyProjectMemberRequest, GetProjectMemberRequest,
     ListAllProjectMembersRequest, ListProjectMembersRequest, Member, ProjectMembersApi,
     RemoveProjectMemberRequest, UpdateProjectMemberRequest,
 };
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::members::filter;
-use crate::services::access::ProjectAccess;
-use crate::services::kernel::page::{Page, PageRequest};
 
 impl ProjectMembersApi for App {
     async fn list_project_members(

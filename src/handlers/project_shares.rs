@@ -1,11 +1,12 @@
 //! Shares of projects with groups.
 
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::spaces::projects::shares;
+
 use crate::api::contract::{ProjectShare, ProjectSharesApi, ShareProjectRequest, UnshareProjectRequest};
 use crate::api::types::MaybeUndefined;
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::projects::shares;
 use crate::views::share::share;
 
 impl ProjectSharesApi for App {

@@ -1,16 +1,17 @@
 //! Snippets of projects.
 
+use domain::code::snippets::{self, Home, NewSnippet};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::download::Download;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateProjectSnippetRequest, DeleteProjectSnippetRequest, GetProjectSnippetRequest,
     GetRawProjectSnippetRequest, ProjectSnippetsApi, Snippet, UpdateProjectSnippetRequest,
 };
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::snippets::{change, files};
-use crate::services::access::ProjectAccess;
-use crate::services::kernel::download::Download;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::snippets::{self, Home, NewSnippet};
 
 impl ProjectSnippetsApi for App {
     async fn list_project_snippets(&self, access: ProjectAccess, page: PageRequest) -> Result<Page<Snippet>> {

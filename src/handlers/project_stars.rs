@@ -1,11 +1,12 @@
 //! Stars of projects.
 
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::spaces::projects::stars;
+
 use crate::api::contract::{ListProjectStarrersRequest, Project, ProjectStarsApi, Starrer};
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::projects::stars;
 use crate::views::users::starrer;
 
 impl ProjectStarsApi for App {

@@ -1,10 +1,11 @@
 //! Files uploaded to projects.
 
+use domain::accounts::uploads::{self, UploadedFile};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+
 use crate::api::contract::{ProjectUploadsApi, Upload};
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::uploads::{self, UploadedFile};
 use crate::views::upload::upload;
 
 impl ProjectUploadsApi for App {

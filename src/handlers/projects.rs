@@ -1,5 +1,12 @@
 //! Projects: create, get, list, update, archive and delete.
 
+use domain::accounts::uploads::UploadedFile;
+use domain::code::code_analysis;
+use domain::identity::access::{InstanceAccess, ProjectAccess, UserAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::spaces::projects::{self, Change, Filter, NewProject, Order, Settings};
+
 use crate::api::contract::{
     CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectsRequest,
     ListUserProjectsRequest, Message, Project, ProjectOrder, ProjectsApi, SortDirection,
@@ -7,13 +14,7 @@ use crate::api::contract::{
 };
 use crate::api::types::Timestamp;
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::patch::IntoPatch;
-use crate::services::access::{InstanceAccess, ProjectAccess, UserAccess};
-use crate::services::code_analysis;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::projects::{self, Change, Filter, NewProject, Order, Settings};
-use crate::services::uploads::UploadedFile;
 use crate::views::project::{Parts, languages, project};
 
 /// Settings in a body; the same for creating and updating a project.

@@ -1,5 +1,11 @@
 //! Trees, blobs, comparisons, archives and contributors of a repository.
 
+use domain::code::repositories::{self, TreeListing};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::blob_content;
+use domain::kernel::download::{Content, Download};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
 use futures_util::StreamExt;
 
 use crate::api::contract::{
@@ -8,12 +14,6 @@ use crate::api::contract::{
     ListContributorsRequest, ListTreeRequest, RepositoriesApi, SortDirection, TreeEntry,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::kernel::download::{Content, Download};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::raw;
-use crate::services::repositories::{self, TreeListing};
 use crate::views;
 
 impl RepositoriesApi for App {
@@ -39,7 +39,7 @@ impl RepositoriesApi for App {
 
     async fn get_raw_blob(&self, access: ProjectAccess, request: GetRawBlobRequest) -> Result<Download> {
         let blob = repositories::open_blob(&self.backend, &access, &request.sha).await?;
-        let (content, is_text) = raw::content(blob).await?;
+        let (content, is_text) = blob_content::content(blob).await?;
         let content_type = if is_text {
             "text/plain"
         } else {

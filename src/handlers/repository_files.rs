@@ -1,5 +1,12 @@
 //! Single files of a repository.
 
+use domain::code::commits::commit::AuthorOverride;
+use domain::code::commits::content;
+use domain::code::files::{self, Change, Write};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::download::Download;
+use domain::kernel::error::Result;
+
 use crate::api::contract::{
     BlameRange, CreateFileRequest, DeleteFileRequest, FileEncoding, FileWriteResult,
     GetFileBlameMetadataRequest, GetFileBlameRequest, GetFileMetadataRequest, GetFileRequest,
@@ -8,12 +15,6 @@ use crate::api::contract::{
 use crate::api::download::disposition;
 use crate::api::types::WithHeaders;
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::commits::committing::AuthorOverride;
-use crate::services::commits::content;
-use crate::services::files::{self, Change, Write};
-use crate::services::kernel::download::Download;
 use crate::views::file as view;
 
 /// Commits a change of one file. The bodies of the three operations share these fields but no type.

@@ -1,5 +1,9 @@
 //! SCIM provisioning.
 
+use domain::identity::access::ScimAccess;
+use domain::kernel::error::{Error, Result};
+use domain::spaces::scim::{self, NewAccount};
+
 use crate::api::contract::{
     CreateScimUserRequest, DeleteScimUserRequest, GetScimResourceTypeRequest, GetScimSchemaRequest,
     GetScimUserRequest, ListScimUsersRequest, ReplaceScimUserRequest, ScimApi, ScimResourceType,
@@ -8,9 +12,6 @@ use crate::api::contract::{
 };
 use crate::api::types::WithHeaders;
 use crate::app::App;
-use crate::error::{Error, Result};
-use crate::services::access::ScimAccess;
-use crate::services::scim::{self, NewAccount};
 use crate::views::scim::{Place, account, discovery, operation, replacement};
 
 impl App {

@@ -1,17 +1,18 @@
 //! Personal snippets.
 
+use domain::code::snippets::{self, Change, FileAction, FileChange, Home, NewFile, NewSnippet, Row};
+use domain::identity::access::InstanceAccess;
+use domain::kernel::download::{Content, Download};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest, Snippet,
     SnippetFileAction, SnippetFileCreate, SnippetFileUpdate, SnippetUpdate, SnippetsApi,
     UpdateSnippetRequest,
 };
 use crate::app::App;
-use crate::error::Result;
 use crate::handlers::patch::IntoPatch;
-use crate::services::access::InstanceAccess;
-use crate::services::kernel::download::{Content, Download};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::snippets::{self, Change, FileAction, FileChange, Home, NewFile, NewSnippet, Row};
 use crate::views::snippet::snippet;
 
 /// Converts an update of a project snippet or personal snippet.

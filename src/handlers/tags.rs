@@ -1,13 +1,14 @@
 //! Tags of a repository.
 
+use domain::code::tags::{self, Listing, NewTag};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateTagRequest, DeleteTagRequest, GetTagRequest, ListTagsRequest, SortDirection, Tag, TagOrder, TagsApi,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::tags::{self, Listing, NewTag};
 use crate::views;
 
 impl TagsApi for App {

@@ -1,15 +1,16 @@
 //! File templates of the instance and of projects.
 
+use domain::code::templates::{self, Kind, Said};
+use domain::identity::access::{InstanceAccess, ProjectAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     GetCiTemplateRequest, GetDockerfileTemplateRequest, GetGitignoreTemplateRequest,
     GetLicenseTemplateRequest, GetProjectTemplateRequest, LicenseTemplate, ListLicenseTemplatesRequest,
     ListProjectTemplatesRequest, Template, TemplateEntry, TemplateType, TemplatesApi,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, ProjectAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::templates::{self, Kind, Said};
 use crate::views::template::{entry, license, template};
 
 fn kind(named: TemplateType) -> Kind {

@@ -1,16 +1,17 @@
 //! To-do items.
 
+use domain::discussion::notes::Key;
+use domain::discussion::todos::{self, Filter, Subject};
+use domain::identity::access::{InstanceAccess, ProjectAccess};
+use domain::identity::places::Place;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateIssueTodoRequest, CreateMergeRequestTodoRequest, FinishTodoRequest, ListTodosRequest, Todo,
     TodoTargetType, TodosApi,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, ProjectAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::notes::Key;
-use crate::services::places::Place;
-use crate::services::todos::{self, Filter, Subject};
 use crate::views::todo::todo;
 
 impl App {

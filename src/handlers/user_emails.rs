@@ -1,14 +1,15 @@
 //! Secondary e-mail addresses of users.
 
+use domain::accounts::users::emails;
+use domain::identity::access::{InstanceAccess, UserAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateOwnEmailRequest, CreateUserEmailRequest, DeleteOwnEmailRequest, DeleteUserEmailRequest,
     GetOwnEmailRequest, UserEmail, UserEmailsApi,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, UserAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::users::emails;
 use crate::views::account::email;
 
 impl UserEmailsApi for App {

@@ -1,14 +1,15 @@
 //! SSH keys of users.
 
+use domain::accounts::users::keys;
+use domain::identity::access::{InstanceAccess, UserAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateOwnKeyRequest, CreateUserKeyRequest, DeleteOwnKeyRequest, DeleteUserKeyRequest, GetOwnKeyRequest,
     GetUserKeyRequest, UserKey, UserKeysApi,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, UserAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::users::keys;
 use crate::views::account::key;
 
 impl UserKeysApi for App {

@@ -1,10 +1,11 @@
 //! Statuses of users.
 
+use domain::accounts::users::status;
+use domain::identity::access::{InstanceAccess, UserAccess};
+use domain::kernel::error::Result;
+
 use crate::api::contract::{SetOwnStatusRequest, UserStatus, UserStatusApi};
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, UserAccess};
-use crate::services::users::status;
 use crate::views;
 
 impl UserStatusApi for App {

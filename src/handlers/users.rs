@@ -1,20 +1,21 @@
 //! User accounts.
 
+use domain::accounts::avatars;
+use domain::accounts::uploads::UploadedFile;
+use domain::accounts::users::listing::{self, Filter, Sorting};
+use domain::accounts::users::memberships::{self, Wanted};
+use domain::accounts::users::{self, Changes, Details, NewUser, Password, deletion};
+use domain::identity::access::{InstanceAccess, UserAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::kernel::preconditions;
+
 use crate::api::contract::{
     CreateUserRequest, CurrentUser, DeleteUserRequest, ListUserMembershipsRequest, ListUsersRequest,
     MembershipSource, SortDirection, TwoFactorFilter, UpdateUserRequest, User, UserCreate, UserMembership,
     UserOrder, UserUpdate, UsersApi,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, UserAccess};
-use crate::services::avatars;
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::preconditions;
-use crate::services::uploads::UploadedFile;
-use crate::services::users::listing::{self, Filter, Sorting};
-use crate::services::users::memberships::{self, Wanted};
-use crate::services::users::{self, Changes, Details, NewUser, Password, deletion};
 use crate::views;
 
 impl UsersApi for App {

@@ -1,5 +1,10 @@
 //! CI/CD variables of the instance, projects and groups.
 
+use domain::delivery::variables::{self, Change, Holder, Name};
+use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
 use crate::api::contract::{
     CreateGroupVariableRequest, CreateInstanceVariableRequest, CreateProjectVariableRequest,
     DeleteGroupVariableRequest, DeleteInstanceVariableRequest, DeleteProjectVariableRequest,
@@ -8,10 +13,6 @@ use crate::api::contract::{
     VariableCreate, VariableFilter, VariableUpdate, VariablesApi,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::variables::{self, Change, Holder, Name};
 use crate::views::variable::{instance_variable, variable};
 
 /// Returns the name of an instance variable, which applies to all environments.

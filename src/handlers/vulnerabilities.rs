@@ -1,16 +1,17 @@
 //! Vulnerabilities of projects.
 
+use domain::accounts::uploads::UploadedFile;
+use domain::identity::access::{InstanceAccess, ProjectAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::security::vulnerabilities::{self, Filter, reports};
+
 use crate::api::contract::{
     ConfirmVulnerabilityRequest, DismissVulnerabilityRequest, GetVulnerabilityRequest,
     ListProjectVulnerabilitiesRequest, ResolveVulnerabilityRequest, VulnerabilitiesApi, Vulnerability,
     VulnerabilityReportOutcome, VulnerabilityState,
 };
 use crate::app::App;
-use crate::error::Result;
-use crate::services::access::{InstanceAccess, ProjectAccess};
-use crate::services::kernel::page::{Page, PageRequest};
-use crate::services::uploads::UploadedFile;
-use crate::services::vulnerabilities::{self, Filter, reports};
 use crate::views::vulnerability::{outcome, vulnerability};
 
 impl App {

@@ -7,6 +7,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::integrations::object_storage::{self, ObjectStorage};
+use domain::integrations::webhooks;
+use domain::kernel::cache::Memory;
+use domain::kernel::upload_slots::Places;
+use domain::kernel::{Backend, Instance, Parts};
+use domain::operations::first_start::{self, Chosen, MadeUp};
+use domain::operations::startup::{self, Presence};
+use domain::secrets::{Keyring, Secret};
+use domain::transfers::jobs::import_group::ImportGroup;
+use domain::webhooks::jobs::deliver_hook::DeliverHook;
 use git::Store;
 use storage::database::{self, Database};
 use storage::jobs::{Job, Options as RunnerOptions, Runner};
@@ -17,19 +27,9 @@ use tokio_util::task::TaskTracker;
 use crate::api::parameters::ContractValidator;
 use crate::app;
 use crate::config::{Options, Settings};
-use crate::integrations::object_storage::{self, ObjectStorage};
-use crate::integrations::webhooks;
-use crate::jobs;
-use crate::jobs::deliver_hook::DeliverHook;
-use crate::jobs::import_group::ImportGroup;
-use crate::secrets::{Keyring, Secret};
-use crate::services::memory::Memory;
-use crate::services::recovery::{self, Presence};
-use crate::services::registry::places::Places;
-use crate::services::setup::{self, Chosen, MadeUp};
-use crate::services::{Backend, Instance, Parts};
 use crate::web::connections::{self, Limits};
 use crate::web::health;
+use crate::worker;
 
 /// How long ref updates may take to record their result, after the requests are finished.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -61,7 +61,7 @@ pub enum Error {
     Objects(#[from] object_storage::Error),
     /// The key file cannot be used.
     #[error("key file: {0}")]
-    Keys(#[from] crate::secrets::Error),
+    Keys(#[from] domain::secrets::Error),
     /// Webhooks cannot be sent.
     #[error(transparent)]
     Webhooks(#[from] webhooks::Unavailable),
@@ -70,7 +70,7 @@ pub enum Error {
     Demo(String),
     /// The first administrator cannot be created, or work of a stopped server cannot be finished.
     #[error("start: {0}")]
-    Setup(#[from] crate::error::Error),
+    Setup(#[from] domain::kernel::error::Error),
 }
 
 /// Opens the backend of the services: migrates the database and prepares the data directory.
@@ -106,7 +106,7 @@ pub async fn open(
     };
     let (keyring, repositories, objects) = tokio::task::spawn_blocking(prepare)
         .await
-        .map_err(|error| Error::Setup(crate::error::Error::internal(error)))??;
+        .map_err(|error| Error::Setup(domain::kernel::error::Error::internal(error)))??;
     let instance = Instance {
         base_url,
         plan: settings.plan,
@@ -171,8 +171,8 @@ pub async fn bind(
     let address = listener.local_addr().unwrap_or(settings.listen);
     let base_url = public_url(&settings, address);
     let backend = open(&settings, observer, base_url).await?;
-    let presence = recovery::arrive(&backend, &settings.data_dir).await?;
-    let made_up = setup::first_start(&backend, chosen).await?;
+    let presence = startup::arrive(&backend, &settings.data_dir).await?;
+    let made_up = first_start::first_start(&backend, chosen).await?;
     Ok(Bound {
         listener,
         settings,
@@ -235,7 +235,7 @@ impl Bound {
         if let Some(worker) = worker {
             worker
                 .await
-                .map_err(|error| Error::Setup(crate::error::Error::internal(error)))?;
+                .map_err(|error| Error::Setup(domain::kernel::error::Error::internal(error)))?;
         }
         // Tasks for ref updates and blobs outlive canceled requests, because they must record their results.
         self.backend.moves.close();
@@ -263,7 +263,7 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
     };
     // Receivers may be slow, so deliveries have a separate concurrency limit and do not compete with other
     // jobs.
-    let (deliveries, others) = jobs::registry(&backend).divide(&[DeliverHook::KIND]);
+    let (deliveries, others) = worker::registry(&backend).divide(&[DeliverHook::KIND]);
     // Imports may take long: one runs at a time, and other jobs do not wait for it.
     let (imports, others) = others.divide(&[ImportGroup::KIND]);
     let importer = RunnerOptions {
@@ -281,7 +281,7 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
         runner.run(stopping.clone().cancelled_owned()),
         deliverer.run(stopping.clone().cancelled_owned()),
         importer.run(stopping.clone().cancelled_owned()),
-        jobs::recur(backend, stopping),
+        worker::recur(backend, stopping),
     );
 }
 
@@ -292,7 +292,7 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
 pub async fn work(settings: &Settings, stop: impl Future<Output = ()>) -> Result<(), Error> {
     let base_url = public_url(settings, settings.listen);
     let backend = open(settings, None, base_url).await?;
-    let _presence = recovery::arrive(&backend, &settings.data_dir).await?;
+    let _presence = startup::arrive(&backend, &settings.data_dir).await?;
     let stopping = CancellationToken::new();
     let jobs = run_jobs(backend.clone(), settings.drain_timeout, stopping.clone());
     let stop = async {

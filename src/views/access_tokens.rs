@@ -1,11 +1,11 @@
 //! Personal, impersonation and project access tokens.
 
+use domain::accounts::project_access_tokens::ProjectToken;
+use domain::identity::access_tokens::Activity;
 use storage::entities::access_tokens::Model;
 use storage::entities::now;
 
 use crate::api::contract::{self, ImpersonationToken, PersonalAccessToken, ProjectAccessToken, TokenScope};
-use crate::services::access_tokens::Activity;
-use crate::services::project_access_tokens::ProjectToken;
 
 /// Returns the scopes; unknown ones cannot have been stored.
 pub(super) fn scopes<'a>(words: impl Iterator<Item = &'a str>) -> Vec<TokenScope> {

@@ -1,9 +1,9 @@
 //! SSH keys, e-mail addresses, statuses and memberships of users.
 
+use domain::accounts::users::memberships::{Named, Source};
 use storage::entities::{user_emails, user_keys, user_statuses};
 
 use crate::api::contract::{MembershipSource, UserEmail, UserKey, UserMembership, UserStatus};
-use crate::services::users::memberships::{Named, Source};
 use crate::views::html::escape;
 
 /// Returns an SSH key.

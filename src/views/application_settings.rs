@@ -1,8 +1,9 @@
 //! Settings of the instance.
 
+use domain::instance::settings::{SIGNUP_ENABLED, Settings, USER_OAUTH_APPLICATIONS};
+use domain::kernel::policy::Tier;
+
 use crate::api::contract::{ApplicationSettings, Plan};
-use crate::policy::Tier;
-use crate::services::settings::{SIGNUP_ENABLED, Settings, USER_OAUTH_APPLICATIONS};
 
 /// Returns the current settings and the plan of the instance.
 #[must_use]

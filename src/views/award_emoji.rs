@@ -1,9 +1,9 @@
 //! Award emoji.
 
+use domain::discussion::award_emoji::Award;
 use storage::entities::award_emoji::Model;
 
 use crate::api::contract::{AwardEmoji, AwardableType};
-use crate::services::award_emoji::Award;
 use crate::views::users::reference;
 
 /// Returns an award emoji in the format of the contract.

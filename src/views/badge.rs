@@ -1,7 +1,8 @@
 //! Badges.
 
+use domain::spaces::badges::Row;
+
 use crate::api::contract::{Badge, BadgeKind, BadgePreview};
-use crate::services::badges::Row;
 
 /// Returns a badge of a project or group.
 #[must_use]

@@ -1,10 +1,10 @@
 //! Boards and their lists.
 
+use domain::planning::boards::{Home, List, Row};
+use domain::planning::labels::colors;
 use storage::entities::labels;
 
 use crate::api::contract::{Board, BoardGroup, BoardLabel, BoardList, BoardProject};
-use crate::services::boards::{Home, List, Row};
-use crate::services::labels::colors;
 use crate::views::milestone::milestone;
 use crate::views::{html, links, users};
 

@@ -1,7 +1,8 @@
 //! Branches.
 
+use domain::code::branches::BranchDetails;
+
 use crate::api::contract;
-use crate::services::branches::BranchDetails;
 use crate::views::{commit, links};
 
 /// Returns a branch; `project_url` is the URL of the project's page.

@@ -1,7 +1,8 @@
 //! Clusters of projects, without their tokens.
 
+use domain::delivery::clusters::Row;
+
 use crate::api::contract::{Cluster, ClusterKubernetes};
-use crate::services::clusters::Row;
 use crate::views::users::maker;
 
 /// Returns a cluster.

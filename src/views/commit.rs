@@ -1,5 +1,8 @@
 //! Commits, their changes and comments.
 
+use domain::code::commits::comments::Written;
+use domain::code::commits::listing::{Listed, RefKind};
+use domain::identity::access::ProjectAccess;
 use git::{DiffEntry, Stats};
 use storage::entities::commit_comments::LineType;
 use storage::entities::pipelines;
@@ -8,9 +11,6 @@ use crate::api::contract::{
     Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType,
 };
 use crate::api::types::MaybeUndefined;
-use crate::services::access::ProjectAccess;
-use crate::services::commits::comments::Written;
-use crate::services::commits::listing::{Listed, RefKind};
 use crate::views::pipeline::{self, At};
 use crate::views::users as user_view;
 

@@ -1,7 +1,8 @@
 //! Comparisons.
 
+use domain::code::repositories::Comparison;
+
 use crate::api::contract;
-use crate::services::repositories::Comparison;
 use crate::views::commit;
 
 /// Returns a comparison; `project_url` is the URL of the project's page.

@@ -1,9 +1,9 @@
 //! Deploy keys.
 
+use domain::code::deploy_keys::Row;
 use storage::entities::deploy_keys::Model;
 
 use crate::api::contract::{DeployKey, ProjectDeployKey};
-use crate::services::deploy_keys::Row;
 
 /// Returns a deploy key without a project.
 #[must_use]

@@ -1,7 +1,8 @@
 //! Deployments and their jobs.
 
+use domain::delivery::deployments::{Job, Row};
+
 use crate::api::contract::{Deployment, DeploymentJob};
-use crate::services::deployments::{Job, Row};
 use crate::views::pipeline::{At, reference};
 use crate::views::users::maker;
 use crate::views::{commit, environment};

@@ -1,10 +1,10 @@
 //! Environments of projects.
 
+use domain::delivery::deployments;
 use storage::entities::environments::Model;
 
 use crate::api::contract::{DeploymentEnvironment, Environment, SimpleProject};
 use crate::api::types::MaybeUndefined;
-use crate::services::deployments;
 use crate::views::deployment;
 use crate::views::pipeline::At;
 

@@ -1,9 +1,10 @@
 //! Epics and their issues.
 
+use domain::kernel::Instance;
+use domain::planning::epics::Row;
+use domain::planning::epics::issues::Gathered;
+
 use crate::api::contract::{Epic, EpicIssueLink, EpicLinks, Issue, References};
-use crate::services::Instance;
-use crate::services::epics::Row;
-use crate::services::epics::issues::Gathered;
 use crate::views::issue::{self, issue, label};
 use crate::views::links;
 use crate::views::users::maker;

@@ -1,14 +1,14 @@
 //! Events.
 
+use domain::accounts::users::listing::{Detail, Profile};
+use domain::activity::events::listing::{Happened, Noted};
+use domain::code::push_events::{Change, PushData, RefType};
 use storage::entities::events::{Action, Model, TargetType};
 use storage::entities::users;
 
 use crate::api::contract::{
     Event, EventNote, EventPushChange, EventPushData, EventRefType, EventTargetType, NoteableType, User,
 };
-use crate::services::events::listing::{Happened, Noted};
-use crate::services::events::pushes::{Change, PushData, RefType};
-use crate::services::users::listing::{Detail, Profile};
 use crate::views::note::noteable;
 use crate::views::users as user_view;
 

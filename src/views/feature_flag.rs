@@ -1,5 +1,6 @@
 //! Feature flags and their user lists.
 
+use domain::delivery::feature_flags::{Row, Strategy};
 use storage::entities::feature_flag_scopes::Model as Scope;
 use storage::entities::feature_flag_strategies::Kind;
 use storage::entities::feature_flag_user_lists::Model as UserList;
@@ -9,7 +10,6 @@ use crate::api::contract::{
     FeatureFlagVersion,
 };
 use crate::api::types::Map;
-use crate::services::feature_flags::{Row, Strategy};
 
 /// Returns a user list in the format of the contract.
 #[must_use]

@@ -1,10 +1,10 @@
 //! Feature gates.
 
+use domain::instance::feature_gates::Row;
 use serde_json::{Value, json};
 use storage::entities::feature_gate_targets::Model as Target;
 
 use crate::api::contract::{FeatureGate, FeatureGateKey, FeatureGatePart, FeatureGateState};
-use crate::services::feature_gates::Row;
 
 /// Returns a feature gate in the format of the contract.
 #[must_use]

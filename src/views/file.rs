@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use domain::code::files::{BlamedLines, File};
 use git::Commit;
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 
 use crate::api::contract::{BlameCommit, BlameRange, FileEncoding, RepositoryFile};
-use crate::services::files::{BlamedLines, File};
 
 /// Returns the nine headers that describe a file, in every format.
 #[must_use]

@@ -1,12 +1,12 @@
 //! Groups, in the formats of lists and details.
 
+use domain::kernel::Instance;
+use domain::kernel::policy::Tier;
+use domain::spaces::groups::{Detail, Row, Sizes};
 use storage::entities::custom_attributes::Model;
 
 use crate::api::contract::{Group, GroupStatistics, SharedGroup};
 use crate::api::types::MaybeUndefined;
-use crate::policy::Tier;
-use crate::services::Instance;
-use crate::services::groups::{Detail, Row, Sizes};
 use crate::views::custom_attribute::custom_attribute;
 use crate::views::links;
 use crate::views::project::{Parts, project};
@@ -81,7 +81,7 @@ pub fn detail(instance: &Instance, detail: Detail, custom_attributes: Option<Vec
         group_access_level: i64::from(i32::from(share.access_level)),
         expires_at: share.expires_at,
     });
-    let all = |rows: Vec<crate::services::projects::Row>| {
+    let all = |rows: Vec<domain::spaces::projects::Row>| {
         rows.iter()
             .map(|row| project(instance, row, Parts::default()))
             .collect()

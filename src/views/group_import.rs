@@ -1,9 +1,9 @@
 //! Imports of groups.
 
+use domain::transfers::imports::{Kind, Status, Unmapped as Row};
 use storage::entities::group_imports::State;
 
 use crate::api::contract::{GroupImport, GroupImportStatus, Unmapped, UnmappedKind};
-use crate::services::group_transfers::imports::{Kind, Status, Unmapped as Row};
 
 /// Returns the status of a group import.
 #[must_use]

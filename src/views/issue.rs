@@ -1,5 +1,11 @@
 //! Issues.
 
+use domain::kernel::Instance;
+use domain::kernel::durations::humane;
+use domain::kernel::policy::Tier;
+use domain::planning::issuables::time_tracking::Times;
+use domain::planning::issues::Row;
+use domain::planning::labels::colors;
 use serde_json::{Value, json};
 use storage::entities::{issues, labels, users};
 
@@ -7,12 +13,6 @@ use crate::api::contract::{
     Issue, IssueLinks, IssueStateFilter, References, TaskCompletionStatus, TimeStats, UserReference,
 };
 use crate::api::types::MaybeUndefined;
-use crate::policy::Tier;
-use crate::services::Instance;
-use crate::services::durations::humane;
-use crate::services::issuables::times::Times;
-use crate::services::issues::Row;
-use crate::services::labels::colors;
 use crate::views::html;
 use crate::views::milestone::milestone;
 use crate::views::users::{maker, reference};

@@ -1,7 +1,8 @@
 //! Labels.
 
+use domain::planning::labels::{Row, colors};
+
 use crate::api::contract::{GroupLabel, ProjectLabel};
-use crate::services::labels::{Row, colors};
 use crate::views::html;
 
 /// Returns a label in the format of projects.

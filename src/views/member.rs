@@ -1,9 +1,9 @@
 //! Members of groups and projects.
 
+use domain::spaces::members::Membership;
 use storage::entities::scim_identities;
 
 use crate::api::contract;
-use crate::services::members::Membership;
 use crate::views::users;
 
 /// Name of the identity provider of a group.

@@ -1,6 +1,9 @@
 //! Merge requests.
 
 use chrono::{DateTime, Utc};
+use domain::kernel::Instance;
+use domain::planning::issuables::time_tracking::Times;
+use domain::review::merge_requests::{Details, Row, is_draft};
 use storage::entities::merge_requests::{MergeStatus, Model, State};
 use storage::entities::{pipelines, users};
 
@@ -9,9 +12,6 @@ use crate::api::contract::{
     UserReference,
 };
 use crate::api::types::MaybeUndefined;
-use crate::services::Instance;
-use crate::services::issuables::times::Times;
-use crate::services::merge_requests::{Details, Row, is_draft};
 use crate::views::commit;
 use crate::views::issue::{Parts, label, time_stats};
 use crate::views::milestone::milestone;

@@ -1,7 +1,8 @@
 //! Milestones.
 
+use domain::planning::milestones::Row;
+
 use crate::api::contract::Milestone;
-use crate::services::milestones::Row;
 use crate::views::links;
 
 /// Returns a milestone; `base` is the base URL.

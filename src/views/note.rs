@@ -1,10 +1,10 @@
 //! Notes.
 
+use domain::discussion::notes::{Noteable, Posted, Row};
 use storage::entities::notes::{Kind, Model};
 
 use crate::api::contract::{AwardEmoji, CreatedNote, Note, NoteInDetail, NoteType, NoteableType};
 use crate::api::types::{Map, MaybeUndefined};
-use crate::services::notes::{Noteable, Posted, Row};
 use crate::views::award_emoji::award;
 use crate::views::users::author;
 

@@ -1,14 +1,14 @@
 //! Pipelines and commit statuses.
 
 use chrono::{DateTime, Utc};
+use domain::delivery::commit_statuses;
+use domain::delivery::pipelines::{Row, Variable};
 use storage::entities::pipelines::{Model, Status};
 use storage::entities::users;
 
 use crate::api::contract::{
     CommitStatus, CommitStatusState, Pipeline, PipelineDetailedStatus, PipelineReference, PipelineVariable,
 };
-use crate::services::commit_statuses;
-use crate::services::pipelines::{Row, Variable};
 use crate::views::users::maker;
 
 /// ID that means no commit.

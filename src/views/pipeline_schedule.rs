@@ -1,7 +1,8 @@
 //! Pipeline schedules.
 
+use domain::delivery::pipeline_schedules::{Detail, Row};
+
 use crate::api::contract::{PipelineSchedule, PipelineScheduleDetail};
-use crate::services::pipeline_schedules::{Detail, Row};
 use crate::views::pipeline::{self, At};
 use crate::views::users::maker;
 

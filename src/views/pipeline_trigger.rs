@@ -1,7 +1,8 @@
 //! Pipeline triggers.
 
+use domain::delivery::pipeline_triggers::Row;
+
 use crate::api::contract::PipelineTrigger;
-use crate::services::pipeline_triggers::Row;
 use crate::views::users::reference;
 
 /// Returns a trigger with the part of its token that the caller may see.

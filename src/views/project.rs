@@ -1,5 +1,10 @@
 //! Projects, in the simple and the full format.
 
+use domain::code::code_analysis::{Licensed, Share};
+use domain::kernel::Instance;
+use domain::kernel::policy::Tier;
+use domain::kernel::urls::ssh_url;
+use domain::spaces::projects::Row;
 use storage::entities::projects::FeatureAccess;
 use storage::entities::{AccessLevel, namespaces, project_shares, users};
 
@@ -8,11 +13,6 @@ use crate::api::contract::{
     ProjectStatistics, SharedGroup, SimpleProject,
 };
 use crate::api::types::MaybeUndefined;
-use crate::policy::Tier;
-use crate::services::Instance;
-use crate::services::code_analysis::{Licensed, Share};
-use crate::services::links::ssh_url;
-use crate::services::projects::Row;
 use crate::views::custom_attribute::custom_attribute;
 use crate::views::namespace::namespace;
 use crate::views::{links, users as user_view};

@@ -1,10 +1,10 @@
 //! Repositories and tags of the container registry.
 
+use domain::kernel::urls::registry_host;
+use domain::registry::listing::Row;
 use storage::entities::{registry_manifests, registry_tags};
 
 use crate::api::contract::{RegistryRepository, RegistryTag, RegistryTagDetails};
-use crate::services::links::registry_host;
-use crate::services::registry::listing::Row;
 
 /// Number of digits of a short revision.
 const SHORT: usize = 9;

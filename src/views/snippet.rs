@@ -1,7 +1,8 @@
 //! Snippets.
 
+use domain::code::snippets::Row;
+
 use crate::api::contract::Snippet;
-use crate::services::snippets::Row;
 use crate::views::users::reference;
 
 /// Returns a snippet in the format of the contract; `base` is the base URL.

@@ -1,7 +1,8 @@
 //! Tags.
 
+use domain::code::tags::TagDetails;
+
 use crate::api::contract;
-use crate::services::tags::TagDetails;
 use crate::views::commit;
 
 /// Returns a tag; `project_url` is the URL of the project's page. The server has no release notes and no

@@ -1,8 +1,9 @@
 //! File templates.
 
+use domain::code::templates::{self, Entry, License};
+
 use crate::api::contract::{LicenseTemplate, Template, TemplateEntry};
 use crate::api::types::MaybeUndefined;
-use crate::services::templates::{self, Entry, License};
 
 /// Returns a template of a list.
 #[must_use]

@@ -1,12 +1,12 @@
 //! To-do items.
 
+use domain::discussion::todos::{Home, Row, Thing};
+use domain::kernel::Instance;
 use serde::Serialize;
 use serde_json::Value;
 use storage::entities::namespaces;
 
 use crate::api::contract::{Todo, TodoGroup, TodoProject, TodoTargetType};
-use crate::services::Instance;
-use crate::services::todos::{Home, Row, Thing};
 use crate::views::users::reference;
 use crate::views::{epic, issue, merge_request};
 

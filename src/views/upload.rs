@@ -1,9 +1,9 @@
 //! Uploaded files.
 
+use domain::accounts::uploads::is_media;
 use storage::entities::project_uploads::Model;
 
 use crate::api::contract::Upload;
-use crate::services::uploads::is_media;
 
 /// Returns a file of the project with this full path.
 #[must_use]

@@ -1,12 +1,12 @@
 //! Users.
 
 use chrono::{DateTime, Utc};
+use domain::accounts::users::listing::{Circumstances, Detail, Profile};
+use domain::spaces::projects::stars;
 use storage::entities::users::{Model, State};
 
 use crate::api::contract::{Author, CurrentUser, Starrer, User, UserIdentity, UserReference, UserState};
 use crate::api::types::MaybeUndefined;
-use crate::services::projects::stars;
-use crate::services::users::listing::{Circumstances, Detail, Profile};
 use crate::views::links;
 
 /// Returns the state in the two values of the contract. Deactivated users count as blocked, because their

@@ -1,7 +1,8 @@
 //! CI/CD variables.
 
+use domain::delivery::variables::Row;
+
 use crate::api::contract::{InstanceVariable, Variable};
-use crate::services::variables::Row;
 
 /// Returns an instance variable with its value.
 #[must_use]

@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use domain::kernel::error::Error;
 use futures_util::FutureExt;
 use poem::error::{MethodNotAllowedError, NotFoundError};
 use poem::http::{Method, StatusCode};
@@ -10,7 +11,6 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::contract::OPERATIONS;
 use crate::api::failure;
-use crate::error::Error;
 use crate::web::{git_http, registry};
 
 /// Middleware that converts failures to responses.

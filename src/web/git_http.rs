@@ -4,6 +4,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use domain::code::receive_pack;
+use domain::identity::access::ProjectAccess;
+use domain::identity::git_access::{self, Basic};
+use domain::kernel::Backend;
+use domain::kernel::error::Error;
 use git::Service;
 use percent_encoding::percent_decode_str;
 use poem::http::header::{
@@ -14,11 +19,6 @@ use poem::http::{HeaderName, HeaderValue, Method, StatusCode};
 use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::failure;
-use crate::error::Error;
-use crate::services::Backend;
-use crate::services::access::ProjectAccess;
-use crate::services::git_access::{self, Basic};
-use crate::services::pushes;
 use crate::web::callers::network;
 
 /// Middleware that handles Git requests and forwards all others.
@@ -227,7 +227,7 @@ impl<E> GitHttpEndpoint<E> {
             return Err(Refusal::Protocol(StatusCode::FORBIDDEN, text));
         };
         let access = self.admit(target, service, request).await?;
-        let repository = pushes::repository(&self.backend, &access);
+        let repository = receive_pack::repository(&self.backend, &access);
         let stream = repository.advertise(service, protocol(request)).await?;
         Ok(streamed(service, "advertisement", stream))
     }
@@ -257,7 +257,7 @@ impl<E> GitHttpEndpoint<E> {
         };
         let body = request.take_body().into_async_read();
         let protocol = protocol(&request);
-        let repository = pushes::repository(&self.backend, &access);
+        let repository = receive_pack::repository(&self.backend, &access);
         Ok(match service {
             Service::UploadPack => {
                 let stream = repository.upload_pack(body, gzip, protocol).await?;
@@ -266,7 +266,7 @@ impl<E> GitHttpEndpoint<E> {
             Service::ReceivePack => {
                 let push = repository.open_push(body, gzip).await?;
                 let limit = Some(self.max_push_bytes);
-                let stream = pushes::receive(&self.backend, &access, push, limit, protocol).await?;
+                let stream = receive_pack::receive(&self.backend, &access, push, limit, protocol).await?;
                 streamed(service, "result", stream)
             }
         })

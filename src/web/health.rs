@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use domain::kernel::Backend;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use poem::http::StatusCode;
 use poem::web::Data;
@@ -9,7 +10,6 @@ use poem::{Endpoint, EndpointExt, Response, Route, get, handler};
 use serde_json::json;
 
 use crate::api::failure::respond;
-use crate::services::Backend;
 
 /// The routes below `/-`.
 pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {

@@ -17,11 +17,11 @@ mod slashes;
 mod trace;
 pub mod uploads;
 
+use domain::kernel::Backend;
 use poem::{Endpoint, EndpointExt, Response};
 
 use crate::api::exchange::BaseUrl;
 use crate::config::Settings;
-use crate::services::Backend;
 
 /// Wraps the routes in the middleware of every request, outermost last.
 pub fn wrap<E>(routes: E, backend: &Backend, settings: &Settings) -> impl Endpoint<Output = Response> + use<E>

@@ -3,6 +3,10 @@
 //! The form contains a token bound to a separate cookie, so that other sites cannot sign a visitor in. The page
 //! has no external resources and no scripts.
 
+use domain::identity::sessions::{self, Attempt, LIFETIME, Outcome, SignedIn};
+use domain::kernel::Backend;
+use domain::kernel::error::Error;
+use domain::secrets::{self, Token};
 use poem::http::header::{CACHE_CONTROL, COOKIE, LOCATION, RETRY_AFTER, SET_COOKIE};
 use poem::http::{HeaderValue, StatusCode};
 use poem::middleware::SizeLimit;
@@ -13,10 +17,6 @@ use serde_json::json;
 
 use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE, cookie};
 use crate::api::{failure, parameters};
-use crate::error::Error;
-use crate::secrets::{self, Token};
-use crate::services::Backend;
-use crate::services::sessions::{self, Attempt, LIFETIME, Outcome, SignedIn};
 use crate::views::html::escape;
 use crate::web::callers::network;
 use crate::web::page::document;

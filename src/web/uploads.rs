@@ -2,14 +2,17 @@
 //! `/uploads/-/system/<kind>/avatar/<id>/<name>`. A file is readable by callers who can see its project or
 //! group. Avatars of users are public.
 
+use domain::accounts::{uploads, users};
+use domain::identity::access::{GroupAccess, ProjectAccess};
+use domain::identity::authentication;
+use domain::kernel::Backend;
+use domain::kernel::error::Error;
+use domain::spaces::{groups, projects};
 use percent_encoding::percent_decode_str;
 use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::{credentials, download, failure};
-use crate::error::Error;
-use crate::services::access::{GroupAccess, ProjectAccess};
-use crate::services::{Backend, authentication, groups, projects, uploads, users};
 
 /// Middleware that handles requests for uploaded files and forwards all others.
 pub struct Uploads {
@@ -49,7 +52,7 @@ impl<E: Endpoint> Endpoint for UploadsEndpoint<E> {
 }
 
 impl<E> UploadsEndpoint<E> {
-    async fn answer(&self, target: &Target, request: &Request) -> crate::error::Result<Response> {
+    async fn answer(&self, target: &Target, request: &Request) -> domain::kernel::error::Result<Response> {
         let caller = authentication::identify(&self.backend, credentials::of(request)?).await?;
         if !caller.covers(&["api", "read_api"]) {
             return Err(Error::InsufficientScope(vec!["api", "read_api"]));

@@ -8,6 +8,10 @@ mod brackets;
 mod coerce;
 mod json;
 
+use coerce::{Faults, Slot};
+use domain::kernel::error::{Error, Result};
+use domain::kernel::page::PageRequest;
+use domain::kernel::record_validator::RecordValidator;
 use poem::http::HeaderMap;
 use poem::{FromRequest, Request, RequestBody};
 use serde_json::{Map, Value, json};
@@ -15,10 +19,6 @@ use serde_json::{Map, Value, json};
 use crate::api::contract;
 use crate::api::form::essence;
 use crate::api::operation::{Operation, Paging, Parameter, Place, Shape};
-use crate::error::{Error, Result};
-use crate::services::group_transfers::RecordValidator;
-use crate::services::kernel::page::PageRequest;
-use coerce::{Faults, Slot};
 
 /// Default number of items per page.
 pub const DEFAULT_PAGE_SIZE: i64 = 20;

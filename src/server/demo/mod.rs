@@ -6,6 +6,8 @@ mod places;
 mod planning;
 
 use chrono::{Days, Utc};
+use domain::kernel::Backend;
+use domain::secrets::Secret;
 use poem::http::Method;
 use poem::http::uri::Scheme;
 use poem::web::{LocalAddr, RemoteAddr};
@@ -15,8 +17,6 @@ use serde_json::Value;
 use super::Error;
 use crate::app;
 use crate::config::Settings;
-use crate::secrets::Secret;
-use crate::services::Backend;
 
 /// User names in the demo, except the administrator.
 pub const PEOPLE: [&str; 4] = ["ada", "ben", "cleo", "dana"];

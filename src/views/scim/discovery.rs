@@ -1,12 +1,13 @@
 //! SCIM service discovery (RFC 7643 5 to 7).
 
+use domain::spaces::scim::{MOST_LISTED, USER_SCHEMA};
+
 use super::{LIST_SCHEMA, Place, count};
 use crate::api::contract::{
     ScimAttribute, ScimAuthenticationScheme, ScimBulkSupport, ScimDiscoveryMeta, ScimFilterSupport,
     ScimResourceType, ScimResourceTypeList, ScimSchema, ScimSchemaList, ScimServiceProviderConfig,
     ScimSubAttribute, ScimSupport,
 };
-use crate::services::scim::{MOST_LISTED, USER_SCHEMA};
 
 /// Returns the supported features of the protocol.
 #[must_use]

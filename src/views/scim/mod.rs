@@ -2,14 +2,14 @@
 
 pub mod discovery;
 
+use domain::spaces::scim::{List, NewAccount, Provisioned, USER_SCHEMA, UserOperation, full_name};
+use domain::spaces::single_sign_on::SingleSignOn;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 use storage::entities::namespaces;
 
 use crate::api::contract;
 use crate::api::types::Timestamp;
-use crate::services::scim::{List, NewAccount, Provisioned, USER_SCHEMA, UserOperation, full_name};
-use crate::services::single_sign_on::SingleSignOn;
 
 /// Schema of lists.
 const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";

@@ -1,5 +1,10 @@
 //! The page where a user authorizes an application.
 
+use domain::identity::oauth::authorization::{self, Question, Refusal, Request as Asked};
+use domain::identity::sessions::SignedIn;
+use domain::kernel::Backend;
+use domain::kernel::error::Error;
+use domain::secrets::constant_time_eq;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use poem::http::StatusCode;
 use poem::web::Data;
@@ -8,11 +13,6 @@ use serde_json::{Map, Value};
 
 use super::FORM_LIMIT;
 use crate::api::{failure, parameters};
-use crate::error::Error;
-use crate::secrets::constant_time_eq;
-use crate::services::Backend;
-use crate::services::oauth::authorization::{self, Question, Refusal, Request as Asked};
-use crate::services::sessions::SignedIn;
 use crate::views::html::escape;
 use crate::web::page::document;
 use crate::web::sign_in::{redirect, signed_in};

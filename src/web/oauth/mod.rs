@@ -4,6 +4,8 @@
 mod authorize;
 mod token;
 
+use domain::kernel::Backend;
+use domain::kernel::policy::SCOPES;
 use poem::http::StatusCode;
 use poem::middleware::SizeLimit;
 use poem::web::Data;
@@ -11,8 +13,6 @@ use poem::{Endpoint, EndpointExt, Response, Route, get, handler, post};
 use serde_json::json;
 
 use crate::api::failure::respond;
-use crate::policy::SCOPES;
-use crate::services::Backend;
 
 /// Path of the server metadata (RFC 8414).
 pub const METADATA_PATH: &str = "/.well-known/oauth-authorization-server";

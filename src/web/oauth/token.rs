@@ -2,6 +2,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use domain::identity::oauth::applications::{self, Application};
+use domain::identity::oauth::{Fault, tokens};
+use domain::kernel::Backend;
+use domain::kernel::error::Error;
 use percent_encoding::percent_decode_str;
 use poem::http::header::{AUTHORIZATION, CACHE_CONTROL, PRAGMA, WWW_AUTHENTICATE};
 use poem::http::{HeaderValue, StatusCode};
@@ -12,10 +16,6 @@ use serde_json::{Map, Value, json};
 use super::FORM_LIMIT;
 use crate::api::failure::respond;
 use crate::api::{credentials, failure, parameters};
-use crate::error::Error;
-use crate::services::Backend;
-use crate::services::oauth::applications::{self, Application};
-use crate::services::oauth::{Fault, tokens};
 use crate::web::callers::network;
 
 /// `POST /oauth/token`.

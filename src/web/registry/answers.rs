@@ -1,14 +1,14 @@
 //! Responses of the registry: errors in the protocol's format, challenges, and common headers.
 
+use domain::kernel::error::Error;
+use domain::registry::tokens::{Challenge, Refusal};
+use domain::registry::{Actions, Code, Digest, Fault, Name};
 use poem::http::header::{ALLOW, CONTENT_LENGTH, LOCATION, RANGE, RETRY_AFTER, WWW_AUTHENTICATE};
 use poem::http::{HeaderName, HeaderValue, StatusCode};
 use poem::{Body, Response};
 use serde_json::{Value, json};
 
 use crate::api::failure;
-use crate::error::Error;
-use crate::services::registry::tokens::{Challenge, Refusal};
-use crate::services::registry::{Actions, Code, Digest, Fault, Name};
 
 /// Name of the service in requests for tokens.
 pub const SERVICE: &str = "container_registry";

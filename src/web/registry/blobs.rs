@@ -1,13 +1,13 @@
 //! Blobs: whole, in part, or headers only.
 
+use domain::kernel::download::Download;
+use domain::registry::{Digest, Fault, blobs};
 use poem::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, EXPIRES, PRAGMA};
 use poem::http::{Method, StatusCode};
 use poem::{Request, Response};
 
 use super::{Call, answers};
 use crate::api::download;
-use crate::services::kernel::download::Download;
-use crate::services::registry::{Digest, Fault, blobs};
 
 /// Content of a digest never changes, but access to it does.
 const KEPT: &str = "private, max-age=31536000, immutable";

@@ -1,14 +1,14 @@
 //! Manifests, tags and referrers.
 
+use domain::kernel::download::{Content, Download};
+use domain::registry::manifests::{self, Annotations, LARGEST, Manifest, Reference};
+use domain::registry::{Code, Digest, Fault, tags};
 use poem::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK};
 use poem::http::{HeaderName, Method, StatusCode};
 use poem::{Request, Response};
 use serde_json::{Value, json};
 
 use super::{Call, answers, blobs::sent, parameter};
-use crate::services::kernel::download::{Content, Download};
-use crate::services::registry::manifests::{self, Annotations, LARGEST, Manifest, Reference};
-use crate::services::registry::{Code, Digest, Fault, tags};
 
 /// Media type of an image index.
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";

@@ -10,13 +10,12 @@ mod target;
 mod tokens;
 mod uploads;
 
+use domain::kernel::Backend;
+use domain::registry::tokens::{Bearer, Challenge, Refusal};
+use domain::registry::{Action, Actions, Fault, Name, Place};
 use poem::http::header::AUTHORIZATION;
 use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
-
-use crate::services::Backend;
-use crate::services::registry::tokens::{Bearer, Challenge, Refusal};
-use crate::services::registry::{Action, Actions, Fault, Name, Place};
 use target::{Target, What};
 
 pub(super) use target::takes_long;

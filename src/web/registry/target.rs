@@ -1,8 +1,7 @@
 //! Parser of registry paths. Image names have any number of components, so paths are parsed from the end.
 
+use domain::registry::{Fault, Name};
 use percent_encoding::percent_decode_str;
-
-use crate::services::registry::{Fault, Name};
 
 /// Root of the registry.
 const ROOT: &str = "/v2";

@@ -1,17 +1,17 @@
 //! Registry tokens, for Basic credentials or anonymous clients.
 
 use chrono::SecondsFormat;
+use domain::identity::git_access;
+use domain::kernel::Backend;
+use domain::kernel::error::Result;
+use domain::registry::Fault;
+use domain::registry::tokens::issue;
 use poem::http::header::{CACHE_CONTROL, WWW_AUTHENTICATE};
 use poem::http::{Method, StatusCode};
 use poem::{Request, Response};
 use serde_json::json;
 
 use super::{answers, parameters};
-use crate::error::Result;
-use crate::services::Backend;
-use crate::services::git_access;
-use crate::services::registry::Fault;
-use crate::services::registry::tokens::issue;
 use crate::web::git_http;
 
 /// Returns the response to a token request.

@@ -1,13 +1,13 @@
 //! Blob uploads: in one request, in two, or in any number of chunks.
 
+use domain::registry::uploads::{self, Part, Upload};
+use domain::registry::{Code, Digest, Fault, Name, blobs};
 use futures_util::StreamExt;
 use poem::http::header::{CONTENT_LENGTH, CONTENT_RANGE};
 use poem::http::{Method, StatusCode};
 use poem::{Request, Response};
 
 use super::{Call, answers, parameter};
-use crate::services::registry::uploads::{self, Part, Upload};
-use crate::services::registry::{Code, Digest, Fault, Name, blobs};
 
 impl Call<'_> {
     /// Starts an upload; completes it at once if the request contains the blob or mounts an existing one.

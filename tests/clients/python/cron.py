@@ -21,7 +21,7 @@ from croniter import croniter
 # The package with the zones, and not what the machine knows of them.
 zoneinfo.reset_tzpath(to=[])
 
-TABLE = pathlib.Path(__file__).parents[3] / "src/services/cron/compared.tsv"
+TABLE = pathlib.Path(__file__).parents[3] / "crates/domain/src/kernel/cron/compared.tsv"
 ZONES = ["America/New_York", "Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Asia/Kathmandu"]
 YEAR = [int(datetime.datetime(year, 1, 1, tzinfo=datetime.timezone.utc).timestamp()) for year in (2026, 2027)]
 DAY = 86_400
@@ -34,7 +34,7 @@ EXPRESSIONS = """
 0 5 * * 1/3; 0 5 * * 7/2; 0 5 * * fri-sun; 0 5 * * 6-7; 30 2 29,8 3,4,10,11 *; 30 2 * 3-11/8 sun; 0 5 */10 * 6; 1 1 1-31 * 0
 """
 
-# Expression, zone, from, what croniter says comes next, and what is right: once more in src/services/cron/compared.rs.
+# Expression, zone, from, what croniter says comes next, and what is right: once more in crates/domain/src/kernel/cron/compared.rs.
 OTHERWISE = [
     # A range of one value is no whole field.
     ("5-5 * * * *", "UTC", "2026-01-01T00:30:00+00:00", "2026-01-01T00:31:00+00:00", "2026-01-01T01:05:00+00:00"),

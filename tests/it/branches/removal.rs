@@ -1,7 +1,7 @@
 //! Deleting branches, one or all that are merged.
 
+use domain::code::jobs::delete_merged_branches::{self, DeleteMergedBranches};
 use git::RepositoryId;
-use holdfast::jobs::delete_merged_branches::{self, DeleteMergedBranches};
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 use storage::jobs;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use domain::secrets::Secret;
 use holdfast::config::Options;
-use holdfast::secrets::Secret;
 use holdfast::server::demo;
 use serde_json::json;
 use tokio::process::Command;

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use chrono::{TimeDelta, Utc};
+use domain::registry::jobs::delete_registry_tags::{self, DeleteRegistryTags};
+use domain::registry::tag_cleanup::Wish;
 use futures_util::future::join_all;
-use holdfast::jobs::delete_registry_tags::{self, DeleteRegistryTags};
-use holdfast::services::registry::cleaning::Wish;
 use reqwest::Method;
 use sea_orm::sea_query::Expr;
 use sea_orm::{

@@ -8,7 +8,7 @@ mod pushed;
 mod reading;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast::secrets;
+use domain::secrets;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };

@@ -1,9 +1,9 @@
 //! What every operation answers, whatever it does: to tokens that are no good, to queries and paths that are no text,
 //! to sudo that is not allowed, and to heads and bodies that are too large.
 
+use domain::kernel::policy::On;
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::Operation;
-use holdfast::policy::On;
 use reqwest::Method;
 
 use crate::support::client::Answer;

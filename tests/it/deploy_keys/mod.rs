@@ -2,7 +2,7 @@
 
 mod garbage;
 
-use holdfast::services::projects;
+use domain::spaces::projects;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 use storage::entities::{deploy_keys, project_deploy_keys, taken_fingerprints};

@@ -1,7 +1,7 @@
 //! Which merge requests are shipped with deployments.
 
-use holdfast::jobs::ship_merge_requests::ShipMergeRequests;
-use holdfast::services::deployments::ship;
+use domain::delivery::deployments::ship;
+use domain::delivery::jobs::ship_merge_requests::ShipMergeRequests;
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! Tokens in every place, tokens that are no good, scopes, sudo, and session cookies (specification 5).
 
 use chrono::{TimeDelta, Utc};
-use holdfast::services::access_tokens::revoke_personal;
-use holdfast::services::authentication::Caller;
-use holdfast::services::sessions::{Attempt, Outcome, sign_in};
+use domain::identity::access_tokens::revoke_personal;
+use domain::identity::authentication::Caller;
+use domain::identity::sessions::{Attempt, Outcome, sign_in};
 use reqwest::Method;
 use serde_json::json;
 

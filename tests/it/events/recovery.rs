@@ -1,6 +1,6 @@
 //! Moves of references whose server was killed before it could record them.
 
-use holdfast::services::references::{Moved, Mover, moving, recover};
+use domain::code::ref_updates::{Moved, Mover, moving, recover};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
 use storage::entities::ref_updates::{self, Kind, State};
@@ -21,7 +21,7 @@ async fn announce(server: &TestServer, project: &Project<'_>) {
     let mover = Mover { project_id: project.id, user_id: Some(1), kind: Kind::Push };
     let planned = vec!["refs/heads/main".to_owned()];
     tokio::spawn(async move {
-        let never = std::future::pending::<holdfast::error::Result<((), Vec<Moved>)>>();
+        let never = std::future::pending::<domain::kernel::error::Result<((), Vec<Moved>)>>();
         moving(&backend, mover, planned, never).await
     });
     while waiting().await == before {

@@ -1,7 +1,7 @@
 //! For whom what is behind a gate is there, from the next request on.
 
-use holdfast::services::authentication::Caller;
-use holdfast::services::feature_gates::{Actors, is_open};
+use domain::identity::authentication::Caller;
+use domain::instance::feature_gates::{Actors, is_open};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::{Value, json};
 use storage::entities::users;

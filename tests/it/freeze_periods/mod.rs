@@ -1,7 +1,7 @@
 //! Freeze periods of projects (specification 2.10 and 4.9).
 
 use chrono::{DateTime, Utc};
-use holdfast::services::freeze_periods::is_frozen;
+use domain::delivery::freeze_periods::is_frozen;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 

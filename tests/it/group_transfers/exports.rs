@@ -1,7 +1,7 @@
 //! Exporting groups.
 
-use holdfast::jobs::export_group::ExportGroup;
-use holdfast::services::group_transfers::{exports, sweep};
+use domain::transfers::jobs::export_group::ExportGroup;
+use domain::transfers::{exports, sweep};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! Making groups of archives.
 
+use domain::transfers::sweep;
 use holdfast::config::Options;
-use holdfast::services::group_transfers::sweep;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use sea_orm::{EntityTrait, PaginatorTrait};

@@ -11,11 +11,11 @@ mod round_trip;
 use std::collections::BTreeMap;
 use std::io::Read;
 
+use domain::transfers::exports as service;
+use domain::transfers::jobs::export_group::ExportGroup;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use holdfast::jobs::export_group::ExportGroup;
-use holdfast::services::group_transfers::exports as service;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};

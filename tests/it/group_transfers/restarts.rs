@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast::services::group_transfers::{imports as service, sweep};
+use domain::transfers::{imports as service, sweep};
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
 use storage::entities::{group_imports, imported_groups, jobs, now};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use domain::spaces::groups::erase;
 use git::RepositoryId;
-use holdfast::services::groups::erase;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;
 use storage::entities::{Visibility, namespaces, projects, settings};

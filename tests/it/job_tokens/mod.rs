@@ -1,7 +1,7 @@
 //! Tokens of jobs: where they count, how far they reach, and when they end (specification 5).
 
 use chrono::TimeDelta;
-use holdfast::services::job_tokens;
+use domain::identity::job_tokens;
 use reqwest::Method;
 use sea_orm::ActiveValue::Set;
 use sea_orm::EntityTrait;
@@ -153,7 +153,7 @@ async fn only_the_digest_is_kept_and_what_has_ended_is_swept(server: TestServer)
     let (id, secret) = token(&server, 1, sample.id, HOUR).await;
     let left = rows::Entity::find().all(server.backend.database.read()).await.expect("rows");
     assert_eq!(left.iter().map(|row| row.id).collect::<Vec<_>>(), [id]);
-    assert!(secret.starts_with("hfjob-") && left[0].digest == holdfast::secrets::digest(&secret));
+    assert!(secret.starts_with("hfjob-") && left[0].digest == domain::secrets::digest(&secret));
 }
 
 async fn another_token_beats_that_of_a_job_and_a_job_beats_a_proxy(server: TestServer) {

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use holdfast::services::access::ProjectAccess;
-use holdfast::services::authentication::Caller;
-use holdfast::services::labels::resolve_or_create;
-use holdfast::services::places::Place;
+use domain::identity::access::ProjectAccess;
+use domain::identity::authentication::Caller;
+use domain::identity::places::Place;
+use domain::planning::labels::resolve_or_create;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
 use storage::entities::{issue_assignees, issues, labels};
@@ -25,7 +25,7 @@ async fn place_of(server: &TestServer, caller: Caller, project: i64) -> Place {
     access.expect("the project").into()
 }
 
-async fn resolve(server: &TestServer, place: &Place, titles: &[&str]) -> holdfast::error::Result<Vec<i64>> {
+async fn resolve(server: &TestServer, place: &Place, titles: &[&str]) -> domain::kernel::error::Result<Vec<i64>> {
     let database = &server.backend.database;
     database.transaction(async |transaction| resolve_or_create(transaction, place, titles).await).await
 }

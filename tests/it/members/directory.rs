@@ -1,7 +1,7 @@
 //! Members that directory synchronisation made.
 
 use chrono::Days;
-use holdfast::services::members::{Synchronised, synchronise};
+use domain::spaces::members::{Synchronised, synchronise};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, now};
 

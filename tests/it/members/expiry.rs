@@ -1,7 +1,7 @@
 //! Memberships that have ended.
 
 use chrono::Days;
-use holdfast::jobs::sweep_expired_access::{self, SweepExpiredAccess};
+use domain::spaces::jobs::sweep_expired_access::{self, SweepExpiredAccess};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, group_shares, members, now, project_shares};

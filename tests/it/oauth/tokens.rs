@@ -35,7 +35,7 @@ async fn a_code_becomes_tokens_that_open_what_was_granted(server: TestServer) {
     assert_eq!(server.anonymous().get(&format!("/user?private_token={access}")).await.status, 401);
     assert_eq!(stage.status(&tokens["refresh_token"]).await, 401);
     let row = oauth_tokens::Entity::find().one(server.backend.database.read()).await.expect("a read").expect("a row");
-    assert_eq!(row.digest, holdfast::secrets::digest(access));
+    assert_eq!(row.digest, domain::secrets::digest(access));
     assert_eq!(bearer.get("/personal_access_tokens/self").await.status, 404);
 }
 

@@ -91,7 +91,7 @@ async fn others_do_not_revoke_but_administrators_do(server: TestServer) {
 
 async fn a_token_of_any_scope_may_look_at_itself(server: TestServer) {
     let ada = server.person("ada").await;
-    for scope in holdfast::policy::SCOPES {
+    for scope in domain::kernel::policy::SCOPES {
         let secret = server.token_of(ada.id, &[scope]).await;
         let own = server.with_token(&secret).get("/personal_access_tokens/self").await.expect(200);
         assert_eq!(own.json()["scopes"], json!([scope]));

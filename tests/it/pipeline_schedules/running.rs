@@ -1,7 +1,7 @@
 //! Schedules that are due, and those that somebody plays.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast::services::pipeline_schedules::{enqueue_due, run_due};
+use domain::delivery::pipeline_schedules::{enqueue_due, run_due};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, QueryOrder};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, pipeline_schedules as rows, pipelines};

@@ -69,8 +69,8 @@ async fn a_fork_outlives_its_source(server: TestServer) {
 }
 
 async fn a_copy_that_was_killed_is_finished_by_the_next(server: TestServer) {
-    use holdfast::jobs::fork_repository::ForkRepository;
-    use holdfast::services::projects::forks;
+    use domain::spaces::jobs::fork_repository::ForkRepository;
+    use domain::spaces::projects::forks;
     let root = server.root();
     let source = Project::filled(&server, "source", Visibility::Private).await;
     let fork = root.post(&format!("/projects/{}/fork", source.id), json!({"path": "copy", "name": "copy"})).await;
@@ -87,8 +87,8 @@ async fn a_copy_that_was_killed_is_finished_by_the_next(server: TestServer) {
 }
 
 async fn a_fork_whose_source_is_gone_says_so(server: TestServer) {
-    use holdfast::jobs::fork_repository::ForkRepository;
-    use holdfast::services::projects::forks;
+    use domain::spaces::jobs::fork_repository::ForkRepository;
+    use domain::spaces::projects::forks;
     let root = server.root();
     let source = Project::filled(&server, "source", Visibility::Private).await;
     let fork = root.post(&format!("/projects/{}/fork", source.id), json!({"path": "copy", "name": "copy"})).await;

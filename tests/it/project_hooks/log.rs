@@ -1,7 +1,7 @@
 //! The log of deliveries: listed, read, sent again, swept; and trials.
 
 use chrono::TimeDelta;
-use holdfast::services::hooks::log::sweep;
+use domain::webhooks::log::sweep;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};

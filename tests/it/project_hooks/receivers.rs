@@ -1,7 +1,7 @@
 //! Receivers that redirect, ask for credentials or cannot prove who they are, and hosts that may not be called.
 
+use domain::webhooks::delivery::deliver;
 use holdfast::config::Options;
-use holdfast::services::hooks::delivery::deliver;
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};

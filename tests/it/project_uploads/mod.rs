@@ -272,7 +272,7 @@ async fn what_a_killed_server_left_is_swept(server: TestServer) {
     };
     unfinished.update(db).await.expect("a row");
     root.get(&url(&lost)).await.expect(404);
-    let swept = holdfast::services::uploads::sweep(&server.backend).await.expect("a sweep");
+    let swept = domain::accounts::uploads::sweep(&server.backend).await.expect("a sweep");
     assert_eq!((swept, rows(&server).await, kept(&server)), (1, 1, 1));
     root.get(&url(&sent)).await.expect(200);
 }

@@ -1,7 +1,7 @@
 //! Making projects.
 
+use domain::code::jobs::create_repository::{self, CreateRepository};
 use git::RepositoryId;
-use holdfast::jobs::create_repository::{self, CreateRepository};
 use serde_json::{Value, json};
 use storage::jobs;
 

@@ -1,7 +1,7 @@
 //! Removing projects.
 
 use git::RepositoryId;
-use holdfast::jobs::registry;
+use holdfast::worker::registry;
 use serde_json::json;
 use storage::jobs::{Options, Runner};
 
@@ -44,7 +44,7 @@ async fn a_removed_project_is_hidden_at_once_and_erased_by_the_job(server: TestS
 async fn an_erasure_that_was_killed_is_finished_by_the_next(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
-    let erase = async || holdfast::services::projects::erase(&server.backend, work, None, None).await.expect("a run");
+    let erase = async || domain::spaces::projects::erase(&server.backend, work, None, None).await.expect("a run");
     let repository = RepositoryId::of_project(work);
     let there = async || server.backend.repositories.exists(&repository).await.expect("a look");
     // Nothing is erased that nobody removed.
@@ -69,7 +69,7 @@ async fn a_delay_only_marks_the_project(server: TestServer) {
     let today = chrono::Utc::now().date_naive();
     assert_eq!(read["marked_for_deletion_on"], json!(today));
     assert_eq!(read["marked_for_deletion_at"], read["marked_for_deletion_on"]);
-    let erase = async |day| holdfast::services::projects::erase(&server.backend, work, Some(day), None).await;
+    let erase = async |day| domain::spaces::projects::erase(&server.backend, work, Some(day), None).await;
     erase(today.pred_opt().expect("a day")).await.expect("a run");
     root.get(&one).await.expect(200);
     erase(today).await.expect("a run");

@@ -19,7 +19,7 @@ async fn a_marked_project_is_restored_and_the_job_leaves_it_alone(server: TestSe
         (&restored["marked_for_deletion_on"], &restored["marked_for_deletion_at"]),
         (&Value::Null, &Value::Null)
     );
-    holdfast::services::projects::erase(&server.backend, work, Some(today), None).await.expect("a run");
+    domain::spaces::projects::erase(&server.backend, work, Some(today), None).await.expect("a run");
     root.get(&one).await.expect(200);
     // What is not marked does not change.
     root.post(&format!("{one}/restore"), json!({})).await.expect(201);

@@ -236,9 +236,9 @@ async fn a_share_still_counts_after_the_move(server: TestServer) {
     // Into the group that it was shared with: what the share gave is lost in the group's own roles.
     root.put(&place(work), to(readers)).await.expect(200);
     let role = server.backend.clone();
-    let access = holdfast::services::access::ProjectAccess::find(
+    let access = domain::identity::access::ProjectAccess::find(
         &role,
-        holdfast::services::authentication::Caller::user(eve.row),
+        domain::identity::authentication::Caller::user(eve.row),
         &work.to_string(),
     )
     .await

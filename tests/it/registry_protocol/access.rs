@@ -1,7 +1,7 @@
 //! Who may do what: tokens, roles, and what is hidden.
 
 use chrono::TimeDelta;
-use holdfast::services::job_tokens;
+use domain::identity::job_tokens;
 use reqwest::Method;
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};

@@ -1,7 +1,7 @@
 //! The collector: what nobody needs goes, and nothing else.
 
 use chrono::TimeDelta;
-use holdfast::services::registry::collecting::{Collected, begin_anew, collect, sweep};
+use domain::registry::garbage_collection::{Collected, begin_anew, collect, sweep};
 use reqwest::Method;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};

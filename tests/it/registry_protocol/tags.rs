@@ -1,6 +1,6 @@
 //! Tags: listed by their bytes, moved and removed.
 
-use holdfast::services::registry::repositories;
+use domain::registry::repositories;
 use serde_json::json;
 
 use super::{IMAGE, Tool, assert_refused};

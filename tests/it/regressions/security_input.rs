@@ -2,10 +2,10 @@
 
 use std::panic::AssertUnwindSafe;
 
+use domain::kernel::policy::On;
 use futures_util::{FutureExt, StreamExt, stream};
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::{Field, Operation, Place, Shape};
-use holdfast::policy::On;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use domain::kernel::policy::On;
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::{Place, Shape};
-use holdfast::policy::On;
 use reqwest::Method;
 use storage::entities::Visibility;
 

@@ -1,9 +1,9 @@
 //! Who may not call, and what is refused to those who may.
 
+use domain::kernel::policy::On;
+use domain::secrets::digest;
 use holdfast::api::contract::OPERATIONS;
 use holdfast::config::Options;
-use holdfast::policy::On;
-use holdfast::secrets::digest;
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};

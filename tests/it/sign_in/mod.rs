@@ -3,7 +3,7 @@
 mod limits;
 
 use chrono::TimeDelta;
-use holdfast::services::users::{Changes, Password, update};
+use domain::accounts::users::{Changes, Password, update};
 use reqwest::header::LOCATION;
 use reqwest::{Method, StatusCode};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
@@ -63,7 +63,7 @@ async fn the_session_is_kept_as_a_digest_and_ends_after_fourteen_days(server: Te
     browser.sign_in("ada", PASSWORD, &[]).await;
     let read = server.backend.database.read();
     let row = sessions::Entity::find().one(read).await.expect("a read").expect("a session");
-    assert_eq!(row.digest, holdfast::secrets::digest(browser.session().expect("a session")));
+    assert_eq!(row.digest, domain::secrets::digest(browser.session().expect("a session")));
     assert_eq!(row.expires_at - row.created_at, TimeDelta::days(14));
     let mut ended = row.into_active_model();
     ended.expires_at = Set(now());

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chrono::NaiveDate;
-use holdfast::services::access_tokens::{NewToken, create as create_token};
-use holdfast::services::users::{NewUser, create as create_user};
+use domain::accounts::users::{NewUser, create as create_user};
+use domain::identity::access_tokens::{NewToken, create as create_token};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use storage::entities::access_tokens::Kind;
 use storage::entities::{access_tokens, users};
@@ -49,7 +49,7 @@ impl TestServer {
 
     /// Gives a user the usual password.
     pub async fn give_password(&self, person: &Person) {
-        let hash = holdfast::services::users::hash_password(PASSWORD.to_owned()).await.expect("a hash");
+        let hash = domain::accounts::users::hash_password(PASSWORD.to_owned()).await.expect("a hash");
         let mut row = person.row.clone().into_active_model();
         row.password_hash = Set(Some(hash));
         row.update(self.backend.database.write()).await.expect("a row");
@@ -76,7 +76,7 @@ impl TestServer {
 
     /// The row of a token.
     pub async fn token_row(&self, secret: &str) -> access_tokens::Model {
-        let digest = holdfast::secrets::digest(secret);
+        let digest = domain::secrets::digest(secret);
         let found = access_tokens::by_digest(self.backend.database.read(), &digest).await;
         found.expect("the database").expect("a token").0
     }
@@ -90,7 +90,7 @@ impl TestServer {
             drain: Duration::ZERO,
             ..jobs::Options::default()
         };
-        let registry = holdfast::jobs::registry(&self.backend);
+        let registry = holdfast::worker::registry(&self.backend);
         let runner = jobs::Runner::new(self.backend.database.clone(), registry, options);
         let running = tokio::spawn(runner.run(async {
             let _ = stopped.await;
@@ -113,7 +113,7 @@ impl TestServer {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let registry = holdfast::jobs::registry(&self.backend);
+        let registry = holdfast::worker::registry(&self.backend);
         let runner = jobs::Runner::new(self.backend.database.clone(), registry, jobs::Options::default());
         // A job that waits for another day would be waited for in vain.
         let finished = tokio::time::timeout(Duration::from_secs(120), runner.run(idle));

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use domain::operations::first_start::Chosen;
+use domain::secrets::Secret;
 use holdfast::config::Options;
-use holdfast::secrets::Secret;
 use holdfast::server;
-use holdfast::services::setup::Chosen;
 use storage::entities::settings;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -44,7 +44,7 @@ pub struct TestServer {
     /// `http://127.0.0.1:port`.
     pub base: String,
     /// What the services work with, for looking behind the API.
-    pub backend: holdfast::services::Backend,
+    pub backend: domain::kernel::Backend,
     data: Arc<tempfile::TempDir>,
     statements: Arc<Statements>,
     database: Option<Arc<PostgresqlDatabase>>,

@@ -1,6 +1,6 @@
 //! Further e-mail addresses.
 
-use holdfast::services::users::emails::add;
+use domain::accounts::users::emails::add;
 use sea_orm::EntityTrait;
 use serde_json::json;
 use storage::entities::taken_emails;

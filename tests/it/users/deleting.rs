@@ -1,7 +1,7 @@
 //! `DELETE /users/:id`.
 
+use domain::lifecycle::jobs::delete_user::{self, DeleteUser};
 use git::RepositoryId;
-use holdfast::jobs::delete_user::{self, DeleteUser};
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::json;

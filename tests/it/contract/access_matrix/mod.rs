@@ -8,11 +8,11 @@ mod requests;
 
 use std::sync::atomic::AtomicUsize;
 
+use domain::identity::access_tokens::{NewToken, create as create_token};
+use domain::identity::job_tokens;
 use futures_util::StreamExt as _;
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::{Minimum, On, Operation};
-use holdfast::services::access_tokens::{NewToken, create as create_token};
-use holdfast::services::job_tokens;
 use place::{Place, attach, place};
 use serde_json::{Value, json};
 use storage::entities::access_tokens::Kind;

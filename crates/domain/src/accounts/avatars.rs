@@ -1,0 +1,136 @@
+//! Avatars of projects, groups and users. Each is one object in the storage, with its file name in the
+//! owner's row (ADR 13).
+
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+
+use crate::accounts::uploads::{self, UploadedFile};
+use crate::kernel::Backend;
+use crate::kernel::download::{Content, Download};
+use crate::kernel::error::{Error, Result};
+
+/// Maximum size of an avatar, in bytes.
+const LARGEST: u64 = 200 << 10;
+/// Leading bytes of supported image formats, and their media types.
+const BEGINNINGS: [(&[u8], &str); 4] = [
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"RIFF", "image/webp"),
+];
+
+/// Owner of an avatar, by ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// A project.
+    Project(i64),
+    /// A group, by the ID of its namespace.
+    Group(i64),
+    /// A user.
+    User(i64),
+}
+
+impl Owner {
+    fn key(self) -> String {
+        let folder = match self {
+            Self::Project(id) => uploads::folder(id),
+            Self::Group(id) => format!("groups/{id}"),
+            Self::User(id) => format!("users/{id}"),
+        };
+        format!("{folder}/avatar")
+    }
+}
+
+/// An image that was validated.
+#[derive(Debug)]
+pub struct Picture(UploadedFile);
+
+/// Validates an uploaded avatar, if there is one.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if the file is too large or not an image that browsers display.
+pub async fn checked(picture: Option<UploadedFile>) -> Result<Option<Picture>> {
+    let Some(mut picture) = picture else {
+        return Ok(None);
+    };
+    if picture.size > LARGEST {
+        return Err(Error::attribute(
+            "avatar",
+            "is too big (should be at most 200 KiB)",
+        ));
+    }
+    let mut start = Vec::new();
+    (&mut picture.file)
+        .take(16)
+        .read_to_end(&mut start)
+        .await
+        .map_err(Error::internal)?;
+    picture.file.rewind().await.map_err(Error::internal)?;
+    let kind = uploads::picture_type(&picture.file_name);
+    let named = |(beginning, name): &(&[u8], &str)| Some(*name) == kind && start.starts_with(beginning);
+    if BEGINNINGS.iter().any(named) {
+        Ok(Some(Picture(picture)))
+    } else {
+        Err(Error::attribute(
+            "avatar",
+            "must be a PNG, JPEG, GIF or WebP picture",
+        ))
+    }
+}
+
+/// Stores an avatar in place of the previous one, or deletes it. Returns the file name for the owner's row.
+///
+/// # Errors
+/// Returns an error if the storage fails.
+pub(crate) async fn keep(
+    backend: &Backend,
+    owner: Owner,
+    picture: Option<Picture>,
+) -> Result<Option<String>> {
+    let key = owner.key();
+    match picture {
+        None => {
+            backend.objects.delete(&key).await?;
+            Ok(None)
+        }
+        Some(Picture(picture)) => {
+            backend.objects.put(&key, picture.file).await?;
+            Ok(Some(uploads::clean_name(&picture.file_name)))
+        }
+    }
+}
+
+/// Opens the avatar of an owner for download. `name` is the file name in the owner's row.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the owner has no avatar with this file name.
+pub(crate) async fn open(
+    backend: &Backend,
+    owner: Owner,
+    name: Option<&str>,
+    file_name: &str,
+) -> Result<Download> {
+    let missing = || Error::not_found("File");
+    let name = name.filter(|name| *name == file_name).ok_or_else(missing)?;
+    let (objects, key) = (backend.objects.clone(), owner.key());
+    let size = objects.size(&key).await?.ok_or_else(missing)?;
+    let kind = uploads::picture_type(name).unwrap_or("application/octet-stream");
+    Ok(Download {
+        content_type: kind.to_owned(),
+        file_name: name.to_owned(),
+        attachment: false,
+        etag: None,
+        headers: uploads::safe_headers(),
+        content: Content::Seekable {
+            size,
+            open: Box::new(move |start, end| objects.read(&key, start, end)),
+        },
+    })
+}
+
+/// Deletes the avatar of a deleted owner.
+///
+/// # Errors
+/// Returns an error if the storage fails.
+pub async fn remove(backend: &Backend, owner: Owner) -> Result<()> {
+    Ok(backend.objects.delete(&owner.key()).await?)
+}

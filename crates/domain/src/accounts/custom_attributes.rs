@@ -1,0 +1,124 @@
+//! Custom attributes: keys and values that administrators attach to projects, groups and users.
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait,
+    QueryFilter,
+};
+use storage::database::Violation;
+
+use crate::kernel::page::{Page, PageRequest};
+pub use storage::entities::custom_attributes::Owner;
+use storage::entities::custom_attributes::{self, Column, Model};
+use storage::entities::now;
+
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::query::page_of;
+
+/// Maximum attributes of one owner.
+const MOST: u64 = 100;
+
+/// Returns a page of the attributes of an owner, by key.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list(backend: &Backend, owner: Owner, page: &PageRequest) -> Result<Page<Model>> {
+    page_of(backend.database.read(), custom_attributes::of(owner), page).await
+}
+
+/// Returns one attribute.
+///
+/// # Errors
+/// Returns `Error::NotFound` if no attribute has this key.
+pub async fn read(backend: &Backend, owner: Owner, key: &str) -> Result<Model> {
+    let found = custom_attributes::of(owner)
+        .filter(Column::Key.eq(key))
+        .one(backend.database.read())
+        .await?;
+    found.ok_or_else(missing)
+}
+
+/// Sets an attribute.
+///
+/// # Errors
+/// Returns `Error::Refused` if the owner has `MOST` attributes already.
+pub async fn set(backend: &Backend, owner: Owner, key: &str, value: &str) -> Result<Model> {
+    loop {
+        let attempt = backend
+            .database
+            .transaction(async |transaction| change_or_attach(transaction, owner, key, value).await);
+        match attempt.await {
+            // A concurrent request inserted it, so the next attempt updates it.
+            Err(Error::Conflict(_)) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn change_or_attach(
+    transaction: &DatabaseTransaction,
+    owner: Owner,
+    key: &str,
+    value: &str,
+) -> Result<Model> {
+    let changed = custom_attributes::Entity::update_many()
+        .col_expr(Column::Value, Expr::value(value))
+        .col_expr(Column::UpdatedAt, Expr::value(now()))
+        .filter(owner.column().eq(owner.id()))
+        .filter(Column::Key.eq(key))
+        .exec(transaction)
+        .await?;
+    if changed.rows_affected > 0 {
+        let found = custom_attributes::of(owner).filter(Column::Key.eq(key));
+        return found.one(transaction).await?.ok_or_else(missing);
+    }
+    if custom_attributes::of(owner).count(transaction).await? >= MOST {
+        let text = format!("There are {MOST} custom attributes already");
+        return Err(Error::Refused(text.into()));
+    }
+    let (project_id, namespace_id, user_id) = match owner {
+        Owner::Project(id) => (Some(id), None, None),
+        Owner::Group(id) => (None, Some(id), None),
+        Owner::User(id) => (None, None, Some(id)),
+    };
+    let at = now();
+    let row = custom_attributes::ActiveModel {
+        project_id: Set(project_id),
+        namespace_id: Set(namespace_id),
+        user_id: Set(user_id),
+        key: Set(key.to_owned()),
+        value: Set(value.to_owned()),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    row.insert(transaction)
+        .await
+        .map_err(|error| match Violation::of(&error) {
+            Some(Violation::Unique(_)) => Error::Conflict("".into()),
+            // The owner was deleted meanwhile.
+            Some(Violation::ForeignKey(_)) => missing(),
+            _ => error.into(),
+        })
+}
+
+/// Deletes an attribute.
+///
+/// # Errors
+/// Returns `Error::NotFound` if no attribute has this key.
+pub async fn delete(backend: &Backend, owner: Owner, key: &str) -> Result<()> {
+    let removed = custom_attributes::Entity::delete_many()
+        .filter(owner.column().eq(owner.id()))
+        .filter(Column::Key.eq(key))
+        .exec(backend.database.write())
+        .await?;
+    match removed.rows_affected {
+        0 => Err(missing()),
+        _ => Ok(()),
+    }
+}
+
+fn missing() -> Error {
+    Error::not_found("Custom Attribute")
+}

@@ -1,0 +1,224 @@
+//! Project access tokens. Each acts as a bot user of its own, which is a member only of that project and is
+//! deleted with the token.
+
+use std::collections::HashMap;
+
+use chrono::NaiveDate;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    QueryOrder, QuerySelect, Select,
+};
+use storage::entities::access_tokens::{Column, Entity, Kind, Model};
+use storage::entities::{AccessLevel, fold, members, now, project_bots, taken_emails, users};
+
+use crate::accounts::users::deletion::delete_bots;
+use crate::identity::access::ProjectAccess;
+use crate::identity::access_tokens::{Activity, NewToken, checked_scopes, paged, prepare};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::policy::SCOPES;
+use crate::kernel::preconditions::unmodified_since;
+
+/// Attributes of a new token.
+#[derive(Debug, Clone)]
+pub struct NewProjectToken {
+    /// The name, which is also the name of the bot.
+    pub name: String,
+    /// Its scopes.
+    pub scopes: Vec<String>,
+    /// The last valid day.
+    pub expires_at: Option<NaiveDate>,
+    /// The role of the bot; Maintainer by default.
+    pub access_level: Option<i64>,
+}
+
+/// A token with the role of its bot.
+#[derive(Debug, Clone)]
+pub struct ProjectToken {
+    /// The token.
+    pub token: Model,
+    /// The role; `None` if the membership was removed.
+    pub access_level: Option<AccessLevel>,
+}
+
+/// Lists the tokens of a project in the order of creation.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn list(
+    backend: &Backend,
+    project_id: i64,
+    activity: Activity,
+    page: &PageRequest,
+) -> Result<Page<ProjectToken>> {
+    let found = paged(backend, of_project(project_id), activity, page).await?;
+    let levels = levels(backend, project_id, &found.items).await?;
+    Ok(found.map(|token| ProjectToken {
+        access_level: levels.get(&token.user_id).copied(),
+        token,
+    }))
+}
+
+/// Returns a token of a project.
+///
+/// # Errors
+/// Returns `NotFound` if the token does not exist.
+pub async fn get(backend: &Backend, project_id: i64, id: i64) -> Result<ProjectToken> {
+    let found = of_project(project_id)
+        .filter(Column::Id.eq(id))
+        .one(backend.database.read())
+        .await?;
+    let token = found.ok_or_else(|| Error::not_found("Project Access Token"))?;
+    let levels = levels(backend, project_id, std::slice::from_ref(&token)).await?;
+    Ok(ProjectToken {
+        access_level: levels.get(&token.user_id).copied(),
+        token,
+    })
+}
+
+/// Creates a token with its bot. The secret is returned only here.
+///
+/// # Errors
+/// Returns a validation error for missing or unknown scopes and for roles that a project does not have.
+/// Returns `Forbidden` for bots.
+pub async fn create(
+    backend: &Backend,
+    access: &ProjectAccess,
+    new: NewProjectToken,
+) -> Result<(ProjectToken, String)> {
+    let creator = access.caller.signed_in()?;
+    if creator.bot {
+        return Err(Error::forbidden_because(
+            "A project access token cannot make others",
+        ));
+    }
+    let level = level(new.access_level)?;
+    let grantable: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != "sudo").collect();
+    checked_scopes(&new.scopes, &grantable)?;
+    let (project_id, creator_id) = (access.project.id, creator.id);
+    let (name, last) = (new.name.clone(), new.expires_at);
+    let (mut row, secret) = prepare(NewToken {
+        user_id: 0,
+        name: new.name,
+        kind: Kind::Project,
+        scopes: new.scopes,
+        expires_at: last,
+        created_by_id: Some(creator_id),
+        secret: None,
+    })?;
+    let token = backend
+        .database
+        .transaction(async |transaction| {
+            let bot = bot(project_id, name, creator_id).insert(transaction).await?;
+            taken_emails::take(transaction, &bot.email_key, bot.id).await?;
+            let home = project_bots::ActiveModel {
+                project_id: Set(project_id),
+                user_id: Set(bot.id),
+                ..Default::default()
+            };
+            home.insert(transaction).await?;
+            enrol(transaction, project_id, &bot, level).await?;
+            row.user_id = Set(bot.id);
+            Ok::<_, Error>(row.insert(transaction).await?)
+        })
+        .await?;
+    let made = ProjectToken {
+        token,
+        access_level: Some(level),
+    };
+    Ok((made, secret))
+}
+
+/// Revokes a token permanently and deletes its bot.
+///
+/// # Errors
+/// Returns `NotFound` if the token does not exist, or `PreconditionFailed` if it was created after the given
+/// date.
+pub async fn revoke(backend: &Backend, project_id: i64, id: i64, since: Option<&str>) -> Result<()> {
+    let found = get(backend, project_id, id).await?;
+    unmodified_since(since, found.token.created_at)?;
+    let bot = found.token.user_id;
+    backend
+        .database
+        .transaction(async |transaction| delete_bots(transaction, vec![bot]).await)
+        .await
+}
+
+fn of_project(project_id: i64) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::Kind.eq(Kind::Project))
+        .filter(Column::UserId.in_subquery(project_bots::of_project(project_id)))
+        .order_by_asc(Column::Id)
+}
+
+async fn levels(backend: &Backend, project_id: i64, tokens: &[Model]) -> Result<HashMap<i64, AccessLevel>> {
+    let rows: Vec<(i64, AccessLevel)> = members::Entity::find()
+        .select_only()
+        .column(members::Column::UserId)
+        .column(members::Column::AccessLevel)
+        .filter(members::Column::ProjectId.eq(project_id))
+        .filter(members::Column::UserId.is_in(tokens.iter().map(|token| token.user_id)))
+        .into_tuple()
+        .all(backend.database.read())
+        .await?;
+    Ok(rows.into_iter().collect())
+}
+
+fn level(wanted: Option<i64>) -> Result<AccessLevel> {
+    let Some(number) = wanted else {
+        return Ok(AccessLevel::Maintainer);
+    };
+    i32::try_from(number)
+        .ok()
+        .and_then(|number| AccessLevel::try_from(number).ok())
+        .filter(|level| *level <= AccessLevel::Maintainer)
+        .ok_or_else(|| Error::attribute("access_level", "is not included in the list"))
+}
+
+/// Returns a bot user. It sees only its project and public resources, cannot create groups or projects, and
+/// gets no email.
+fn bot(project_id: i64, name: String, creator_id: i64) -> users::ActiveModel {
+    let username = format!(
+        "project_{project_id}_bot_{}",
+        hex::encode(rand::random::<[u8; 8]>())
+    );
+    let email = format!("{username}@noreply.invalid");
+    let at = now();
+    users::ActiveModel {
+        username_key: Set(fold(&username)),
+        username: Set(username),
+        name: Set(name),
+        email_key: Set(fold(&email)),
+        email: Set(email),
+        bot: Set(true),
+        external: Set(true),
+        can_create_group: Set(false),
+        projects_limit: Set(0),
+        confirmed_at: Set(Some(at)),
+        created_by_id: Set(Some(creator_id)),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    }
+}
+
+async fn enrol(
+    transaction: &DatabaseTransaction,
+    project_id: i64,
+    bot: &users::Model,
+    level: AccessLevel,
+) -> Result<()> {
+    let at = now();
+    let row = members::ActiveModel {
+        user_id: Set(bot.id),
+        project_id: Set(Some(project_id)),
+        access_level: Set(level),
+        created_by_id: Set(bot.created_by_id),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    row.insert(transaction).await?;
+    Ok(())
+}

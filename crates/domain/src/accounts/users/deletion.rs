@@ -1,0 +1,168 @@
+//! Deletes users: hidden immediately, deleted by a job.
+
+use chrono::NaiveDate;
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+    QueryTrait,
+};
+use storage::entities::{
+    AccessLevel, access_tokens, job_tokens, members, namespaces, now, oauth_grants, oauth_tokens,
+    project_stars, projects, scim_identities, sessions, taken_emails, unexpired, user_emails,
+    user_identities, user_keys, user_statuses, users,
+};
+use storage::jobs;
+
+use crate::code::snippets;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::lifecycle::jobs::delete_user::DeleteUser;
+use crate::spaces::namespaces::hide;
+
+/// Hides a user, revokes all credentials and enqueues a job for the rest. If `hard` is true, the content that
+/// the user created and the groups without another Owner are deleted too. Personal projects are always
+/// deleted.
+///
+/// # Errors
+/// Returns `Conflict` for the sole Owner of a group unless `hard` is true, and for the last administrator.
+/// Returns `NotFound` if the user was deleted concurrently.
+pub async fn delete(backend: &Backend, user: &users::Model, hard: bool) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let groups = solely_owned(transaction, user.id, now().date_naive()).await?;
+            if !hard && !groups.is_empty() {
+                let text = "User cannot be removed while is the sole-owner of a group";
+                return Err(Error::Conflict(text.into()));
+            }
+            if user.admin && other_admins(transaction, user.id).await? == 0 {
+                return Err(Error::Conflict("The last administrator cannot be removed".into()));
+            }
+            take_away(transaction, user.id, hard, groups).await
+        })
+        .await
+}
+
+/// Hides bots, which own no resources.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn delete_bots(transaction: &DatabaseTransaction, ids: Vec<i64>) -> Result<()> {
+    for id in ids {
+        match take_away(transaction, id, false, Vec::new()).await {
+            Ok(()) | Err(Error::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn take_away(
+    transaction: &DatabaseTransaction,
+    user_id: i64,
+    hard: bool,
+    groups: Vec<i64>,
+) -> Result<()> {
+    let marked = users::Entity::update_many()
+        .col_expr(users::Column::DeletionStartedAt, Expr::value(now()))
+        .filter(users::Column::Id.eq(user_id))
+        .filter(users::Column::DeletionStartedAt.is_null())
+        .exec(transaction)
+        .await?;
+    if marked.rows_affected == 0 {
+        return Err(Error::not_found("User"));
+    }
+    disarm(transaction, user_id).await?;
+    snippets::remove_all_of(transaction, user_id).await?;
+    let personal = namespaces::of_user(transaction, user_id).await?;
+    for root in groups.iter().copied().chain(personal.map(|space| space.id)) {
+        hide(transaction, root).await?;
+    }
+    let job = DeleteUser {
+        user_id,
+        hard,
+        groups,
+    };
+    jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+}
+
+/// Deletes the credentials, sessions, identities, memberships and stars of a user.
+async fn disarm(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
+    macro_rules! remove {
+        ($($table:ident),*) => {$(
+            $table::Entity::delete_many()
+                .filter($table::Column::UserId.eq(user_id))
+                .exec(transaction)
+                .await?;
+        )*};
+    }
+    let starred = project_stars::Entity::find()
+        .select_only()
+        .column(project_stars::Column::ProjectId)
+        .filter(project_stars::Column::UserId.eq(user_id));
+    projects::Entity::update_many()
+        .col_expr(
+            projects::Column::StarCount,
+            Expr::col(projects::Column::StarCount).sub(1),
+        )
+        .filter(projects::Column::Id.in_subquery(starred.into_query()))
+        .exec(transaction)
+        .await?;
+    remove!(
+        access_tokens,
+        oauth_grants,
+        oauth_tokens,
+        sessions,
+        job_tokens,
+        members,
+        user_emails,
+        taken_emails,
+        user_identities,
+        scim_identities,
+        user_keys,
+        user_statuses,
+        project_stars
+    );
+    Ok(())
+}
+
+/// Returns the groups whose only Owner is this user.
+async fn solely_owned(db: &impl ConnectionTrait, user_id: i64, today: NaiveDate) -> Result<Vec<i64>> {
+    let owners = || {
+        members::Entity::find()
+            .select_only()
+            .column(members::Column::NamespaceId)
+            .filter(members::Column::AccessLevel.eq(AccessLevel::Owner))
+            .filter(members::Column::NamespaceId.is_not_null())
+            .filter(unexpired(members::Column::ExpiresAt, today))
+    };
+    let owned: Vec<i64> = owners()
+        .filter(members::Column::UserId.eq(user_id))
+        .into_tuple()
+        .all(db)
+        .await?;
+    let shared: Vec<i64> = owners()
+        .filter(members::Column::NamespaceId.is_in(owned.iter().copied()))
+        .filter(members::Column::UserId.ne(user_id))
+        .distinct()
+        .into_tuple()
+        .all(db)
+        .await?;
+    let live: Vec<i64> = namespaces::live()
+        .select_only()
+        .column(namespaces::Column::Id)
+        .filter(namespaces::Column::Id.is_in(owned))
+        .filter(namespaces::Column::Id.is_not_in(shared))
+        .into_tuple()
+        .all(db)
+        .await?;
+    Ok(live)
+}
+
+async fn other_admins(db: &impl ConnectionTrait, user_id: i64) -> Result<u64> {
+    let others = users::live()
+        .filter(users::Column::Admin.eq(true))
+        .filter(users::Column::State.eq(users::State::Active))
+        .filter(users::Column::Id.ne(user_id));
+    Ok(others.count(db).await?)
+}

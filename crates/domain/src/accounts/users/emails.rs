@@ -1,0 +1,135 @@
+//! Secondary email addresses of users, which cannot be used to sign in.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait,
+    QueryFilter,
+};
+use storage::database::Violation;
+use storage::entities::user_emails::{self, Column, Entity, Model};
+use storage::entities::{fold, now, taken_emails, users};
+
+use super::names;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::query::page_of;
+
+/// Maximum number of secondary addresses of a user.
+const MOST: u64 = 100;
+
+/// Lists a user's secondary addresses in the order of creation.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn list(backend: &Backend, user_id: i64, page: &PageRequest) -> Result<Page<Model>> {
+    page_of(backend.database.read(), user_emails::of_user(user_id), page).await
+}
+
+/// Returns a secondary address of a user.
+///
+/// # Errors
+/// Returns `NotFound` if the address does not exist.
+pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
+    let found = user_emails::of_user(user_id)
+        .filter(Column::Id.eq(id))
+        .one(backend.database.read())
+        .await?;
+    found.ok_or_else(|| Error::not_found("Email"))
+}
+
+/// Adds an address to a user.
+///
+/// # Errors
+/// Returns a validation error for an invalid address, for one that any user has as primary or secondary
+/// address, and beyond the maximum number.
+pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool) -> Result<Model> {
+    names::check_email(&email)?;
+    let taken = |error: DbErr| match Violation::of(&error) {
+        Some(Violation::Unique(_)) => Error::attribute("email", "has already been taken"),
+        _ => error.into(),
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            // Lock the user, so that parallel requests cannot exceed the limit together.
+            users::lock(transaction, user_id).await?;
+            if user_emails::of_user(user_id).count(transaction).await? >= MOST {
+                let text = format!("are too many (maximum is {MOST})");
+                return Err(Error::attribute("emails", text));
+            }
+            taken_emails::take(transaction, &fold(&email), user_id)
+                .await
+                .map_err(taken)?;
+            let at = now();
+            let row = user_emails::ActiveModel {
+                user_id: Set(user_id),
+                email_key: Set(fold(&email)),
+                email: Set(email),
+                confirmed_at: Set(confirmed.then_some(at)),
+                created_at: Set(at),
+                ..Default::default()
+            };
+            row.insert(transaction).await.map_err(taken)
+        })
+        .await
+}
+
+/// Deletes a secondary address of a user.
+///
+/// # Errors
+/// Returns `NotFound` if the address does not exist, or `PreconditionFailed` if it was created after the
+/// given date.
+pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str>) -> Result<()> {
+    let email = get(backend, user_id, id).await?;
+    unmodified_since(since, email.created_at)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let done = Entity::delete_by_id(email.id).exec(transaction).await?;
+            if done.rows_affected == 0 {
+                return Err(Error::not_found("Email"));
+            }
+            Ok(taken_emails::release(transaction, &email.email_key, user_id).await?)
+        })
+        .await
+}
+
+/// Deletes another user's unconfirmed secondary address, because a trusted source states that it belongs to
+/// this user.
+pub(super) async fn claim(
+    transaction: &DatabaseTransaction,
+    user_id: Option<i64>,
+    email_key: &str,
+) -> Result<(), DbErr> {
+    let said = Entity::find()
+        .filter(Column::EmailKey.eq(email_key))
+        .filter(Column::ConfirmedAt.is_null())
+        .one(transaction)
+        .await?;
+    let Some(said) = said.filter(|said| Some(said.user_id) != user_id) else {
+        return Ok(());
+    };
+    Entity::delete_by_id(said.id).exec(transaction).await?;
+    taken_emails::release(transaction, email_key, said.user_id).await
+}
+
+/// Reserves an address as the primary one of a user and deletes it from the secondary ones.
+///
+/// # Errors
+/// Returns a unique violation if another user has it.
+pub(super) async fn make_primary(
+    transaction: &DatabaseTransaction,
+    user_id: i64,
+    email_key: &str,
+) -> Result<(), DbErr> {
+    let own = Entity::delete_many()
+        .filter(Column::UserId.eq(user_id))
+        .filter(Column::EmailKey.eq(email_key))
+        .exec(transaction)
+        .await?;
+    match own.rows_affected {
+        0 => taken_emails::take(transaction, email_key, user_id).await,
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,98 @@
+//! SSH keys of users.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
+};
+use storage::database::Violation;
+use storage::entities::taken_fingerprints::{self, Holder};
+use storage::entities::user_keys::{self, Column, Entity, Model};
+use storage::entities::{now, users};
+
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::query::page_of;
+use crate::kernel::ssh_keys::{PublicKey, malformed};
+
+/// Maximum number of keys of a user.
+const MOST: u64 = 100;
+
+/// Lists a user's keys in the order of creation.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn list(backend: &Backend, user_id: i64, page: &PageRequest) -> Result<Page<Model>> {
+    page_of(backend.database.read(), user_keys::of_user(user_id), page).await
+}
+
+/// Returns a key of a user.
+///
+/// # Errors
+/// Returns `NotFound` if the key does not exist.
+pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
+    let found = user_keys::of_user(user_id)
+        .filter(Column::Id.eq(id))
+        .one(backend.database.read())
+        .await?;
+    found.ok_or_else(|| Error::not_found("Key"))
+}
+
+/// Adds a key to a user.
+///
+/// # Errors
+/// Returns a validation error for an invalid key, for one that is already registered, and beyond the maximum
+/// number.
+pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> Result<Model> {
+    let key = PublicKey::parse(key).ok_or_else(|| malformed(""))?;
+    let row = user_keys::ActiveModel {
+        user_id: Set(user_id),
+        title: Set(title),
+        key: Set(key.text),
+        fingerprint: Set(key.fingerprint),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            // Lock the user, so that parallel requests cannot exceed the limit together.
+            users::lock(transaction, user_id).await?;
+            if user_keys::of_user(user_id).count(transaction).await? >= MOST {
+                let text = format!("are too many (maximum is {MOST})");
+                return Err(Error::attribute("keys", text));
+            }
+            let made = row.insert(transaction).await.map_err(refused)?;
+            let holder = Holder::UserKey(made.id);
+            taken_fingerprints::take(transaction, &made.fingerprint, holder)
+                .await
+                .map_err(refused)?;
+            Ok(made)
+        })
+        .await
+}
+
+/// Maps the error of an insert.
+fn refused(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(_)) => Error::attribute("fingerprint", "has already been taken"),
+        _ => error.into(),
+    }
+}
+
+/// Deletes a key of a user.
+///
+/// # Errors
+/// Returns `NotFound` if the key does not exist, or `PreconditionFailed` if it was created after the given
+/// date.
+pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str>) -> Result<()> {
+    let key = get(backend, user_id, id).await?;
+    unmodified_since(since, key.created_at)?;
+    let done = Entity::delete_by_id(key.id)
+        .exec(backend.database.write())
+        .await?;
+    match done.rows_affected {
+        0 => Err(Error::not_found("Key")),
+        _ => Ok(()),
+    }
+}

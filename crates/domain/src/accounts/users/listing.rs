@@ -1,0 +1,293 @@
+//! Lists of users, and the level of detail that a caller can see.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, FromQueryResult, JoinType, Order, QueryFilter,
+    QueryOrder, QuerySelect, QueryTrait, RelationTrait, Select,
+};
+use storage::entities::users::{self, Column, State};
+use storage::entities::{fold, members, namespaces, projects, user_identities};
+
+use crate::identity::authentication::Caller;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::query::{contains, page_of};
+
+/// A user with the level of detail that the caller can see.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// The user.
+    pub user: users::Model,
+    /// The level of detail.
+    pub detail: Detail,
+}
+
+/// Level of detail of a user.
+#[derive(Debug, Clone)]
+pub enum Detail {
+    /// Only the identity.
+    Reference,
+    /// The public profile.
+    Public,
+    /// The full profile.
+    Full(Circumstances),
+}
+
+/// Data of a user outside the row.
+#[derive(Debug, Clone, Default)]
+pub struct Circumstances {
+    /// Identities at providers.
+    pub identities: Vec<user_identities::Model>,
+    /// Number of projects in the personal namespace.
+    pub personal_projects: u64,
+}
+
+/// Filter of a list of users.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only the user with this user name.
+    pub username: Option<String>,
+    /// Only users whose names contain this text or whose address equals it.
+    pub search: Option<String>,
+    /// Only active users.
+    pub active: bool,
+    /// Only blocked users.
+    pub blocked: bool,
+    /// Only external users; requires an administrator.
+    pub external: bool,
+    /// Only the user with this ID at a provider; requires an administrator.
+    pub extern_uid: Option<String>,
+    /// The provider of `extern_uid`.
+    pub provider: Option<String>,
+    /// Only administrators; ignored unless the caller is an administrator.
+    pub admins: bool,
+    /// Only users with or without two-factor authentication; ignored unless the caller is an administrator.
+    pub two_factor: Option<bool>,
+    /// Only users without personal projects and project memberships; ignored unless the caller is an
+    /// administrator.
+    pub without_projects: bool,
+    /// Only users created after this time; ignored unless the caller is an administrator.
+    pub created_after: Option<DateTime<Utc>>,
+    /// Only users created before this time; ignored unless the caller is an administrator.
+    pub created_before: Option<DateTime<Utc>>,
+    /// The sort order, and whether it is ascending; ignored unless the caller is an administrator.
+    pub order: Option<(Sorting, bool)>,
+}
+
+/// Sort orders of users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sorting {
+    /// ID.
+    Id,
+    /// Display name.
+    Name,
+    /// User name.
+    Username,
+    /// Creation time.
+    CreatedAt,
+    /// Time of the last update.
+    UpdatedAt,
+}
+
+/// Lists users.
+///
+/// # Errors
+/// Returns `Forbidden` for anonymous callers without a user name filter, and for filters that require an
+/// administrator. Returns a validation error if only one part of an identity is given.
+pub async fn list(
+    backend: &Backend,
+    caller: &Caller,
+    filter: Filter,
+    page: &PageRequest,
+) -> Result<Page<Profile>> {
+    if filter.extern_uid.is_some() != filter.provider.is_some() {
+        return Err(Error::parameter(
+            "extern_uid, provider provide all or none of parameters",
+        ));
+    }
+    if !caller.is_signed_in() && filter.username.as_deref().is_none_or(str::is_empty) {
+        return Err(Error::Unauthorized);
+    }
+    let admin = caller.is_admin();
+    if !admin && (filter.external || filter.provider.is_some()) {
+        return Err(Error::forbidden());
+    }
+    let db = backend.database.read();
+    let (sorting, ascending) = filter.order.filter(|_| admin).unwrap_or((Sorting::Id, false));
+    let order = if ascending { Order::Asc } else { Order::Desc };
+    let by = match sorting {
+        Sorting::Id => Column::Id,
+        Sorting::Name => Column::NameKey,
+        Sorting::Username => Column::UsernameKey,
+        Sorting::CreatedAt => Column::CreatedAt,
+        Sorting::UpdatedAt => Column::UpdatedAt,
+    };
+    let wanted = filtered(filter, admin)
+        .order_by(by, order.clone())
+        .order_by(Column::Id, order);
+    let found = page_of(db, wanted, page).await?;
+    let ids: Vec<i64> = found.items.iter().map(|user| user.id).collect();
+    let mut known = if admin {
+        circumstances_of(db, &ids).await?
+    } else {
+        HashMap::new()
+    };
+    Ok(found.map(|user| {
+        let detail = match admin {
+            true => Detail::Full(known.remove(&user.id).unwrap_or_default()),
+            false => Detail::Reference,
+        };
+        Profile { user, detail }
+    }))
+}
+
+/// Returns a user with the level of detail that the caller can see.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn read(backend: &Backend, caller: &Caller, user: users::Model) -> Result<Profile> {
+    if caller.is_admin() {
+        return whole(backend, user).await;
+    }
+    Ok(Profile {
+        user,
+        detail: Detail::Public,
+    })
+}
+
+/// Returns the full profile of a user.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn whole(backend: &Backend, user: users::Model) -> Result<Profile> {
+    let known = circumstances(backend, user.id).await?;
+    Ok(Profile {
+        user,
+        detail: Detail::Full(known),
+    })
+}
+
+/// Loads the data of a user outside the row.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn circumstances(backend: &Backend, user_id: i64) -> Result<Circumstances> {
+    let mut known = circumstances_of(backend.database.read(), &[user_id]).await?;
+    Ok(known.remove(&user_id).unwrap_or_default())
+}
+
+fn filtered(filter: Filter, admin: bool) -> Select<users::Entity> {
+    let mut wanted = users::live();
+    if let Some(username) = filter.username.filter(|name| !name.is_empty()) {
+        wanted = wanted.filter(Column::UsernameKey.eq(fold(&username)));
+    }
+    if let Some(text) = filter.search.filter(|text| !text.is_empty()) {
+        wanted = wanted.filter(matching(&text));
+    }
+    if filter.active {
+        wanted = wanted.filter(Column::State.eq(State::Active));
+    }
+    if filter.blocked {
+        wanted = wanted.filter(Column::State.is_in([State::Blocked, State::LdapBlocked]));
+    }
+    if filter.external {
+        wanted = wanted.filter(Column::External.eq(true));
+    }
+    if let (Some(uid), Some(provider)) = (filter.extern_uid, filter.provider) {
+        let holder = user_identities::Entity::find()
+            .select_only()
+            .column(user_identities::Column::UserId)
+            .filter(user_identities::Column::Provider.eq(provider))
+            .filter(user_identities::Column::ExternUid.eq(uid));
+        wanted = wanted.filter(Column::Id.in_subquery(holder.into_query()));
+    }
+    if admin {
+        if filter.admins {
+            wanted = wanted.filter(Column::Admin.eq(true));
+        }
+        if filter.two_factor == Some(true) {
+            // Two-factor authentication is not supported, so no user matches.
+            wanted = wanted.filter(Column::Id.is_in(Vec::<i64>::new()));
+        }
+        if filter.without_projects {
+            wanted = wanted.filter(without_projects());
+        }
+        if let Some(instant) = filter.created_after {
+            wanted = wanted.filter(Column::CreatedAt.gt(instant));
+        }
+        if let Some(instant) = filter.created_before {
+            wanted = wanted.filter(Column::CreatedAt.lt(instant));
+        }
+    }
+    wanted
+}
+
+/// Matches users without personal projects and without project memberships.
+fn without_projects() -> Condition {
+    let members = members::Entity::find()
+        .select_only()
+        .column(members::Column::UserId)
+        .filter(members::Column::ProjectId.is_not_null());
+    let owners = projects::live()
+        .select_only()
+        .column(namespaces::Column::OwnerId)
+        .join(JoinType::InnerJoin, projects::Relation::Namespace.def())
+        .filter(namespaces::Column::OwnerId.is_not_null());
+    Condition::all()
+        .add(Column::Id.not_in_subquery(members.into_query()))
+        .add(Column::Id.not_in_subquery(owners.into_query()))
+}
+
+/// Matches names that contain the text, or an equal address. Wildcards in the text are escaped.
+fn matching(text: &str) -> Condition {
+    let key = fold(text);
+    Condition::any()
+        .add(contains(Column::NameKey, &key))
+        .add(contains(Column::UsernameKey, &key))
+        .add(Column::EmailKey.eq(key))
+}
+
+#[derive(Debug, FromQueryResult)]
+struct Owned {
+    owner_id: Option<i64>,
+    projects: i64,
+}
+
+/// Loads the data of these users outside their rows, in one statement per type.
+async fn circumstances_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, Circumstances>> {
+    let mut known: HashMap<i64, Circumstances> = HashMap::new();
+    if ids.is_empty() {
+        return Ok(known);
+    }
+    let identities = user_identities::Entity::find()
+        .filter(user_identities::Column::UserId.is_in(ids.iter().copied()))
+        .order_by_asc(user_identities::Column::Id)
+        .all(db)
+        .await?;
+    for identity in identities {
+        known
+            .entry(identity.user_id)
+            .or_default()
+            .identities
+            .push(identity);
+    }
+    let owned = projects::live()
+        .select_only()
+        .column(namespaces::Column::OwnerId)
+        .column_as(projects::Column::Id.count(), "projects")
+        .join(JoinType::InnerJoin, projects::Relation::Namespace.def())
+        .filter(namespaces::Column::OwnerId.is_in(ids.iter().copied()))
+        .group_by(namespaces::Column::OwnerId)
+        .into_model::<Owned>()
+        .all(db)
+        .await?;
+    for row in owned {
+        if let Some(owner) = row.owner_id {
+            known.entry(owner).or_default().personal_projects = u64::try_from(row.projects).unwrap_or(0);
+        }
+    }
+    Ok(known)
+}

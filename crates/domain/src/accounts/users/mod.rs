@@ -1,0 +1,454 @@
+//! Users, created and updated by administrators. Each has a personal namespace with the same path.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel, QueryFilter,
+};
+use storage::database::Violation;
+use storage::entities::{
+    Visibility, fold, namespace_ancestors, namespaces, now, sessions, taken_emails, user_identities, users,
+};
+
+use crate::instance::settings;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::secrets;
+
+mod avatar;
+pub mod deletion;
+pub mod emails;
+pub mod keys;
+pub mod listing;
+pub mod memberships;
+pub mod names;
+pub(crate) mod provisioning;
+mod state;
+pub mod status;
+
+pub use crate::accounts::users::state::{activate, block, deactivate, unblock};
+pub use avatar::{avatar, set_avatar};
+
+/// Minimum length of a password, in characters.
+const MIN_PASSWORD: usize = 8;
+/// Maximum length of a password, in characters. Hashing more would only cost time.
+const MAX_PASSWORD: usize = 128;
+
+/// Attributes of a new user.
+#[derive(Debug, Clone, Default)]
+pub struct NewUser {
+    /// The user name.
+    pub username: String,
+    /// The display name.
+    pub name: String,
+    /// The email address.
+    pub email: String,
+    /// The password; `None` disables signing in with one.
+    pub password: Option<String>,
+    /// Whether the user is an administrator.
+    pub admin: bool,
+}
+
+/// Further attributes that administrators set; absent ones are unchanged.
+#[derive(Debug, Clone, Default)]
+pub struct Details {
+    /// The Skype name.
+    pub skype: Option<String>,
+    /// The LinkedIn account.
+    pub linkedin: Option<String>,
+    /// The Twitter account.
+    pub twitter: Option<String>,
+    /// The website.
+    pub website_url: Option<String>,
+    /// The organization.
+    pub organization: Option<String>,
+    /// The job title.
+    pub job_title: Option<String>,
+    /// The biography.
+    pub bio: Option<String>,
+    /// The location.
+    pub location: Option<String>,
+    /// The public email address.
+    pub public_email: Option<String>,
+    /// Maximum number of projects in the personal namespace.
+    pub projects_limit: Option<i64>,
+    /// The ID at an identity provider.
+    pub extern_uid: Option<String>,
+    /// The provider; required with `extern_uid`.
+    pub provider: Option<String>,
+    /// Whether the user is an administrator.
+    pub admin: Option<bool>,
+    /// Whether the user may create top-level groups.
+    pub can_create_group: Option<bool>,
+    /// The color theme of the interface.
+    pub theme_id: Option<i64>,
+    /// The color scheme of code.
+    pub color_scheme_id: Option<i64>,
+    /// An administrators' note about the user.
+    pub note: Option<String>,
+    /// Whether the user is external: internal projects are not visible.
+    pub external: Option<bool>,
+    /// Whether the profile is private.
+    pub private_profile: Option<bool>,
+    /// Whether the address is confirmed.
+    pub confirmed: Option<bool>,
+    /// The administrator who creates the user.
+    pub created_by_id: Option<i64>,
+}
+
+/// Source of a user's password.
+#[derive(Debug, Clone)]
+pub enum Password {
+    /// The given password.
+    Chosen(String),
+    /// A random, undisclosed password: signing in with one is impossible until an administrator sets another.
+    Unknown,
+}
+
+/// Changes of a user; absent ones are unchanged.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// The user name; the path of the personal namespace follows.
+    pub username: Option<String>,
+    /// The display name.
+    pub name: Option<String>,
+    /// The email address.
+    pub email: Option<String>,
+    /// The password. It must be changed at the next sign-in, and all sessions end.
+    pub password: Option<Password>,
+    /// Further attributes.
+    pub details: Details,
+}
+
+impl Password {
+    /// Returns the password for the attributes of a request; a random one takes precedence over a given one.
+    #[must_use]
+    pub fn asked(chosen: Option<String>, reset: Option<bool>, random: Option<bool>) -> Option<Self> {
+        match (reset == Some(true) || random == Some(true), chosen) {
+            (true, _) => Some(Self::Unknown),
+            (false, Some(password)) => Some(Self::Chosen(password)),
+            (false, None) => None,
+        }
+    }
+
+    /// Returns the password of a new user, which is required.
+    ///
+    /// # Errors
+    /// Returns a validation error if no attribute requests a password.
+    pub fn required(chosen: Option<String>, reset: Option<bool>, random: Option<bool>) -> Result<Self> {
+        if chosen.is_none() && reset.is_none() && random.is_none() {
+            return Err(Error::nothing_sent(&[
+                "password",
+                "reset_password",
+                "force_random_password",
+            ]));
+        }
+        Self::asked(chosen, reset, random).ok_or_else(|| Error::attribute("password", "can't be blank"))
+    }
+
+    /// Returns the password if it was given.
+    #[must_use]
+    pub fn into_chosen(self) -> Option<String> {
+        match self {
+            Self::Chosen(password) => Some(password),
+            Self::Unknown => None,
+        }
+    }
+
+    async fn hash(self) -> Result<Option<String>> {
+        match self {
+            Self::Chosen(password) => hash_password(password).await.map(Some),
+            Self::Unknown => Ok(None),
+        }
+    }
+}
+
+/// Creates a user with a personal namespace and a confirmed address.
+///
+/// # Errors
+/// Returns `Conflict` if the name or address is taken. Returns a validation error if the password is too
+/// short or the name is not a valid path.
+pub async fn create(backend: &Backend, new: NewUser) -> Result<users::Model> {
+    let confirmed = Details {
+        confirmed: Some(true),
+        ..Details::default()
+    };
+    register(backend, new, confirmed).await
+}
+
+/// Creates a user with the attributes set by an administrator, and a personal namespace.
+///
+/// # Errors
+/// Returns the errors of [`create`], and a validation error for an incomplete or duplicate identity and for
+/// numbers out of range.
+pub async fn register(backend: &Backend, mut new: NewUser, details: Details) -> Result<users::Model> {
+    names::check_username(&new.username)?;
+    names::check_email(&new.email)?;
+    let hash = match new.password.take() {
+        Some(password) => Password::Chosen(password).hash().await?,
+        None => None,
+    };
+    let in_force = settings::read(backend).await?;
+    let mut row = drafted(&in_force, new, hash);
+    row.created_by_id = Set(details.created_by_id);
+    let identity = apply(&mut row, details)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let user = insert(transaction, row).await?;
+            identify(transaction, user.id, identity).await?;
+            Ok(user)
+        })
+        .await
+}
+
+/// Returns the row of a new user with the defaults of the settings.
+fn drafted(in_force: &settings::Settings, new: NewUser, password_hash: Option<String>) -> users::ActiveModel {
+    let at = now();
+    users::ActiveModel {
+        username_key: Set(fold(&new.username)),
+        username: Set(new.username),
+        name: Set(new.name),
+        email_key: Set(fold(&new.email)),
+        email: Set(new.email),
+        password_hash: Set(password_hash),
+        admin: Set(new.admin),
+        projects_limit: Set(in_force.default_projects_limit),
+        external: Set(in_force.user_default_external),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    }
+}
+
+async fn insert(transaction: &DatabaseTransaction, row: users::ActiveModel) -> Result<users::Model> {
+    let user = row.insert(transaction).await.map_err(taken)?;
+    taken_emails::take(transaction, &user.email_key, user.id)
+        .await
+        .map_err(taken)?;
+    let namespace = namespaces::ActiveModel {
+        kind: Set(namespaces::Kind::User),
+        owner_id: Set(Some(user.id)),
+        visibility: Set(Visibility::Public),
+        description: Set(String::new()),
+        created_at: Set(now()),
+        ..named(&user)
+    };
+    let namespace = namespace.insert(transaction).await.map_err(taken)?;
+    namespace_ancestors::insert(transaction, namespace.id, None).await?;
+    Ok(user)
+}
+
+/// Returns the columns of the personal namespace that follow its user.
+fn named(user: &users::Model) -> namespaces::ActiveModel {
+    namespaces::ActiveModel {
+        name: Set(user.name.clone()),
+        name_key: Set(user.username_key.clone()),
+        path: Set(user.username.clone()),
+        path_key: Set(user.username_key.clone()),
+        full_path: Set(user.username.clone()),
+        full_path_key: Set(user.username_key.clone()),
+        updated_at: Set(now()),
+        ..Default::default()
+    }
+}
+
+/// Updates a user. A new user name renames the personal namespace in the same transaction.
+///
+/// # Errors
+/// Returns the errors of [`register`].
+pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> Result<users::Model> {
+    let former = user.email_key.clone();
+    let mut row = user.into_active_model();
+    rename(&mut row, changes.username, changes.name, changes.email)?;
+    let new_password = changes.password.is_some();
+    if let Some(password) = changes.password {
+        row.password_hash = Set(password.hash().await?);
+        row.password_change_required = Set(true);
+    }
+    let identity = apply(&mut row, changes.details)?;
+    row.updated_at = Set(now());
+    backend
+        .database
+        .transaction(async |transaction| {
+            let user = save(transaction, row, &former).await?;
+            let id = user.id;
+            identify(transaction, id, identity).await?;
+            if new_password {
+                end_sessions(transaction, id).await?;
+            }
+            Ok(user)
+        })
+        .await
+}
+
+/// Applies names and address to a row.
+fn rename(
+    row: &mut users::ActiveModel,
+    username: Option<String>,
+    name: Option<String>,
+    email: Option<String>,
+) -> Result<()> {
+    if let Some(username) = username {
+        names::check_username(&username)?;
+        row.username_key = Set(fold(&username));
+        row.username = Set(username);
+    }
+    if let Some(email) = email {
+        names::check_email(&email)?;
+        // A new address is unconfirmed unless stated otherwise.
+        if row.email_key.as_ref() != &fold(&email) {
+            row.confirmed_at = Set(None);
+        }
+        row.email_key = Set(fold(&email));
+        row.email = Set(email);
+    }
+    if let Some(name) = name {
+        row.name = Set(name);
+    }
+    Ok(())
+}
+
+/// Updates the row of a user with this former address, the reserved addresses and the personal namespace.
+async fn save(
+    transaction: &DatabaseTransaction,
+    row: users::ActiveModel,
+    former: &str,
+) -> Result<users::Model> {
+    let user = row.update(transaction).await.map_err(taken)?;
+    if user.email_key != former {
+        emails::make_primary(transaction, user.id, &user.email_key)
+            .await
+            .map_err(taken)?;
+        taken_emails::release(transaction, former, user.id).await?;
+    }
+    namespaces::Entity::update_many()
+        .set(named(&user))
+        .filter(namespaces::Column::OwnerId.eq(user.id))
+        .exec(transaction)
+        .await
+        .map_err(taken)?;
+    Ok(user)
+}
+
+/// Applies the given attributes to a row; returns the identity, provider first, which is stored separately.
+fn apply(row: &mut users::ActiveModel, details: Details) -> Result<Option<(String, String)>> {
+    let identity = match (details.provider, details.extern_uid) {
+        (Some(provider), Some(uid)) => Some((provider, uid)),
+        (None, None) => None,
+        _ => {
+            return Err(Error::parameter(
+                "extern_uid, provider provide all or none of parameters",
+            ));
+        }
+    };
+    if let Some(limit) = details.projects_limit {
+        let too_many = || {
+            let text = format!("must be less than or equal to {}", i32::MAX);
+            Error::attribute("projects_limit", text)
+        };
+        row.projects_limit = Set(i32::try_from(limit).map_err(|_| too_many())?);
+    }
+    let number = |id: i64, field: &'static str| {
+        i32::try_from(id).map_err(|_| Error::attribute(field, "is not included in the list"))
+    };
+    if let Some(id) = details.theme_id {
+        row.theme_id = Set(number(id, "theme_id")?);
+    }
+    if let Some(id) = details.color_scheme_id {
+        row.color_scheme_id = Set(number(id, "color_scheme_id")?);
+    }
+    macro_rules! set {
+        ($($field:ident),*; $($optional:ident),*) => {
+            $(if let Some(value) = details.$field { row.$field = Set(value); })*
+            $(if let Some(value) = details.$optional { row.$optional = Set(Some(value)); })*
+        };
+    }
+    set!(skype, linkedin, twitter, website_url, admin, can_create_group, external, private_profile;
+        organization, job_title, bio, location, public_email, note);
+    if let Some(confirmed) = details.confirmed {
+        row.confirmed_at = Set(confirmed.then(now));
+    }
+    Ok(identity)
+}
+
+/// Stores the identity at a provider; a user has one for each provider.
+async fn identify(
+    transaction: &DatabaseTransaction,
+    user_id: i64,
+    identity: Option<(String, String)>,
+) -> Result<()> {
+    let Some((provider, extern_uid)) = identity else {
+        return Ok(());
+    };
+    user_identities::Entity::delete_many()
+        .filter(user_identities::Column::UserId.eq(user_id))
+        .filter(user_identities::Column::Provider.eq(provider.as_str()))
+        .exec(transaction)
+        .await?;
+    let row = user_identities::ActiveModel {
+        user_id: Set(user_id),
+        provider: Set(provider),
+        extern_uid: Set(extern_uid),
+        ..Default::default()
+    };
+    row.insert(transaction).await.map_err(|error| {
+        match Violation::is_unique(&error, "uq_user_identities_provider_extern_uid") {
+            true => Error::attribute("identities.extern_uid", "has already been taken"),
+            false => error.into(),
+        }
+    })?;
+    Ok(())
+}
+
+/// Error text of a user name that is taken.
+pub(crate) const USERNAME_TAKEN: &str = "Username has already been taken";
+
+/// Maps a unique violation to its attribute.
+fn taken(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(name)) if name.contains("email") => {
+            Error::Conflict("Email has already been taken".into())
+        }
+        Some(Violation::Unique(_)) => Error::Conflict(USERNAME_TAKEN.into()),
+        _ if matches!(error, DbErr::RecordNotUpdated) => Error::not_found("User"),
+        _ => error.into(),
+    }
+}
+
+async fn end_sessions(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
+    sessions::Entity::delete_many()
+        .filter(sessions::Column::UserId.eq(user_id))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
+
+/// Hashes a password on a blocking thread.
+///
+/// # Errors
+/// Returns a validation error if it is too short or too long.
+pub async fn hash_password(password: String) -> Result<String> {
+    let length = password.chars().count();
+    if length < MIN_PASSWORD {
+        let text = format!("is too short (minimum is {MIN_PASSWORD} characters)");
+        return Err(Error::attribute("password", text));
+    }
+    if length > MAX_PASSWORD {
+        let text = format!("is too long (maximum is {MAX_PASSWORD} characters)");
+        return Err(Error::attribute("password", text));
+    }
+    let hash = tokio::task::spawn_blocking(move || secrets::hash_password(&password));
+    Ok(hash.await.map_err(Error::internal)??)
+}
+
+/// Replaces a user's password by one that the user chose.
+///
+/// # Errors
+/// Returns the errors of [`hash_password`].
+pub async fn set_password(backend: &Backend, user: users::Model, password: String) -> Result<users::Model> {
+    let mut row = user.into_active_model();
+    row.password_hash = Set(Some(hash_password(password).await?));
+    row.password_change_required = Set(false);
+    row.updated_at = Set(now());
+    Ok(row.update(backend.database.write()).await?)
+}

@@ -1,0 +1,130 @@
+//! Events. They are recorded in the transaction of the change, listed, and sent to webhooks.
+//!
+//! A service calls [`record`] within its own transaction. It writes the project's last activity, the event
+//! and the webhook outbox together with the change.
+
+pub mod listing;
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+};
+use serde::Serialize;
+
+pub use storage::entities::events::{Action, TargetType};
+use storage::entities::project_hooks::Kind;
+use storage::entities::{events, now, projects};
+
+use crate::activity::outbox;
+use crate::kernel::error::{Error, Result};
+
+/// A new event.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    /// ID of its project. `None` without a project, or if the project is deleted with the event.
+    pub project_id: Option<i64>,
+    /// ID of the user who caused it.
+    pub author_id: Option<i64>,
+    /// What the user did.
+    pub action: Action,
+    /// The target of the action.
+    pub target: Option<Target>,
+    /// Further details, as JSON.
+    pub data: Option<String>,
+    /// The webhooks that receive it.
+    pub told: Option<Told>,
+}
+
+/// The target of an event.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Its type.
+    pub kind: TargetType,
+    /// Its ID.
+    pub id: i64,
+    /// Its IID.
+    pub iid: Option<i64>,
+    /// Its title.
+    pub title: Option<String>,
+}
+
+/// Selects the webhooks that receive an event.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The kind of event that webhooks subscribe to.
+    pub kind: Kind,
+    /// The branch, for webhooks that filter branches.
+    pub branch: Option<String>,
+}
+
+impl NewEvent {
+    /// Creates an event of a user in a project, which no webhook receives by default.
+    #[must_use]
+    pub fn new(project_id: i64, author_id: i64, action: Action) -> Self {
+        Self {
+            project_id: Some(project_id),
+            author_id: Some(author_id),
+            action,
+            target: None,
+            data: None,
+            told: None,
+        }
+    }
+
+    /// Adds details to the event.
+    ///
+    /// # Errors
+    /// Returns an error if the data cannot be serialized as JSON.
+    pub fn with_data(mut self, data: &impl Serialize) -> Result<Self> {
+        self.data = Some(serde_json::to_string(data).map_err(Error::internal)?);
+        Ok(self)
+    }
+}
+
+/// Returns a project as the target of an event.
+#[must_use]
+pub fn project_target(project: &projects::Model) -> Target {
+    Target {
+        kind: TargetType::Project,
+        id: project.id,
+        iid: None,
+        title: Some(project.name.clone()),
+    }
+}
+
+/// Records an event, the activity of its project and the webhook deliveries for it.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn record(transaction: &DatabaseTransaction, new: NewEvent) -> Result<()> {
+    if let Some(project_id) = new.project_id {
+        projects::Entity::update_many()
+            .col_expr(projects::Column::LastActivityAt, Expr::value(now()))
+            .filter(projects::Column::Id.eq(project_id))
+            .exec(transaction)
+            .await?;
+    }
+    write(transaction, new).await
+}
+
+/// Like [`record`], for changes that update the project's activity themselves.
+pub(crate) async fn write(transaction: &DatabaseTransaction, new: NewEvent) -> Result<()> {
+    let target = new.target;
+    let row = events::ActiveModel {
+        project_id: Set(new.project_id),
+        author_id: Set(new.author_id),
+        action: Set(new.action),
+        target_type: Set(target.as_ref().map(|target| target.kind)),
+        target_id: Set(target.as_ref().map(|target| target.id)),
+        target_iid: Set(target.as_ref().and_then(|target| target.iid)),
+        target_title: Set(target.and_then(|target| target.title)),
+        data: Set(new.data),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let event = row.insert(transaction).await?;
+    match new.told {
+        Some(told) => outbox::announce(transaction, &event, &told).await,
+        None => Ok(()),
+    }
+}

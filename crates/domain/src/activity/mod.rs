@@ -1,0 +1,4 @@
+//! Events, and the outbox of webhook deliveries.
+
+pub mod events;
+pub mod outbox;

@@ -1,0 +1,79 @@
+//! Webhook outbox: deliveries of an event, inserted in the transaction of the event.
+
+use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait};
+use storage::entities::hook_deliveries::{self, State};
+use storage::entities::project_hooks;
+use storage::entities::{events, now};
+use storage::jobs;
+
+use crate::activity::events::Told;
+use crate::code::branch_protection::fits;
+use crate::kernel::error::{Error, Result};
+use crate::webhooks::jobs::deliver_hook::DeliverHook;
+
+/// Inserts a delivery for every webhook that subscribes to an event. Disabled webhooks get deliveries as
+/// well, and send them once they are enabled again.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn announce(
+    transaction: &DatabaseTransaction,
+    event: &events::Model,
+    told: &Told,
+) -> Result<()> {
+    let Some(project_id) = event.project_id else {
+        return Ok(());
+    };
+    let mut hooks = project_hooks::told_of(transaction, project_id, told.kind).await?;
+    hooks.retain(|hook| wants(hook.push_events_branch_filter.as_deref(), told.branch.as_deref()));
+    if hooks.is_empty() {
+        return Ok(());
+    }
+    let at = now();
+    let rows = hooks.iter().map(|hook| hook_deliveries::ActiveModel {
+        hook_id: Set(hook.id),
+        event_id: Set(Some(event.id)),
+        uuid: Set(uuid()),
+        kind: Set(told.kind),
+        url: Set(hook.url.clone()),
+        state: Set(State::Pending),
+        next_attempt_at: Set(at),
+        created_at: Set(at),
+        ..Default::default()
+    });
+    hook_deliveries::Entity::insert_many(rows)
+        .exec_without_returning(transaction)
+        .await?;
+    for hook in hooks.iter().filter(|hook| hook.disabled_at.is_none()) {
+        let job = DeliverHook { hook_id: hook.id };
+        jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
+    }
+    Ok(())
+}
+
+/// Returns whether a webhook with this branch filter receives an event of a branch. Events without a branch
+/// are not filtered.
+fn wants(filter: Option<&str>, branch: Option<&str>) -> bool {
+    match (filter, branch) {
+        (Some(filter), Some(branch)) => filter.is_empty() || fits(filter, branch),
+        _ => true,
+    }
+}
+
+/// Returns a unique ID for a delivery.
+pub(crate) fn uuid() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wants;
+
+    #[test]
+    fn filters_name_a_branch_or_a_pattern() {
+        assert!(wants(None, Some("main")) && wants(Some(""), Some("main")) && wants(Some("main"), None));
+        assert!(wants(Some("main"), Some("main")) && !wants(Some("main"), Some("mainly")));
+        assert!(wants(Some("feature/*"), Some("feature/x/y")) && !wants(Some("feature/*"), Some("feature")));
+        assert!(wants(Some("*-stable"), Some("1-stable")) && !wants(Some("*-stable"), Some("1-unstable-2")));
+    }
+}

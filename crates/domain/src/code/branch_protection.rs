@@ -1,0 +1,240 @@
+//! Branch protection: which callers may push to which branches, by their role and the protected branches.
+//!
+//! The same rules apply to commits through the API and to `git push`. A branch is protected by every row
+//! whose name or pattern matches (`*` matches any text, including slashes). The most permissive row decides.
+
+use storage::entities::protected_branches;
+
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::kernel::policy::Role;
+
+/// Push access level of instance administrators.
+const ADMINS: i32 = 60;
+
+/// Push permissions of a caller in a project.
+#[derive(Debug, Clone)]
+pub struct PushRules {
+    admin: bool,
+    role: Option<Role>,
+    archived: bool,
+    default_branch: Option<String>,
+    protected: Vec<protected_branches::Model>,
+}
+
+/// Loads the rules for a caller in one statement.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn rules(backend: &Backend, access: &ProjectAccess) -> Result<PushRules> {
+    let protected = protected_branches::of_project(backend.database.read(), access.project.id).await?;
+    Ok(PushRules::new(access, protected))
+}
+
+impl PushRules {
+    /// Creates the rules for a caller and these protected branches.
+    #[must_use]
+    pub fn new(access: &ProjectAccess, protected: Vec<protected_branches::Model>) -> Self {
+        Self {
+            admin: access.caller.is_admin(),
+            role: access.role,
+            archived: access.project.archived,
+            default_branch: access.project.default_branch.clone(),
+            protected,
+        }
+    }
+
+    /// Returns the protected branches of the project.
+    #[must_use]
+    pub fn protected(&self) -> &[protected_branches::Model] {
+        &self.protected
+    }
+
+    /// Returns whether the branch is protected.
+    #[must_use]
+    pub fn is_protected(&self, branch: &str) -> bool {
+        self.covering(branch).next().is_some()
+    }
+
+    /// Returns whether the caller may push commits to the branch or create it. An unprotected branch requires
+    /// a Developer, a protected one the level of its protection. Archived projects accept no pushes.
+    #[must_use]
+    pub fn may_push(&self, branch: &str) -> bool {
+        self.may(branch, |row| row.push_access_level)
+    }
+
+    /// Returns whether the caller may merge into the branch. An unprotected branch requires a Developer, a
+    /// protected one the merge or push level of its protection. Archived projects accept no merges.
+    #[must_use]
+    pub fn may_merge(&self, branch: &str) -> bool {
+        self.may(branch, |row| row.merge_access_level) || self.may_push(branch)
+    }
+
+    fn may(&self, branch: &str, level: impl Fn(&protected_branches::Model) -> i32) -> bool {
+        if self.archived {
+            return false;
+        }
+        let mut levels = self.covering(branch).map(level).peekable();
+        if levels.peek().is_none() {
+            return self.reaches(Role::Developer.into());
+        }
+        levels.any(|level| level > 0 && self.reaches(level))
+    }
+
+    /// Returns whether the caller may force-push to the branch: never if it is protected.
+    #[must_use]
+    pub fn may_force(&self, branch: &str) -> bool {
+        !self.is_protected(branch) && self.may_push(branch)
+    }
+
+    /// Returns whether the caller may delete the branch by a push: never a protected or the default branch.
+    #[must_use]
+    pub fn may_delete(&self, branch: &str) -> bool {
+        self.default_branch.as_deref() != Some(branch) && self.may_force(branch)
+    }
+
+    fn reaches(&self, level: i32) -> bool {
+        self.admin || (level < ADMINS && self.role.is_some_and(|role| i32::from(role) >= level))
+    }
+
+    fn covering<'a>(&'a self, branch: &'a str) -> impl Iterator<Item = &'a protected_branches::Model> {
+        self.protected.iter().filter(move |row| fits(&row.name, branch))
+    }
+}
+
+/// Returns whether a name matches a pattern with `*` as wildcard.
+#[must_use]
+pub fn fits(pattern: &str, name: &str) -> bool {
+    let (mut pieces, mut rest) = (pattern.split('*'), name);
+    let Some(stripped) = pieces.next().and_then(|first| rest.strip_prefix(first)) else {
+        return false;
+    };
+    rest = stripped;
+    let mut pieces: Vec<&str> = pieces.collect();
+    let Some(last) = pieces.pop() else {
+        return rest.is_empty();
+    };
+    // The leftmost match of each piece leaves the most text for the next one.
+    for piece in pieces {
+        match rest.split_once(piece) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use storage::entities::now;
+
+    fn protection(name: &str, level: i32) -> protected_branches::Model {
+        protected_branches::Model {
+            id: 1,
+            project_id: 1,
+            name: name.to_owned(),
+            push_access_level: level,
+            merge_access_level: level,
+            created_at: now(),
+            updated_at: now(),
+        }
+    }
+
+    fn rules(role: Option<Role>, protected: Vec<protected_branches::Model>) -> PushRules {
+        PushRules {
+            admin: false,
+            role,
+            archived: false,
+            default_branch: Some("main".to_owned()),
+            protected,
+        }
+    }
+
+    #[test]
+    fn patterns_fit_like_those_of_a_shell_but_cross_slashes() {
+        for (pattern, name, expected) in [
+            ("main", "main", true),
+            ("main", "maine", false),
+            ("*", "", true),
+            ("*", "a/b", true),
+            ("release/*", "release/1/x", true),
+            ("release/*", "release", false),
+            ("*-stable", "1-2-stable", true),
+            ("*-stable", "stable", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c", false),
+            ("ab*ba", "aba", false),
+            ("**x**", "x", true),
+            ("", "", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn unprotected_branches_take_pushes_of_developers() {
+        assert!(rules(Some(Role::Developer), vec![]).may_push("x"));
+        assert!(!rules(Some(Role::Reporter), vec![]).may_push("x"));
+        assert!(!rules(None, vec![]).may_push("x"));
+    }
+
+    #[test]
+    fn protected_branches_take_pushes_of_their_level_and_are_never_forced_or_deleted() {
+        let protected = || {
+            vec![
+                protection("main", 40),
+                protection("none", 0),
+                protection("adm*", 60),
+            ]
+        };
+        let developer = rules(Some(Role::Developer), protected());
+        let maintainer = rules(Some(Role::Maintainer), protected());
+        let admin = PushRules {
+            admin: true,
+            ..rules(None, protected())
+        };
+        assert!(!developer.may_push("main") && maintainer.may_push("main") && admin.may_push("main"));
+        assert!(!maintainer.may_push("none") && !admin.may_push("none"));
+        assert!(!maintainer.may_push("admins") && admin.may_push("admins"));
+        assert!(!admin.may_force("main") && !admin.may_delete("main"));
+        assert!(developer.may_force("topic") && developer.may_delete("topic"));
+    }
+
+    #[test]
+    fn a_protection_may_let_merge_who_may_not_push() {
+        let row = protected_branches::Model {
+            merge_access_level: 30,
+            ..protection("main", 40)
+        };
+        let developer = rules(Some(Role::Developer), vec![row.clone()]);
+        assert!(developer.may_merge("main") && !developer.may_push("main"));
+        assert!(!rules(Some(Role::Reporter), vec![row]).may_merge("main"));
+        let nobody = rules(Some(Role::Owner), vec![protection("main", 0)]);
+        assert!(!nobody.may_merge("main"));
+        assert!(rules(Some(Role::Developer), vec![]).may_merge("topic"));
+    }
+
+    #[test]
+    fn the_most_permissive_protection_decides() {
+        let both = vec![protection("release/*", 40), protection("release/1", 30)];
+        assert!(rules(Some(Role::Developer), both.clone()).may_push("release/1"));
+        assert!(!rules(Some(Role::Developer), both).may_push("release/2"));
+    }
+
+    #[test]
+    fn the_default_branch_cannot_be_deleted() {
+        assert!(!rules(Some(Role::Owner), vec![]).may_delete("main"));
+    }
+
+    #[test]
+    fn archived_projects_take_no_push() {
+        let archived = PushRules {
+            archived: true,
+            ..rules(Some(Role::Owner), vec![])
+        };
+        assert!(!archived.may_push("x") && !archived.may_force("x") && !archived.may_delete("x"));
+    }
+}

@@ -1,0 +1,283 @@
+//! Languages and license of a project's default branch. Each commit is analyzed once: by the job that follows
+//! a push, or by the first request.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use git::{EntryKind, Oid, Repository, RepositoryId, TreeEntry, Window};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+};
+use storage::database::Violation;
+use storage::entities::{code_analyses, fold, now, project_languages, projects};
+
+use crate::code::commits;
+use crate::identity::access::ProjectAccess;
+use crate::integrations::languages::{self, Guess};
+use crate::integrations::licenses::{self, License};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+
+/// Maximum files of a branch whose languages are detected.
+const MOST_FILES: usize = 100_000;
+/// Files opened per batch.
+const BATCH: usize = 500;
+/// Time limit for reading contents. Afterwards, languages are detected by file name only.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+/// Maximum size of a text that is compared with licenses, in bytes.
+const LONGEST_LICENSE: u64 = 256 << 10;
+/// Mode of a symbolic link, whose content is a path.
+const LINK: u32 = 0o120_000;
+
+/// A language and its share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Share {
+    /// Name of the language.
+    pub language: String,
+    /// Share of the code, in percent with two decimals.
+    pub percent: f64,
+}
+
+/// A recognized license and its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Licensed {
+    /// The license.
+    pub license: License,
+    /// Path of the file in the default branch.
+    pub path: String,
+}
+
+/// Returns the languages of a project's default branch, largest share first.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the repository is not available to the caller.
+pub async fn languages(backend: &Backend, access: &ProjectAccess) -> Result<Vec<Share>> {
+    // Called for its check only: the repository feature may be disabled.
+    commits::repository(backend, access)?;
+    if current(backend, &access.project).await?.is_none() {
+        return Ok(Vec::new());
+    }
+    let rows = project_languages::of_project(backend.database.write(), access.project.id).await?;
+    let whole: i64 = rows.iter().map(|row| row.size).sum();
+    let shares = rows.into_iter().map(|row| Share {
+        percent: percent(row.size, whole),
+        language: row.name,
+    });
+    Ok(shares.collect())
+}
+
+/// Returns a share in percent, rounded to two decimals.
+#[allow(clippy::cast_precision_loss)] // Sizes of source code are far below 2^52 bytes.
+fn percent(part: i64, whole: i64) -> f64 {
+    (part as f64 * 10_000.0 / whole.max(1) as f64).round() / 100.0
+}
+
+/// Returns the license of a project's default branch. Returns `None` if no license is recognized or the
+/// caller may not read the code.
+///
+/// # Errors
+/// Returns an error if Git or the database fails.
+pub async fn license(backend: &Backend, access: &ProjectAccess) -> Result<Option<Licensed>> {
+    if !commits::may_read_code(access) {
+        return Ok(None);
+    }
+    let found = current(backend, &access.project).await?;
+    Ok(found.and_then(|row| {
+        Some(Licensed {
+            license: licenses::describe(row.license_key.as_deref()?)?,
+            path: row.license_path?,
+        })
+    }))
+}
+
+/// Returns the analysis of the head of the default branch, and creates it if needed. Returns `None` for an
+/// empty repository.
+///
+/// # Errors
+/// Returns an error if Git or the database fails.
+pub async fn current(backend: &Backend, project: &projects::Model) -> Result<Option<code_analyses::Model>> {
+    let id = RepositoryId::of_project(project.id);
+    let repository = backend.repositories.repository(&id);
+    let Some(branch) = project.default_branch.as_deref() else {
+        return Ok(None);
+    };
+    let commit = match repository.branch(branch).await {
+        Err(git::Error::BranchNotFound | git::Error::RepositoryMissing) => return Ok(None),
+        branch => branch?.commit,
+    };
+    let commit_id = commit.to_string();
+    let known = code_analyses::of_project(backend.database.read(), project.id).await?;
+    let valid =
+        |row: &code_analyses::Model| row.commit_id == commit_id && row.revision == languages::REVISION;
+    if let Some(known) = known.filter(valid) {
+        return Ok(Some(known));
+    }
+    let sizes = sizes(&repository, commit).await?;
+    let license = find_license(&repository, commit).await?;
+    let (license_key, license_path) = license.unzip();
+    let row = code_analyses::ActiveModel {
+        project_id: Set(project.id),
+        commit_id: Set(commit_id),
+        revision: Set(languages::REVISION),
+        license_key: Set(license_key.map(str::to_owned)),
+        license_path: Set(license_path),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let kept = backend
+        .database
+        .transaction(async |transaction| keep(transaction, project.id, row, sizes).await)
+        .await;
+    match kept {
+        Ok(row) => Ok(Some(row)),
+        // A concurrent analysis finished first, or the project was deleted.
+        Err(Error::Conflict(_)) => Ok(code_analyses::of_project(backend.database.write(), project.id).await?),
+        Err(error) => Err(error),
+    }
+}
+
+/// Replaces the analysis of a project.
+async fn keep(
+    transaction: &DatabaseTransaction,
+    project_id: i64,
+    row: code_analyses::ActiveModel,
+    sizes: HashMap<&'static str, u64>,
+) -> Result<code_analyses::Model> {
+    code_analyses::Entity::delete_many()
+        .filter(code_analyses::Column::ProjectId.eq(project_id))
+        .exec(transaction)
+        .await?;
+    project_languages::Entity::delete_many()
+        .filter(project_languages::Column::ProjectId.eq(project_id))
+        .exec(transaction)
+        .await?;
+    let row = row
+        .insert(transaction)
+        .await
+        .map_err(|error| match Violation::of(&error) {
+            Some(Violation::Unique(_) | Violation::ForeignKey(_)) => Error::Conflict("".into()),
+            _ => error.into(),
+        })?;
+    let rows: Vec<_> = sizes
+        .into_iter()
+        .map(|(name, size)| project_languages::ActiveModel {
+            project_id: Set(project_id),
+            name: Set(name.to_owned()),
+            name_key: Set(fold(name)),
+            size: Set(i64::try_from(size).unwrap_or(i64::MAX)),
+            ..Default::default()
+        })
+        .collect();
+    if !rows.is_empty() {
+        project_languages::Entity::insert_many(rows)
+            .exec_without_returning(transaction)
+            .await?;
+    }
+    Ok(row)
+}
+
+/// Returns the bytes of each language in a commit.
+async fn sizes(repository: &Repository, commit: Oid) -> Result<HashMap<&'static str, u64>> {
+    let window = Window {
+        offset: 0,
+        limit: MOST_FILES,
+    };
+    let page = repository.tree(commit, "", true, window).await?;
+    let mut sizes = HashMap::new();
+    if page.total > MOST_FILES {
+        return Ok(sizes);
+    }
+    let files = tokio::task::spawn_blocking(move || by_paths(page.entries)).await;
+    let mut known = Vec::new();
+    let mut open = Vec::new();
+    for (file, guess) in files.map_err(Error::internal)? {
+        match guess {
+            Guess::Language(language) => known.push((file.id, language)),
+            Guess::Content => open.push(file),
+            Guess::Nothing => {}
+        }
+    }
+    let end = Instant::now() + TIME_LIMIT;
+    while !open.is_empty() {
+        let batch: Vec<TreeEntry> = open.drain(..open.len().min(BATCH)).collect();
+        let ids = batch.iter().map(|file| file.id).collect();
+        let starts = if Instant::now() < end {
+            repository.blob_starts(ids, languages::LOOKED_AT).await?
+        } else {
+            Vec::new()
+        };
+        let told = tokio::task::spawn_blocking(move || {
+            let mut starts = starts.into_iter();
+            let mut told = Vec::new();
+            for file in batch {
+                let language = match starts.next() {
+                    Some(start) if Instant::now() < end => languages::by_content(&file.path, &start),
+                    _ => languages::likeliest(&file.path),
+                };
+                told.extend(language.map(|language| (file.id, language)));
+            }
+            told
+        });
+        known.extend(told.await.map_err(Error::internal)?);
+    }
+    let ids = known.iter().map(|(id, _)| *id).collect();
+    for (size, (_, language)) in repository.blob_sizes(ids).await?.into_iter().zip(known) {
+        *sizes.entry(language).or_default() += size;
+    }
+    // Languages of empty files have no share.
+    sizes.retain(|_, size| *size > 0);
+    Ok(sizes)
+}
+
+/// Returns the relevant files of the project itself, with the guesses from their paths.
+fn by_paths(entries: Vec<TreeEntry>) -> Vec<(TreeEntry, Guess)> {
+    entries
+        .into_iter()
+        .filter(|entry| entry.kind == EntryKind::Blob && entry.mode != LINK)
+        .map(|entry| {
+            let guess = languages::by_path(&entry.path);
+            (entry, guess)
+        })
+        .filter(|(entry, guess)| *guess != Guess::Nothing && !languages::is_vendored(&entry.path))
+        .collect()
+}
+
+/// Returns the license of a commit and the path of its file.
+async fn find_license(repository: &Repository, commit: Oid) -> Result<Option<(&'static str, String)>> {
+    let window = Window {
+        offset: 0,
+        limit: MOST_FILES,
+    };
+    let root = repository.tree(commit, "", false, window).await?.entries;
+    let mut files: Vec<_> = root
+        .into_iter()
+        .filter(|entry| entry.kind == EntryKind::Blob && entry.mode != LINK)
+        .filter_map(|entry| Some((licenses::rank(entry.name())?, entry)))
+        .collect();
+    files.sort_by(|(a, x), (b, y)| (a, &x.path).cmp(&(b, &y.path)));
+    // A project with several license files has the relevant one under one of the first names.
+    for (_, file) in files.into_iter().take(3) {
+        let blob = match repository.blob(file.id, LONGEST_LICENSE).await {
+            Err(git::Error::LimitExceeded(_)) => continue,
+            blob => blob?,
+        };
+        let text = String::from_utf8_lossy(&blob.data).into_owned();
+        let found = tokio::task::spawn_blocking(move || licenses::recognise(&text)).await;
+        if let Some(id) = found.map_err(Error::internal)? {
+            return Ok(Some((id, file.path)));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn shares_have_two_decimals() {
+        assert!((percent(1, 3) - 33.33).abs() < 1e-9);
+        assert!((percent(7, 7) - 100.0).abs() < 1e-9);
+        assert!(percent(0, 0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,139 @@
+//! Comments on commits and on the lines they change.
+
+use git::{LineSide, Oid, Repository};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
+};
+use storage::entities::commit_comments;
+
+use crate::kernel::page::{Page, PageRequest};
+pub use storage::entities::commit_comments::LineType;
+use storage::entities::project_hooks::Kind;
+use storage::entities::{now, users};
+
+use crate::activity::events::{self, Action, NewEvent, Target, TargetType, Told};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::query::bounded_count;
+
+/// A comment and its author, unless deleted.
+pub type Written = (commit_comments::Model, Option<users::Model>);
+
+/// Attributes of a new comment.
+#[derive(Debug, Clone)]
+pub struct NewComment {
+    /// Text of the comment.
+    pub note: String,
+    /// Path of the file.
+    pub path: Option<String>,
+    /// Line number.
+    pub line: Option<i64>,
+    /// Side of the change; the new side if absent.
+    pub side: Option<LineType>,
+}
+
+/// Returns a page of the comments on a commit, oldest first.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the commit does not exist.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    page: &PageRequest,
+) -> Result<Page<Written>> {
+    let repository = super::repository(backend, access)?;
+    let sha = repository.resolve_commit(revision).await?.to_string();
+    let database = backend.database.read();
+    let rows = commit_comments::on_commit(access.project.id, &sha)
+        .offset(page.offset())
+        .limit(page.limit().saturating_add(1))
+        .all(database)
+        .await?;
+    let all = commit_comments::Entity::find()
+        .filter(commit_comments::Column::ProjectId.eq(access.project.id))
+        .filter(commit_comments::Column::Sha.eq(sha));
+    let counted = bounded_count(database, all.into_query()).await?;
+    Ok(Page::new(page, rows, counted))
+}
+
+/// Creates a comment on a commit. A path or line that the commit does not change is ignored.
+///
+/// # Errors
+/// Returns `Error::Forbidden` if the caller may not read the code. Returns `Error::NotFound` if the commit
+/// does not exist. Returns `Error::InvalidAttributes` if the note is blank.
+pub async fn create(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    new: NewComment,
+) -> Result<Written> {
+    let repository = super::repository(backend, access)?;
+    if !super::may_read_code(access) {
+        return Err(Error::forbidden());
+    }
+    let author = access.caller.signed_in()?;
+    if new.note.trim().is_empty() {
+        return Err(Error::attribute("note", "can't be blank"));
+    }
+    let commit = repository.resolve_commit(revision).await?;
+    let side = new.side.unwrap_or(LineType::New);
+    let line = match (&new.path, new.line) {
+        (Some(path), Some(line)) => line_of(&repository, commit, path, line, side).await?,
+        _ => None,
+    };
+    let row = commit_comments::ActiveModel {
+        project_id: Set(access.project.id),
+        sha: Set(commit.to_string()),
+        author_id: Set(Some(author.id)),
+        note: Set(new.note),
+        path: Set(new.path.filter(|_| line.is_some())),
+        line: Set(line),
+        line_type: Set(line.map(|_| side)),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let title = repository.commit(commit).await?.title().to_owned();
+    let comment = backend
+        .database
+        .transaction(async |transaction| {
+            let comment = row.insert(transaction).await?;
+            let event = NewEvent {
+                target: Some(Target {
+                    kind: TargetType::CommitNote,
+                    id: comment.id,
+                    iid: None,
+                    title: Some(title),
+                }),
+                told: Some(Told {
+                    kind: Kind::Note,
+                    branch: None,
+                }),
+                ..NewEvent::new(access.project.id, author.id, Action::Commented)
+            };
+            events::record(transaction, event).await?;
+            Ok::<_, Error>(comment)
+        })
+        .await?;
+    Ok((comment, Some(author.clone())))
+}
+
+/// Returns the line number to store, or `None` if the commit does not change the line.
+async fn line_of(
+    repository: &Repository,
+    commit: Oid,
+    path: &str,
+    line: i64,
+    side: LineType,
+) -> Result<Option<i32>> {
+    let (Ok(number), Ok(shown)) = (u32::try_from(line), i32::try_from(line)) else {
+        return Ok(None);
+    };
+    let side = match side {
+        LineType::New => LineSide::New,
+        LineType::Old => LineSide::Old,
+    };
+    let changed = repository.changes_line(commit, path, number, side).await?;
+    Ok(changed.then_some(shown))
+}

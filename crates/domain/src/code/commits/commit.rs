@@ -1,0 +1,116 @@
+//! Shared parts of commits created through the API: signatures, branch updates and error messages.
+
+use git::{CommitRequest, CommitResult, PreparedCommit, Repository, Signature};
+use storage::entities::ref_updates::Kind;
+
+use crate::code::branch_protection;
+use crate::code::ref_updates::{Moved, Mover, moving_prepared};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+
+/// Error if the caller may not push to the branch.
+pub const NOT_ALLOWED: &str = "You are not allowed to push into this branch";
+
+/// Error if a push updated the branch first.
+pub(crate) const OVERTAKEN: &str = "The branch was updated by another push meanwhile. Please try again.";
+
+/// Author of a commit if it is not the caller. Blank parts are ignored.
+#[derive(Debug, Clone, Default)]
+pub struct AuthorOverride {
+    /// The name.
+    pub name: Option<String>,
+    /// The email address.
+    pub email: Option<String>,
+}
+
+/// Returns the author and committer signatures of a new commit of the caller.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` if no user is signed in.
+pub fn signatures(access: &ProjectAccess, author: AuthorOverride) -> Result<(Signature, Signature)> {
+    let user = access.caller.signed_in()?;
+    let committer = Signature::now(&user.name, &user.email);
+    let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let author = Signature {
+        name: given(author.name).unwrap_or_else(|| committer.name.clone()),
+        email: given(author.email).unwrap_or_else(|| committer.email.clone()),
+        time: committer.time,
+    };
+    Ok((author, committer))
+}
+
+/// Returns whether the caller may push to the branch.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn may_push(backend: &Backend, access: &ProjectAccess, branch: &str) -> Result<bool> {
+    Ok(branch_protection::rules(backend, access).await?.may_push(branch))
+}
+
+/// Returns the update context for refs of the project.
+pub(crate) fn mover(access: &ProjectAccess) -> Mover {
+    Mover {
+        project_id: access.project.id,
+        user_id: access.caller.as_user().map(|user| user.id),
+        kind: Kind::Api,
+    }
+}
+
+/// Creates a commit from actions and updates its branch. `refusal` maps errors of Git. `look` reads the new
+/// commit while its effects are recorded.
+///
+/// # Errors
+/// Returns the errors of `refusal` and `look`, or an error if the database fails.
+pub async fn commit<T, F>(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository: &Repository,
+    request: CommitRequest,
+    refusal: fn(git::Error, &str) -> Error,
+    look: impl FnOnce(CommitResult) -> F + Send + 'static,
+) -> Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
+{
+    let branch = request.branch.clone();
+    git::check_branch_name(&branch).map_err(|error| refusal(error, &branch))?;
+    let repository = repository.clone();
+    let planned = vec![format!("refs/heads/{branch}")];
+    let name = branch.clone();
+    let prepare = async move {
+        let prepared = repository.prepare_commit(request).await;
+        prepared.map_err(|error| refusal(error, &name))
+    };
+    let publish = async move |prepared: PreparedCommit| {
+        let made = prepared.publish().await;
+        let made = made.map_err(|error| refusal(error, &branch))?;
+        let moved = vec![Moved::branch(&branch, made.old, Some(made.commit))];
+        Ok((tokio::spawn(look(made)), moved))
+    };
+    let found = moving_prepared(backend, mover(access), planned, prepare, publish).await?;
+    found.await.map_err(Error::internal)?
+}
+
+/// Maps the error of a rejected commit to `branch`.
+#[must_use]
+pub fn refusal(error: git::Error, branch: &str) -> Error {
+    use git::Error as Git;
+    let text = match error {
+        Git::Action(error) => error.to_string(),
+        Git::BranchNotFound => "You can only create or edit files when you are on a branch".to_owned(),
+        Git::ReferenceExists => {
+            format!(
+                "A branch called '{branch}' already exists. Switch to that branch in order to make changes"
+            )
+        }
+        Git::InvalidReferenceName => {
+            format!("Something went wrong when we tried to create '{branch}' for you: Branch name is invalid")
+        }
+        Git::EmptyChange => "The commit would change nothing".to_owned(),
+        Git::StaleReference => OVERTAKEN.to_owned(),
+        other => return other.into(),
+    };
+    Error::Refused(text.into())
+}

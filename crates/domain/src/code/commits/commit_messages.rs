@@ -1,0 +1,116 @@
+//! Processes the messages of pushed commits. Each mentioned issue and merge request gets a system note. A
+//! closing keyword closes the issue once the commit is in the default branch.
+
+use std::collections::BTreeSet;
+
+use git::{ListCommits, Selection};
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
+use storage::entities::{issues, merge_requests, now, users};
+
+use crate::code::push_events::{Unread, between, oid};
+use crate::identity::access::ProjectAccess;
+use crate::identity::authentication::Caller;
+use crate::identity::places::Place;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::kernel::text::references::closed_issues;
+use crate::planning::issues as issues_service;
+use crate::planning::issues::Closer;
+use crate::planning::mentions::{self, is_silent, meant};
+
+/// Maximum commits of a push that are processed, newest first.
+const MOST: usize = 100;
+
+/// Processes the messages of pushed commits with the rights of the pusher. Idempotent.
+///
+/// # Errors
+/// Returns an error if the database or the repository fails.
+pub async fn read(backend: &Backend, project_id: i64, user_id: i64, unread: &Unread) -> Result<()> {
+    let db = backend.database.read();
+    let Some(user) = users::Entity::find_by_id(user_id).one(db).await? else {
+        return Ok(());
+    };
+    let Some(access) = ProjectAccess::if_admitted(backend, &Caller::user(user), project_id).await? else {
+        return Ok(());
+    };
+    let selection = match oid(&unread.tip) {
+        Some(tip) => between(unread.base.as_deref().and_then(oid), tip),
+        None => return Ok(()),
+    };
+    // Oldest first, in the order they were written.
+    for (id, message) in messages(backend, &access, selection).await?.into_iter().rev() {
+        if is_silent(&message) {
+            continue;
+        }
+        let closed = close(backend, &access, &unread.branch, &id, &message).await?;
+        mentions::name_commit(backend, &Place::from(access.clone()), &id, &message, &closed).await?;
+    }
+    Ok(())
+}
+
+/// Returns the IDs and messages of commits, newest first. The list is empty if they do not exist any more.
+async fn messages(
+    backend: &Backend,
+    access: &ProjectAccess,
+    selection: Selection,
+) -> Result<Vec<(String, String)>> {
+    let repository = super::open(backend, access);
+    let page = ListCommits {
+        selection,
+        offset: 0,
+        limit: MOST,
+    };
+    let found = match repository.list_commits(page).await {
+        Ok(ids) => repository.commits(ids).await,
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(commits) => Ok(commits
+            .into_iter()
+            .map(|commit| (commit.id.to_string(), commit.message))
+            .collect()),
+        Err(git::Error::ObjectNotFound | git::Error::RepositoryMissing) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Closes the issues that a message closes and returns their IDs. A merged merge request closes its issues
+/// separately.
+async fn close(
+    backend: &Backend,
+    access: &ProjectAccess,
+    branch: &str,
+    id: &str,
+    message: &str,
+) -> Result<BTreeSet<i64>> {
+    let project = &access.project;
+    let in_force = project.autoclose_referenced_issues && project.default_branch.as_deref() == Some(branch);
+    let references = match in_force {
+        true => closed_issues(message, &backend.instance.base_url),
+        false => Vec::new(),
+    };
+    let db = backend.database.read();
+    let place = (project, &access.namespace);
+    let columns = (issues::Column::ProjectId, issues::Column::Iid);
+    let Some(named) = meant(db, place, references, columns).await? else {
+        return Ok(BTreeSet::new());
+    };
+    let merged = merge_requests::Entity::find()
+        .filter(merge_requests::Column::TargetProjectId.eq(project.id))
+        .filter(merge_requests::Column::MergeCommitSha.eq(id));
+    if merged.count(db).await? > 0 {
+        return Ok(BTreeSet::new());
+    }
+    let found = issues::Entity::find()
+        .filter(named)
+        .filter(issues::visible(access.caller.viewer(), now().date_naive()))
+        .all(db)
+        .await?;
+    let mut closed = BTreeSet::new();
+    for issue in found {
+        let named = |path: &str| format!("commit {}", mentions::commit_reference(path, id));
+        issues_service::close_from(backend, access, &issue, Closer::CommitOf(project.id), named).await?;
+        closed.insert(issue.id);
+    }
+    Ok(closed)
+}

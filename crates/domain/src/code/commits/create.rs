@@ -1,0 +1,161 @@
+//! Commits with several file actions.
+
+use bytes::Bytes;
+use git::{Action, CommitRequest, CommitResult};
+
+use super::listing;
+use crate::code::commits::commit::{self, AuthorOverride};
+use crate::code::commits::start_point;
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+
+/// Attributes of a new commit.
+#[derive(Debug, Clone)]
+pub struct NewCommit {
+    /// Branch that the commit is added to.
+    pub branch: String,
+    /// Commit message.
+    pub message: String,
+    /// Start point.
+    pub start: StartPoint,
+    /// Whether an existing branch is reset to another start point.
+    pub force: bool,
+    /// Author, if not the caller.
+    pub author: AuthorOverride,
+    /// File actions, in order.
+    pub actions: Vec<NewAction>,
+    /// Whether the response includes line statistics.
+    pub with_stats: bool,
+}
+
+/// Start point of a commit. Empty texts are ignored.
+#[derive(Debug, Clone, Default)]
+pub struct StartPoint {
+    /// A branch.
+    pub branch: Option<String>,
+    /// A full commit ID.
+    pub sha: Option<String>,
+    /// ID or path of the project that contains them.
+    pub project: Option<String>,
+}
+
+/// Kind of a file action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionKind {
+    /// Adds a file.
+    Create,
+    /// Replaces a file's content.
+    Update,
+    /// Renames a file.
+    Move,
+    /// Removes a file.
+    Delete,
+    /// Sets a file's execute bit.
+    Chmod,
+}
+
+/// A file action as sent. Required fields depend on its kind.
+#[derive(Debug, Clone)]
+pub struct NewAction {
+    /// The kind.
+    pub kind: ActionKind,
+    /// The path.
+    pub path: String,
+    /// Previous path, for a move.
+    pub previous_path: Option<String>,
+    /// Decoded content.
+    pub content: Option<Bytes>,
+    /// ID of the last known commit that changed the file.
+    pub last_commit_id: Option<String>,
+    /// Execute bit, for `Chmod`.
+    pub executable: Option<bool>,
+}
+
+/// Creates a commit.
+///
+/// # Errors
+/// Returns `Error::Forbidden` if the caller may not push to the branch or the start project is not in the
+/// fork network. Returns `Error::NotFound` if the start project does not exist. Returns `Error::Refused` or
+/// `Error::InvalidParameters` if the commit is invalid.
+pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCommit) -> Result<listing::Listed> {
+    let repository = super::repository(backend, access)?;
+    let actions = checked(new.actions)?;
+    start_point::check_exclusive(&new.start)?;
+    if !commit::may_push(backend, access, &new.branch).await? {
+        return Err(Error::forbidden_because(commit::NOT_ALLOWED));
+    }
+    if new.message.trim().is_empty() {
+        return Err(Error::Refused("You must provide a commit message".into()));
+    }
+    let start = start_point::find(backend, access, &repository, &new.branch, new.start).await?;
+    let (author, committer) = commit::signatures(access, new.author)?;
+    let request = CommitRequest {
+        branch: new.branch,
+        start,
+        force: new.force,
+        // A request without actions asks for an empty commit. Actions without an effect are an error.
+        allow_empty: actions.is_empty(),
+        message: new.message,
+        author,
+        committer,
+        actions,
+    };
+    let (made_in, with_stats) = (repository.clone(), new.with_stats);
+    let look = async move |made: CommitResult| listing::one(&made_in, made.commit, with_stats).await;
+    commit::commit(backend, access, &repository, request, commit::refusal, look).await
+}
+
+/// Checks that each action has the fields that its kind requires.
+fn checked(actions: Vec<NewAction>) -> Result<Vec<Action>> {
+    let mut faults = Vec::new();
+    let mut contentless = false;
+    let mut checked = Vec::with_capacity(actions.len());
+    for (index, action) in actions.into_iter().enumerate() {
+        let NewAction {
+            kind,
+            path,
+            previous_path,
+            content,
+            last_commit_id,
+            executable,
+        } = action;
+        let last_commit_id = last_commit_id.filter(|id| !id.is_empty());
+        let mut missing = |name: &str| faults.push(format!("actions[{index}][{name}] is missing"));
+        match (kind, content) {
+            (ActionKind::Create, Some(content)) => checked.push(Action::Create { path, content }),
+            (ActionKind::Create, None) => contentless = true,
+            (ActionKind::Update, Some(content)) => {
+                checked.push(Action::Update {
+                    path,
+                    content,
+                    last_commit_id,
+                });
+            }
+            (ActionKind::Update, None) => missing("content"),
+            (ActionKind::Move, content) => match previous_path {
+                Some(previous_path) => {
+                    checked.push(Action::Move {
+                        path,
+                        previous_path,
+                        content,
+                        last_commit_id,
+                    });
+                }
+                None => missing("previous_path"),
+            },
+            (ActionKind::Delete, _) => checked.push(Action::Delete { path, last_commit_id }),
+            (ActionKind::Chmod, _) => match executable {
+                Some(executable) => checked.push(Action::Chmod { path, executable }),
+                None => missing("execute_filemode"),
+            },
+        }
+    }
+    if !faults.is_empty() {
+        return Err(Error::InvalidParameters(faults));
+    }
+    if contentless {
+        return Err(Error::Refused("You must provide content".into()));
+    }
+    Ok(checked)
+}

@@ -1,0 +1,230 @@
+//! Lists of commits, single commits, their diffs, and the branches and tags that contain them.
+
+use chrono::{DateTime, Utc};
+
+use crate::kernel::error::Result;
+use crate::kernel::page::{MAX_COUNTED, Page, PageRequest};
+pub use git::Order;
+use git::{Commit, DiffEntry, ListCommits, Oid, Repository, Selection, Stats};
+
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+
+/// A commit, with line statistics if requested.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The commit.
+    pub commit: Commit,
+    /// Added and deleted lines.
+    pub stats: Option<Stats>,
+}
+
+/// Filter of commits.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// A branch, tag, commit or range; the default branch if absent or empty.
+    pub revision: Option<String>,
+    /// The earliest time, inclusive.
+    pub since: Option<DateTime<Utc>>,
+    /// The latest time, inclusive.
+    pub until: Option<DateTime<Utc>>,
+    /// Path that the commits change, taken literally.
+    pub path: Option<String>,
+    /// Whether commits reachable from any ref are included.
+    pub all: bool,
+    /// Whether only first parents of merges are followed.
+    pub first_parent: bool,
+    /// Sort order.
+    pub order: Order,
+    /// Whether line statistics are included.
+    pub with_stats: bool,
+}
+
+/// Kind of a ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefKind {
+    /// Branches.
+    Branch,
+    /// Tags.
+    Tag,
+}
+
+/// Returns a page of commits. The page is empty if the revision does not exist.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the repository is not available to the caller.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    query: Query,
+    page: &PageRequest,
+) -> Result<Page<Listed>> {
+    let repository = super::repository(backend, access)?;
+    let Some((tips, hidden)) = ends(&repository, access, &query).await? else {
+        return Ok(Page::of(page, Vec::new()));
+    };
+    let selection = Selection {
+        tips,
+        hidden,
+        // Git stores whole seconds, so an inclusive lower bound within a second excludes that second.
+        since: query
+            .since
+            .map(|since| since.timestamp() + i64::from(since.timestamp_subsec_nanos() > 0)),
+        until: query.until.map(|until| until.timestamp()),
+        path: query.path.filter(|path| !path.is_empty()),
+        first_parent: query.first_parent,
+        order: query.order,
+    };
+    page_of(&repository, selection, query.with_stats, page).await
+}
+
+/// Returns a page of a selection of commits.
+///
+/// # Errors
+/// Returns an error if the repository fails.
+pub(crate) async fn page_of(
+    repository: &Repository,
+    selection: Selection,
+    with_stats: bool,
+    page: &PageRequest,
+) -> Result<Page<Listed>> {
+    let cap = usize::try_from(MAX_COUNTED + 1).unwrap_or(usize::MAX);
+    let total = repository.count_commits(selection.clone(), cap).await? as u64;
+    let ids = if page.offset() >= total && total <= MAX_COUNTED {
+        Vec::new()
+    } else {
+        let wanted = ListCommits {
+            selection,
+            offset: usize::try_from(page.offset()).unwrap_or(usize::MAX),
+            limit: usize::try_from(page.limit())
+                .unwrap_or(usize::MAX)
+                .saturating_add(1),
+        };
+        repository.list_commits(wanted).await?
+    };
+    let Page { items: ids, rest } = Page::new(page, ids, total);
+    let stats = if with_stats {
+        Some(repository.stats(&ids).await?)
+    } else {
+        None
+    };
+    let commits = repository.commits(ids).await?;
+    let items = commits.into_iter().enumerate().map(|(index, commit)| Listed {
+        commit,
+        stats: stats.as_ref().and_then(|stats| stats.get(index)).copied(),
+    });
+    Ok(Page {
+        items: items.collect(),
+        rest,
+    })
+}
+
+/// Returns the commits to start from and those to exclude, or `None` if a name does not resolve.
+async fn ends(
+    repository: &Repository,
+    access: &ProjectAccess,
+    query: &Query,
+) -> Result<Option<(Vec<Oid>, Vec<Oid>)>> {
+    if query.all {
+        return Ok(Some((repository.all_tips().await?, Vec::new())));
+    }
+    let default = access.project.default_branch.as_deref().unwrap_or("HEAD");
+    let or_default = |text| if str::is_empty(text) { default } else { text };
+    let revision = query.revision.as_deref().unwrap_or_default();
+    let resolved = async {
+        // A ref name cannot contain `..`, so a range is unambiguous.
+        if let Some((one, other)) = revision.split_once("...") {
+            let one = repository.resolve_commit(or_default(one)).await?;
+            let other = repository.resolve_commit(or_default(other)).await?;
+            let bases = repository.merge_bases(vec![one, other]).await?;
+            return Ok((vec![one, other], bases));
+        }
+        if let Some((hidden, tip)) = revision.split_once("..") {
+            let hidden = repository.resolve_commit(or_default(hidden)).await?;
+            let tip = repository.resolve_commit(or_default(tip)).await?;
+            return Ok((vec![tip], vec![hidden]));
+        }
+        Ok((
+            vec![repository.resolve_commit(or_default(revision)).await?],
+            Vec::new(),
+        ))
+    };
+    match resolved.await {
+        Ok(ends) => Ok(Some(ends)),
+        Err(git::Error::RevisionNotFound) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the commit of a revision.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the commit does not exist.
+pub async fn get(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    with_stats: bool,
+) -> Result<Listed> {
+    let repository = super::repository(backend, access)?;
+    let id = repository.resolve_commit(revision).await?;
+    one(&repository, id, with_stats).await
+}
+
+/// Returns the commit with an ID.
+pub(super) async fn one(repository: &Repository, id: Oid, with_stats: bool) -> Result<Listed> {
+    let stats = if with_stats {
+        repository.stats(&[id]).await?.pop()
+    } else {
+        None
+    };
+    let commit = repository.commit(id).await?;
+    Ok(Listed { commit, stats })
+}
+
+/// Returns the branches and then the tags that contain a commit, by name. `only` selects one kind.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the commit does not exist.
+pub async fn refs(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    only: Option<RefKind>,
+    page: &PageRequest,
+) -> Result<Page<(RefKind, String)>> {
+    let repository = super::repository(backend, access)?;
+    let id = repository.resolve_commit(revision).await?;
+    let containing = repository.containing(id).await?;
+    let branches = containing
+        .branches
+        .into_iter()
+        .map(|name| (RefKind::Branch, name));
+    let tags = containing.tags.into_iter().map(|name| (RefKind::Tag, name));
+    let wanted = branches
+        .chain(tags)
+        .filter(|(kind, _)| only.is_none_or(|only| only == *kind));
+    Ok(Page::of(page, wanted.collect()))
+}
+
+/// Returns a page of the files that a commit changed.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the commit does not exist.
+pub async fn diff(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    page: &PageRequest,
+) -> Result<Page<DiffEntry>> {
+    let repository = super::repository(backend, access)?;
+    let id = repository.resolve_commit(revision).await?;
+    let diff = repository.diff_commit(id).await?;
+    // A truncated diff does not list the remaining files, so their number is unknown.
+    let of = if diff.truncated {
+        Page::of_beginning
+    } else {
+        Page::of
+    };
+    Ok(of(page, diff.entries))
+}

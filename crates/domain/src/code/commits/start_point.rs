@@ -1,0 +1,131 @@
+//! Start points of commits: a branch or commit of this project or of another one in its fork network.
+
+use git::{Oid, Repository, RepositoryId, Start};
+use sea_orm::{EntityTrait, QuerySelect};
+use storage::entities::projects;
+
+use crate::code::commits::create::StartPoint;
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+
+/// Maximum length of a fork chain that is followed.
+const LONGEST_ANCESTRY: usize = 100;
+
+/// Rejects a start point with both a branch and a commit.
+///
+/// # Errors
+/// Returns `Error::InvalidParameters` if both are given.
+pub(super) fn check_exclusive(start: &StartPoint) -> Result<()> {
+    match (given(start.branch.as_deref()), given(start.sha.as_deref())) {
+        (Some(_), Some(_)) => Err(Error::parameter("start_branch, start_sha are mutually exclusive")),
+        _ => Ok(()),
+    }
+}
+
+/// Finds the start point of a commit to `branch`. Commits of another project are copied into `repository`.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the caller cannot see the other project. Returns `Error::Forbidden` if it is
+/// not in the fork network. Returns `Error::Refused` if it has no such commit or branch.
+pub(super) async fn find(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository: &Repository,
+    branch: &str,
+    start: StartPoint,
+) -> Result<Start> {
+    let (from_branch, from_sha) = (given(start.branch.as_deref()), given(start.sha.as_deref()));
+    if let Some(reference) = given(start.project.as_deref()) {
+        let other = ProjectAccess::find(backend, access.caller.clone(), reference).await?;
+        if other.project.id != access.project.id {
+            let id = other_start(backend, access, &other, from_branch.unwrap_or(branch), from_sha).await?;
+            let other = repository_of(backend, other.project.id);
+            repository.import_commit(&other, id).await?;
+            return Ok(Start::Sha(id));
+        }
+    }
+    match (from_branch, from_sha) {
+        (_, Some(sha)) => Ok(Start::Sha(commit_of(repository, sha).await?)),
+        // In a repository without branches, any branch is the first one and the start point is ignored.
+        (Some(name), None) if name != branch && access.project.default_branch.is_some() => {
+            Ok(Start::Branch(name.to_owned()))
+        }
+        _ => Ok(Start::Head),
+    }
+}
+
+async fn other_start(
+    backend: &Backend,
+    access: &ProjectAccess,
+    other: &ProjectAccess,
+    branch: &str,
+    sha: Option<&str>,
+) -> Result<Oid> {
+    if !super::may_read_code(other) {
+        return Err(Error::not_found("Project"));
+    }
+    let (ours, theirs) = (
+        origin(backend, &access.project).await?,
+        origin(backend, &other.project).await?,
+    );
+    if ours != theirs {
+        return Err(Error::forbidden_because(format!(
+            "Project is not included in the fork network for {} / {}",
+            access.namespace.name, access.project.name
+        )));
+    }
+    let repository = repository_of(backend, other.project.id);
+    match sha {
+        Some(sha) => commit_of(&repository, sha).await,
+        None => match repository.branch(branch).await {
+            Ok(found) => Ok(found.commit),
+            Err(git::Error::InvalidReferenceName) => Err(crate::code::commits::commit::refusal(
+                git::Error::BranchNotFound,
+                branch,
+            )),
+            Err(error) => Err(crate::code::commits::commit::refusal(error, branch)),
+        },
+    }
+}
+
+fn repository_of(backend: &Backend, project_id: i64) -> Repository {
+    backend
+        .repositories
+        .repository(&RepositoryId::of_project(project_id))
+}
+
+/// Returns the commit of a full ID.
+async fn commit_of(repository: &Repository, sha: &str) -> Result<Oid> {
+    let full = sha.len() == 40 && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = Oid::from_str(sha).ok().filter(|_| full);
+    let id = id.ok_or_else(|| Error::Refused(format!("Invalid start_sha '{sha}'").into()))?;
+    match repository.commit(id).await {
+        Ok(_) => Ok(id),
+        Err(git::Error::ObjectNotFound) => {
+            Err(Error::Refused(format!("Cannot find start_sha '{sha}'").into()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the project at the root of a project's fork chain.
+async fn origin(backend: &Backend, project: &projects::Model) -> Result<i64> {
+    let (mut id, mut parent) = (project.id, project.forked_from_id);
+    for _ in 0..LONGEST_ANCESTRY {
+        let Some(next) = parent else { break };
+        let found: Option<Option<i64>> = projects::Entity::find_by_id(next)
+            .select_only()
+            .column(projects::Column::ForkedFromId)
+            .into_tuple()
+            .one(backend.database.read())
+            .await?;
+        id = next;
+        parent = found.flatten();
+    }
+    Ok(id)
+}
+
+fn given(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}

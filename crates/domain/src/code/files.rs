@@ -1,0 +1,286 @@
+//! Single files of a repository.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use git::{Action, ActionError, Commit, CommitRequest, EntryKind, Oid, Repository, Start, TreePath};
+
+use crate::code::commits;
+use crate::code::commits::commit::{self, AuthorOverride};
+use crate::code::repositories::LARGEST_IN_JSON;
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::blob_content;
+use crate::kernel::download::Content;
+use crate::kernel::error::{Error, Result};
+
+/// Metadata of a file at a revision.
+#[derive(Debug, Clone)]
+pub struct File {
+    /// Path from the root of the repository.
+    pub path: String,
+    /// The revision as requested.
+    pub revision: String,
+    /// ID of the commit that the revision resolves to.
+    pub commit: Oid,
+    /// ID of the last commit up to this revision that changed the file.
+    pub last_commit: Oid,
+    /// ID of the blob.
+    pub blob: Oid,
+    /// Size of the content, in bytes.
+    pub size: u64,
+    /// SHA-256 digest of the content, in hex.
+    pub sha256: Arc<str>,
+}
+
+impl File {
+    /// Returns the last part of the path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
+/// Consecutive lines that were last changed by the same commit.
+#[derive(Debug, Clone)]
+pub struct BlamedLines {
+    /// The commit.
+    pub commit: Arc<Commit>,
+    /// The lines without line endings.
+    pub lines: Vec<String>,
+}
+
+/// A change of one file in a new commit.
+#[derive(Debug, Clone)]
+pub struct Write {
+    /// Path of the file.
+    pub path: String,
+    /// Branch to commit to.
+    pub branch: String,
+    /// Branch to start from, if it differs.
+    pub start_branch: Option<String>,
+    /// Commit message.
+    pub message: String,
+    /// Author, if not the caller.
+    pub author: AuthorOverride,
+    /// The change.
+    pub change: Change,
+}
+
+/// A change of a file.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// Creates the file.
+    Create {
+        /// Content of the file.
+        content: Bytes,
+    },
+    /// Replaces the content.
+    Update {
+        /// New content of the file.
+        content: Bytes,
+        /// ID of the last known commit that changed the file.
+        last_commit_id: Option<String>,
+    },
+    /// Deletes the file.
+    Delete {
+        /// ID of the last known commit that changed the file.
+        last_commit_id: Option<String>,
+    },
+}
+
+/// Returns the project's repository. A disabled repository returns `Error::Forbidden` here, unlike in other
+/// services.
+fn repository(backend: &Backend, access: &ProjectAccess) -> Result<Repository> {
+    if commits::has_repository(access) {
+        Ok(commits::open(backend, access))
+    } else {
+        Err(Error::forbidden())
+    }
+}
+
+/// Rejects paths outside of the repository.
+fn check_path(path: &str) -> Result<()> {
+    if path.starts_with('/') || path.split('/').any(|component| component == "..") {
+        return Err(Error::parameter("file_path should be a valid file path"));
+    }
+    Ok(())
+}
+
+/// A file in a tree, before its metadata is loaded.
+struct Spot {
+    commit: Oid,
+    blob: Oid,
+    size: u64,
+}
+
+async fn locate(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository: &Repository,
+    path: &str,
+    revision: &str,
+) -> Result<Spot> {
+    check_path(path)?;
+    let resolve = repository.resolve_commit(revision);
+    let question = (access.project.id, revision.to_owned());
+    let revisions = &backend.memory.revisions;
+    let commit = revisions.recall(&backend.database, question, resolve).await?;
+    let located = repository.locate(commit, path).await?;
+    let entry = located
+        .entry
+        .filter(|entry| entry.kind == EntryKind::Blob && entry.path == path)
+        .ok_or_else(|| Error::not_found("File"))?;
+    Ok(Spot {
+        commit,
+        blob: entry.id,
+        size: located.size,
+    })
+}
+
+async fn describe(repository: &Repository, spot: &Spot, path: String, revision: String) -> Result<File> {
+    let (sha256, last_commit) = tokio::try_join!(
+        repository.content_sha256(spot.blob),
+        repository.last_commit_of(spot.commit, &path),
+    )?;
+    Ok(File {
+        path,
+        revision,
+        commit: spot.commit,
+        last_commit: last_commit.unwrap_or(spot.commit),
+        blob: spot.blob,
+        size: spot.size,
+        sha256,
+    })
+}
+
+/// Returns the metadata of a file at a revision.
+///
+/// # Errors
+/// Returns `Error::InvalidParameters` if the path leads out of the repository. Returns `Error::NotFound` if
+/// the commit or file does not exist. Returns `Error::Forbidden` if the repository is disabled.
+pub async fn find(backend: &Backend, access: &ProjectAccess, path: String, revision: String) -> Result<File> {
+    let repository = repository(backend, access)?;
+    let spot = locate(backend, access, &repository, &path, &revision).await?;
+    describe(&repository, &spot, path, revision).await
+}
+
+/// Returns the whole content of a file.
+///
+/// # Errors
+/// Returns `Error::Refused` if the content exceeds the limit of a single response.
+pub async fn content(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<Bytes> {
+    let repository = repository(backend, access)?;
+    Ok(repository.blob(file.blob, LARGEST_IN_JSON).await?.data)
+}
+
+/// Opens the content of a file as a stream, and returns whether it is text.
+///
+/// # Errors
+/// Returns an error if the content cannot be read.
+pub async fn open(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<(Content, bool)> {
+    let repository = repository(backend, access)?;
+    blob_content::content(repository.open_blob(file.blob).await?).await
+}
+
+/// Returns the metadata of a file and the commits that last changed its lines, from the top.
+///
+/// # Errors
+/// Fails like [`find`]. Returns `Error::Refused` if the file is too large, and `Error::TimedOut` if the blame
+/// takes too long.
+pub async fn blame(
+    backend: &Backend,
+    access: &ProjectAccess,
+    path: String,
+    revision: String,
+) -> Result<(File, Vec<BlamedLines>)> {
+    let repository = repository(backend, access)?;
+    let spot = locate(backend, access, &repository, &path, &revision).await?;
+    // Blame takes by far the longest, so the metadata is loaded concurrently.
+    tokio::try_join!(
+        describe(&repository, &spot, path.clone(), revision),
+        blamed_lines(&repository, spot.commit, &path),
+    )
+}
+
+async fn blamed_lines(repository: &Repository, commit: Oid, path: &str) -> Result<Vec<BlamedLines>> {
+    let ranges = repository.blame(commit, path).await?;
+    let mut ids: Vec<Oid> = ranges.iter().map(|range| range.commit).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let commits = repository.commits(ids).await?;
+    let commits: HashMap<Oid, Arc<Commit>> = commits
+        .into_iter()
+        .map(|commit| (commit.id, Arc::new(commit)))
+        .collect();
+    let blamed = ranges.iter().filter_map(|range| {
+        Some(BlamedLines {
+            commit: Arc::clone(commits.get(&range.commit)?),
+            lines: range.lines.clone(),
+        })
+    });
+    Ok(blamed.collect())
+}
+
+/// Commits a change of one file and returns the normalized path.
+///
+/// # Errors
+/// Returns an error if the commit is rejected. Returns `Error::Refused` if the caller may not push to the
+/// branch.
+pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> Result<String> {
+    let repository = repository(backend, access)?;
+    check_path(&write.path)?;
+    if !commit::may_push(backend, access, &write.branch).await? {
+        return Err(Error::Refused(commit::NOT_ALLOWED.into()));
+    }
+    let path = write.path;
+    // The normalized path for the response. An invalid path is rejected with the commit.
+    let normal = TreePath::parse(&path).map_or_else(|_| path.clone(), |path| path.as_str().to_owned());
+    let known = |id: Option<String>| id.filter(|id| !id.is_empty());
+    let action = match write.change {
+        Change::Create { content } => Action::Create { path, content },
+        Change::Update {
+            content,
+            last_commit_id,
+        } => Action::Update {
+            path,
+            content,
+            last_commit_id: known(last_commit_id),
+        },
+        Change::Delete { last_commit_id } => Action::Delete {
+            path,
+            last_commit_id: known(last_commit_id),
+        },
+    };
+    // In a repository without branches, any branch is the first one and the start branch is ignored.
+    let start = match write.start_branch {
+        Some(name) if name != write.branch && access.project.default_branch.is_some() => Start::Branch(name),
+        _ => Start::Head,
+    };
+    let (author, committer) = commit::signatures(access, write.author)?;
+    let request = CommitRequest {
+        branch: write.branch,
+        start,
+        force: false,
+        allow_empty: false,
+        message: write.message,
+        author,
+        committer,
+        actions: vec![action],
+    };
+    commit::commit(backend, access, &repository, request, refusal, async |_| {
+        Ok(normal)
+    })
+    .await
+}
+
+/// Maps the error of a rejected commit, with its own text for a changed file.
+fn refusal(error: git::Error, branch: &str) -> Error {
+    match error {
+        git::Error::Action(ActionError::FileChanged(_)) => Error::Refused(
+            "You are attempting to update a file that has changed since you started editing it.".into(),
+        ),
+        other => commit::refusal(other, branch),
+    }
+}

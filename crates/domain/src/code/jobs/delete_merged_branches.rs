@@ -1,0 +1,103 @@
+//! Deletes the branches that are merged into the default branch.
+
+use std::collections::HashSet;
+
+use git::RepositoryId;
+use sea_orm::{ColumnTrait, QueryFilter};
+use serde::{Deserialize, Serialize};
+use storage::entities::ref_updates::Kind;
+use storage::entities::{projects, protected_branches};
+use storage::jobs::{Failure, Job};
+
+use crate::code::branch_protection;
+use crate::code::ref_updates::{Moved, Mover, moving};
+use crate::kernel::Backend;
+
+/// Deletes the branches of a project that are merged into its default branch, except protected ones.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DeleteMergedBranches {
+    /// The project.
+    pub project_id: i64,
+    /// The user who requested it.
+    pub user_id: Option<i64>,
+}
+
+impl Job for DeleteMergedBranches {
+    const KIND: &'static str = "delete_merged_branches";
+    const MAX_ATTEMPTS: u16 = 5;
+
+    fn dedup_key(&self) -> Option<String> {
+        Some(self.project_id.to_string())
+    }
+}
+
+/// Runs the job. It does nothing for a project that is deleted, archived or empty.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), Failure> {
+    let db = backend.database.read();
+    let project = projects::live()
+        .filter(projects::Column::Id.eq(job.project_id))
+        .one(db)
+        .await?;
+    let Some((into, project_id)) = project
+        .filter(|project| !project.archived)
+        .and_then(|project| Some((project.default_branch?, project.id)))
+    else {
+        return Ok(());
+    };
+    let protected = protected_branches::of_project(db, project_id).await?;
+    let repository = backend
+        .repositories
+        .repository(&RepositoryId::of_project(project_id));
+    let chosen: HashSet<String> = merged(&repository, &into)
+        .await?
+        .into_iter()
+        .filter(|name| {
+            !protected
+                .iter()
+                .any(|row| branch_protection::fits(&row.name, name))
+        })
+        .collect();
+    if chosen.is_empty() {
+        return Ok(());
+    }
+    let planned = chosen.iter().map(|name| format!("refs/heads/{name}")).collect();
+    let mover = Mover {
+        project_id,
+        user_id: job.user_id,
+        kind: Kind::Api,
+    };
+    moving(&backend, mover, planned, async move {
+        let deleted = repository
+            .delete_merged_branches(&into, move |name| !chosen.contains(name))
+            .await?;
+        let moved = deleted
+            .iter()
+            .map(|branch| Moved::branch(&branch.name, Some(branch.commit), None));
+        Ok(((), moved.collect()))
+    })
+    .await?;
+    Ok(())
+}
+
+/// Returns the names of the other branches whose commits are all contained in the branch `into`.
+async fn merged(repository: &git::Repository, into: &str) -> git::Result<Vec<String>> {
+    let base = match repository.branch(into).await {
+        Err(git::Error::BranchNotFound | git::Error::RepositoryMissing) => return Ok(Vec::new()),
+        base => base?.commit,
+    };
+    let whole = git::Window {
+        offset: 0,
+        limit: usize::MAX,
+    };
+    let mut others = repository.branches(None, whole).await?.branches;
+    others.retain(|branch| branch.name != into);
+    let tips = others.iter().map(|branch| branch.commit).collect();
+    let merged = repository.merged_into(base, tips).await?;
+    let names = others
+        .into_iter()
+        .filter(|branch| merged.contains(&branch.commit));
+    Ok(names.map(|branch| branch.name).collect())
+}

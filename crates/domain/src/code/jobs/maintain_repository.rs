@@ -1,0 +1,59 @@
+//! Maintains a repository after ref updates: commit-graph, packs and statistics.
+
+use git::{Error, Repack, RepositoryId};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use serde::{Deserialize, Serialize};
+use storage::entities::projects;
+use storage::jobs::{Failure, Job};
+
+use crate::code::code_analysis;
+use crate::kernel::Backend;
+use crate::spaces::projects::commit_count;
+
+/// Maintains the repository of a project so that it stays fast to read.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MaintainRepository {
+    /// The project.
+    pub project_id: i64,
+}
+
+impl Job for MaintainRepository {
+    const KIND: &'static str = "maintain_repository";
+    const MAX_ATTEMPTS: u16 = 5;
+
+    fn dedup_key(&self) -> Option<String> {
+        Some(self.project_id.to_string())
+    }
+}
+
+/// Runs the job. A deleted repository needs no maintenance.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), Failure> {
+    let id = RepositoryId::of_project(job.project_id);
+    let repository = backend.repositories.repository(&id);
+    match repository.write_commit_graph().await {
+        Err(Error::RepositoryMissing) => return Ok(()),
+        outcome => outcome?,
+    }
+    if repository.is_scattered().await? {
+        repository.repack(Repack::Geometric).await?;
+    }
+    let project = projects::live()
+        .filter(projects::Column::Id.eq(job.project_id))
+        .one(backend.database.read())
+        .await?;
+    let Some(project) = project else { return Ok(()) };
+    let size = i64::try_from(backend.repositories.size(&id).await?).unwrap_or(i64::MAX);
+    let commits = commit_count(&backend, &project).await?;
+    projects::Entity::update_many()
+        .col_expr(projects::Column::RepositorySize, Expr::value(size))
+        .col_expr(projects::Column::CommitCount, Expr::value(commits))
+        .filter(projects::Column::Id.eq(job.project_id))
+        .exec(backend.database.write())
+        .await?;
+    code_analysis::current(&backend, &project).await?;
+    Ok(())
+}

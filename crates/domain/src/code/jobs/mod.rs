@@ -1,0 +1,6 @@
+//! Background jobs of this area.
+
+pub mod create_repository;
+pub mod delete_merged_branches;
+pub mod maintain_repository;
+pub mod read_messages;

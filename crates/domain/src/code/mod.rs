@@ -1,0 +1,16 @@
+//! Repository content: branches, tags, commits, files, pushes, snippets and templates.
+
+pub mod branch_protection;
+pub mod branches;
+pub mod code_analysis;
+pub mod commits;
+pub mod deploy_keys;
+pub mod files;
+pub mod jobs;
+pub mod push_events;
+pub mod receive_pack;
+pub mod ref_updates;
+pub mod repositories;
+pub mod snippets;
+pub mod tags;
+pub mod templates;

@@ -1,0 +1,140 @@
+//! Pushes over the Git protocol. They follow the same rules as commits through the API, and are recorded
+//! before the client gets the result.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use git::{ByteStream, Push, ReceivePolicy, RefCommand, RepositoryId};
+use storage::entities::ref_updates::Kind;
+use tokio::sync::oneshot;
+
+use crate::code::branch_protection::{self, PushRules};
+use crate::code::ref_updates::{self, Moved, Mover};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Role;
+
+/// The response stream.
+pub type Answer = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
+
+/// Returns the repository of a project that the caller has access to.
+#[must_use]
+pub fn repository(backend: &Backend, access: &ProjectAccess) -> git::Repository {
+    let id = RepositoryId::of_project(access.project.id);
+    backend.repositories.repository(&id)
+}
+
+/// Receives a push. The response ends after all effects of the push are recorded, so that the API reflects
+/// them when `git push` returns. It is aborted if recording fails.
+///
+/// `max_bytes` limits the pack; `protocol` is the client's `Git-Protocol` header.
+///
+/// # Errors
+/// Returns an error if the push cannot be received; nothing has changed then.
+pub async fn receive(
+    backend: &Backend,
+    access: &ProjectAccess,
+    push: Push,
+    max_bytes: Option<u64>,
+    protocol: Option<&str>,
+) -> Result<Answer> {
+    let rules = branch_protection::rules(backend, access).await?;
+    let policy = ReceivePolicy {
+        max_bytes,
+        ..judge(&rules, access, push.commands())
+    };
+    let planned = push.commands().iter().map(|c| c.reference.clone()).collect();
+    let mover = Mover {
+        project_id: access.project.id,
+        user_id: access.caller.as_user().map(|user| user.id),
+        kind: Kind::Push,
+    };
+    let protocol = protocol.map(str::to_owned);
+    let (sender, begun) = oneshot::channel::<ByteStream>();
+    let work = async move {
+        let received = push.receive(policy, protocol.as_deref()).await?;
+        // The push continues if the client has disconnected.
+        let _ = sender.send(received.response);
+        let applied = received.outcome.applied().await?;
+        Ok(((), applied.into_iter().map(Moved::from).collect()))
+    };
+    let moving = {
+        let backend = backend.clone();
+        tokio::spawn(async move { ref_updates::moving(&backend, mover, planned, work).await })
+    };
+    let settled = async { moving.await.map_err(Error::internal)? };
+    let Ok(response) = begun.await else {
+        // The push failed before it started; this returns the reason.
+        settled.await?;
+        return Err(Error::internal("the push ended before it started"));
+    };
+    let end = futures_util::stream::once(settled).filter_map(|settled| async {
+        settled.err().map(|error| {
+            tracing::warn!(%error, "failed to record a push");
+            Err(std::io::Error::other("the push was not recorded"))
+        })
+    });
+    Ok(Box::pin(response.chain(end)))
+}
+
+impl From<RefCommand> for Moved {
+    fn from(command: RefCommand) -> Self {
+        Self {
+            reference: command.reference,
+            old: command.old.map(|id| id.to_string()),
+            new: command.new.map(|id| id.to_string()),
+        }
+    }
+}
+
+/// Returns the decision on each command; the texts are for the pusher.
+fn judge(rules: &PushRules, access: &ProjectAccess, commands: &[RefCommand]) -> ReceivePolicy {
+    let mut policy = ReceivePolicy::default();
+    let default_branch = access.project.default_branch.as_deref();
+    for command in commands {
+        let reference = command.reference.clone();
+        if let Some(branch) = command.reference.strip_prefix("refs/heads/") {
+            let by_default = default_branch == Some(branch);
+            let may_force = rules.may_force(branch) && (!by_default || access.holds(Role::Maintainer));
+            match refusal(rules, by_default, branch, command) {
+                Some(text) => policy.refused.push((reference, text)),
+                None if !may_force => {
+                    let text = format!("You are not allowed to force push to the branch {branch}.");
+                    policy.fast_forward_only.push((reference, text));
+                }
+                None => {}
+            }
+        } else if let Some(tag) = command.reference.strip_prefix("refs/tags/")
+            && is_new(command)
+            && git::check_tag_name(tag).is_err()
+        {
+            let text = format!("The tag name {tag} is not allowed.");
+            policy.refused.push((reference, text));
+        }
+    }
+    policy
+}
+
+fn is_new(command: &RefCommand) -> bool {
+    command.old.is_none() && command.new.is_some()
+}
+
+/// Returns why a command on a branch is refused, if it is.
+fn refusal(rules: &PushRules, by_default: bool, branch: &str, command: &RefCommand) -> Option<String> {
+    if command.new.is_none() {
+        return (!rules.may_delete(branch)).then(|| {
+            if by_default {
+                format!("The default branch {branch} cannot be deleted.")
+            } else {
+                format!("You are not allowed to delete the protected branch {branch} by a push.")
+            }
+        });
+    }
+    if is_new(command) && git::check_branch_name(branch).is_err() {
+        return Some(format!("The branch name {branch} is not allowed."));
+    }
+    (!rules.may_push(branch))
+        .then(|| format!("You are not allowed to push code to the protected branch {branch}."))
+}

@@ -1,0 +1,149 @@
+//! Tags of a project's repository.
+
+use crate::code::commits::{self, commit};
+use crate::code::ref_updates::{Moved, moving};
+use crate::code::repositories;
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::preconditions;
+pub use git::TagOrder;
+
+/// A tag with its commit.
+#[derive(Debug, Clone)]
+pub struct TagDetails {
+    /// The tag.
+    pub tag: git::Tag,
+    /// The commit; `None` if the tag refers to a tree or blob.
+    pub commit: Option<git::Commit>,
+}
+
+/// Filter and sort order of a list of tags.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    /// Text that the names must contain (see [`git::TagQuery`]).
+    pub search: Option<String>,
+    /// The sort order.
+    pub order: TagOrder,
+    /// Whether the order is descending.
+    pub descending: bool,
+}
+
+/// Attributes of a new tag.
+#[derive(Debug, Clone)]
+pub struct NewTag {
+    /// The name.
+    pub name: String,
+    /// The revision of the commit.
+    pub revision: String,
+    /// The message of an annotated tag; blank creates a lightweight tag.
+    pub message: Option<String>,
+}
+
+/// Lists the tags of a repository.
+///
+/// # Errors
+/// Returns `NotFound` if the repository is disabled.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    listing: Listing,
+    page: &PageRequest,
+) -> Result<Page<TagDetails>> {
+    let repository = commits::repository(backend, access)?;
+    let query = git::TagQuery {
+        search: listing.search,
+        order: listing.order,
+        descending: listing.descending,
+        window: repositories::window(page),
+    };
+    let found = repository.tags(query).await?;
+    let found = Page::new(page, found.tags, found.total as u64);
+    Ok(Page {
+        items: details(&repository, found.items).await?,
+        rest: found.rest,
+    })
+}
+
+/// Returns a tag.
+///
+/// # Errors
+/// Returns `NotFound` if the tag does not exist.
+pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<TagDetails> {
+    let repository = commits::repository(backend, access)?;
+    let tag = repository.tag(name).await?;
+    one(&repository, tag).await
+}
+
+/// Creates a tag, with the caller as the tagger if it is annotated.
+///
+/// # Errors
+/// Returns a validation error if the name is taken or invalid, or if the revision does not exist.
+pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> Result<TagDetails> {
+    let repository = commits::repository(backend, access)?;
+    git::check_tag_name(&new.name).map_err(|_| Error::Refused("Tag name invalid".into()))?;
+    let tagger = access.caller.signed_in()?;
+    let annotation = new
+        .message
+        .filter(|message| !message.trim().is_empty())
+        .map(|message| (message, git::Signature::now(&tagger.name, &tagger.email)));
+    let planned = vec![format!("refs/tags/{}", new.name)];
+    let writer = repository.clone();
+    let tag = moving(backend, commit::mover(access), planned, async move {
+        let made = writer.create_tag(&new.name, &new.revision, annotation).await;
+        let tag = made.map_err(|error| match error {
+            git::Error::ReferenceExists => Error::Refused(format!("Tag {} already exists", new.name).into()),
+            git::Error::RevisionNotFound => {
+                Error::Refused(format!("Target {} is invalid", new.revision).into())
+            }
+            other => repositories::write_failure(other),
+        })?;
+        let moved = Moved::tag(&tag.name, None, Some(tag.target));
+        Ok((tag, vec![moved]))
+    })
+    .await?;
+    one(&repository, tag).await
+}
+
+/// Deletes a tag.
+///
+/// # Errors
+/// Returns `NotFound` if the tag does not exist, and `PreconditionFailed` if its commit is newer than
+/// `unmodified_since`. Returns `Conflict` if it is changed concurrently.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    name: &str,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let repository = commits::repository(backend, access)?;
+    let tag = repository.tag(name).await?;
+    if let Some(commit) = one(&repository, tag.clone()).await?.commit {
+        preconditions::unmodified_since(unmodified_since, commit.author.time.to_utc())?;
+    }
+    let planned = vec![format!("refs/tags/{name}")];
+    moving(backend, commit::mover(access), planned, async move {
+        let old = repository
+            .delete_tag(&tag.name, Some(tag.target))
+            .await
+            .map_err(repositories::write_failure)?;
+        Ok(((), vec![Moved::tag(&tag.name, Some(old), None)]))
+    })
+    .await
+}
+
+async fn one(repository: &git::Repository, tag: git::Tag) -> Result<TagDetails> {
+    let details = details(repository, vec![tag]).await?;
+    details.into_iter().next().ok_or_else(|| Error::not_found("Tag"))
+}
+
+async fn details(repository: &git::Repository, tags: Vec<git::Tag>) -> Result<Vec<TagDetails>> {
+    let ids = tags.iter().filter_map(|tag| tag.commit).collect();
+    let mut commits = repository.commits(ids).await?.into_iter();
+    let details = tags.into_iter().map(|tag| TagDetails {
+        commit: tag.commit.and_then(|_| commits.next()),
+        tag,
+    });
+    Ok(details.collect())
+}

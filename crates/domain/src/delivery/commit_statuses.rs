@@ -1,0 +1,392 @@
+//! Commit statuses reported by external systems. Each is a job of a pipeline, whose status is computed from
+//! all its jobs.
+
+use std::collections::HashMap;
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    IntoActiveModel, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+};
+use storage::entities::ci_jobs::{self, ActiveModel, Column, EXTERNAL, Entity, Model, Status};
+use storage::entities::pipelines::{self, Source};
+use storage::entities::{now, users};
+
+use crate::code::commits;
+use crate::delivery::pipelines::status::{job_changed, settle};
+use crate::delivery::pipelines::{
+    NewPipeline, Reference, insert, refuse_maker, refuse_reader, refuse_reference, resolve,
+};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::query::page_of;
+use crate::spaces::projects;
+
+/// Default name of a status.
+const DEFAULT: &str = "default";
+
+/// Maximum distinct status names of a pipeline.
+const MOST: usize = 1000;
+
+/// A status with its related rows.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The status.
+    pub job: Model,
+    /// Its pipeline.
+    pub pipeline: pipelines::Model,
+    /// The user who reported it, unless deleted.
+    pub reporter: Option<users::Model>,
+}
+
+/// Filter of commit statuses.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Branch or tag.
+    pub ref_name: Option<String>,
+    /// Stage.
+    pub stage: Option<String>,
+    /// Name of the status.
+    pub name: Option<String>,
+    /// ID of the pipeline.
+    pub pipeline_id: Option<i64>,
+    /// Whether replaced statuses are included.
+    pub all: bool,
+}
+
+/// A status report of an external system.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The status.
+    pub status: Status,
+    /// The branch or tag.
+    pub ref_name: Option<String>,
+    /// Name of the status.
+    pub name: Option<String>,
+    /// URL with details.
+    pub target_url: Option<String>,
+    /// Description of the status.
+    pub description: Option<String>,
+    /// Code coverage, in percent.
+    pub coverage: Option<f64>,
+    /// ID of the pipeline.
+    pub pipeline_id: Option<i64>,
+}
+
+/// Returns a page of the statuses of a commit, oldest first.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the commit does not exist. Returns `Error::Forbidden` if the caller may not
+/// read pipelines.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    filter: Filter,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    // A missing repository is reported before missing permissions.
+    let repository = commits::repository(backend, access)?;
+    refuse_reader(access)?;
+    let sha = repository.resolve_commit(revision).await?;
+    let mut of_commit = pipelines::of_project(access.project.id)
+        .select_only()
+        .column(pipelines::Column::Id)
+        .filter(pipelines::Column::Sha.eq(sha.to_string()));
+    if let Some(name) = filter.ref_name {
+        of_commit = of_commit.filter(pipelines::Column::RefName.eq(name));
+    }
+    if let Some(id) = filter.pipeline_id {
+        of_commit = of_commit.filter(pipelines::Column::Id.eq(id));
+    }
+    let mut wanted = Entity::find()
+        .filter(Column::PipelineId.in_subquery(of_commit.into_query()))
+        .order_by_asc(Column::Id);
+    if !filter.all {
+        wanted = wanted.filter(Column::Retried.eq(false));
+    }
+    if let Some(stage) = filter.stage {
+        wanted = wanted.filter(Column::Stage.eq(stage));
+    }
+    if let Some(name) = filter.name {
+        wanted = wanted.filter(Column::Name.eq(name));
+    }
+    let db = backend.database.read();
+    let page = page_of(db, wanted, page).await?;
+    Ok(Page {
+        items: decorate(db, page.items).await?,
+        rest: page.rest,
+    })
+}
+
+/// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
+async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<Row>> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = pipelines::Entity::find()
+        .filter(pipelines::Column::Id.is_in(jobs.iter().map(|job| job.pipeline_id)))
+        .all(db)
+        .await?;
+    let found: HashMap<i64, _> = found.into_iter().map(|one| (one.id, one)).collect();
+    let people = users::Entity::find()
+        .filter(users::Column::Id.is_in(jobs.iter().filter_map(|job| job.user_id)))
+        .all(db)
+        .await?;
+    let people: HashMap<i64, _> = people.into_iter().map(|user| (user.id, user)).collect();
+    let rows = jobs.into_iter().filter_map(|job| {
+        Some(Row {
+            pipeline: found.get(&job.pipeline_id)?.clone(),
+            reporter: job.user_id.and_then(|id| people.get(&id).cloned()),
+            job,
+        })
+    });
+    Ok(rows.collect())
+}
+
+/// Records a status report for a commit.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the commit, pipeline or ref does not exist. Returns
+/// `Error::InvalidAttributes` if an attribute is invalid or the status cannot follow the previous one. Fails
+/// like [`refuse_maker`] and [`refuse_reference`].
+pub async fn report(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    report: Report,
+) -> Result<Row> {
+    refuse_maker(access)?;
+    check(&report)?;
+    let user = access.caller.signed_in()?;
+    let commit = commits::repository(backend, access)?
+        .resolve_commit(revision)
+        .await?;
+    let sha = commit.to_string();
+    let reference = reference(backend, access, commit, &report).await?;
+    // The report may trigger an auto-merge into the branch.
+    if let Some(touched) = touched(backend, access, &sha, &reference, &report).await? {
+        refuse_reference(backend, access, &touched).await?;
+    }
+    let project_id = access.project.id;
+    let (job, pipeline) = backend
+        .database
+        .transaction(async |transaction| {
+            projects::hold(transaction, project_id).await?;
+            let there = match report.pipeline_id {
+                Some(id) => {
+                    let named = pipelines::lock(transaction, project_id, id).await?;
+                    let named = named.filter(|one| one.sha == sha && reference.fits(&one.ref_name));
+                    Some(named.ok_or_else(|| Error::not_found("Pipeline"))?)
+                }
+                None => pipelines::newest(transaction, project_id, &sha, reference.name()).await?,
+            };
+            let pipeline = match (there, reference) {
+                (Some(pipeline), _) => pipeline,
+                (None, Wanted::There(reference)) => {
+                    let new = NewPipeline {
+                        project_id,
+                        reference,
+                        source: Source::External,
+                        user_id: user.id,
+                        variables: Vec::new(),
+                        trigger_id: None,
+                        schedule: None,
+                    };
+                    insert(backend, transaction, new).await?
+                }
+                (None, _) => return Err(Error::attribute("ref", "The branch or tag does not exist")),
+            };
+            let job = enter(transaction, &pipeline, &report, user.id).await?;
+            let pipeline = settle(transaction, pipeline, Some(user.id)).await?;
+            Ok::<_, Error>((job, pipeline))
+        })
+        .await?;
+    Ok(Row {
+        job,
+        pipeline,
+        reporter: Some(user.clone()),
+    })
+}
+
+/// The ref of a report.
+enum Wanted {
+    /// An existing ref, for which a new pipeline can be created.
+    There(Reference),
+    /// A deleted ref that still has pipelines.
+    Gone(String),
+    /// The ref of the given pipeline.
+    Any,
+}
+
+impl Wanted {
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::There(reference) => Some(&reference.name),
+            Self::Gone(name) => Some(name),
+            Self::Any => None,
+        }
+    }
+
+    fn fits(&self, name: &str) -> bool {
+        self.name().is_none_or(|own| own == name)
+    }
+}
+
+/// Returns the ref whose pipeline a report changes, if there is such a pipeline.
+async fn touched(
+    backend: &Backend,
+    access: &ProjectAccess,
+    sha: &str,
+    wanted: &Wanted,
+    report: &Report,
+) -> Result<Option<Reference>> {
+    let (db, project_id) = (backend.database.read(), access.project.id);
+    let found = match (wanted, report.pipeline_id) {
+        (Wanted::There(reference), _) => return Ok(Some(reference.clone())),
+        (_, Some(id)) => {
+            let named = pipelines::of_project(project_id).filter(pipelines::Column::Id.eq(id));
+            named.one(db).await?
+        }
+        (gone, None) => pipelines::newest(db, project_id, sha, gone.name()).await?,
+    };
+    Ok(found.as_ref().map(Reference::of))
+}
+
+/// Returns the given ref, else the ref of the commit's newest pipeline, else a branch that contains the
+/// commit.
+async fn reference(
+    backend: &Backend,
+    access: &ProjectAccess,
+    commit: git::Oid,
+    report: &Report,
+) -> Result<Wanted> {
+    let sha = commit.to_string();
+    if let Some(name) = report.ref_name.as_deref().filter(|name| !name.trim().is_empty()) {
+        return Ok(match resolve(backend, access, name).await? {
+            Some(found) => Wanted::There(Reference { sha, ..found }),
+            None => Wanted::Gone(name.to_owned()),
+        });
+    }
+    let db = backend.database.read();
+    let newest = pipelines::newest(db, access.project.id, &sha, None).await?;
+    if report.pipeline_id.is_some() || newest.is_some() {
+        return Ok(newest.map_or(Wanted::Any, |one| match report.pipeline_id {
+            Some(_) => Wanted::Any,
+            None => Wanted::There(Reference::of(&one)),
+        }));
+    }
+    let branches = commits::open(backend, access).containing(commit).await?.branches;
+    let default = access.project.default_branch.as_ref();
+    let branch = branches
+        .iter()
+        .find(|name| Some(*name) == default)
+        .or(branches.first());
+    let name = branch.ok_or_else(|| Error::not_found("References for commit"))?;
+    Ok(Wanted::There(Reference {
+        name: name.clone(),
+        tag: false,
+        sha,
+    }))
+}
+
+/// Updates the unfinished status of the same name, or replaces the finished one. A changed status updates the
+/// jobs and pipelines that depend on it.
+async fn enter(
+    transaction: &DatabaseTransaction,
+    pipeline: &pipelines::Model,
+    report: &Report,
+    user_id: i64,
+) -> Result<Model> {
+    let name = report
+        .name
+        .as_deref()
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    let name = name.unwrap_or(DEFAULT);
+    let there = ci_jobs::counting(transaction, pipeline.id).await?;
+    let (same, others): (Vec<Model>, Vec<Model>) = there
+        .into_iter()
+        .partition(|job| job.name == name && job.stage == EXTERNAL);
+    let old = same.into_iter().next_back();
+    let at = now();
+    let before = old.as_ref().map(|job| (job.id, job.status));
+    let mut row = match old {
+        Some(job) if !job.status.is_finished() => {
+            if (job.status, report.status) == (Status::Running, Status::Pending) {
+                let text = "cannot transition via \"enqueue\"";
+                return Err(Error::attribute("status", text));
+            }
+            job.into_active_model()
+        }
+        old => {
+            if old.is_none() && others.len() >= MOST {
+                let text = format!("Maximum number of jobs of a pipeline ({MOST}) exceeded");
+                return Err(Error::attribute("base", text));
+            }
+            if let Some(old) = old {
+                let mut row = old.into_active_model();
+                row.retried = Set(true);
+                row.updated_at = Set(at);
+                row.update(transaction).await?;
+            }
+            ActiveModel {
+                project_id: Set(pipeline.project_id),
+                pipeline_id: Set(pipeline.id),
+                name: Set(name.to_owned()),
+                stage: Set(EXTERNAL.to_owned()),
+                allow_failure: Set(false),
+                retried: Set(false),
+                created_at: Set(at),
+                ..Default::default()
+            }
+        }
+    };
+    let is_new = row.id.is_not_set();
+    let began = is_new || before.map(|(_, status)| status) != Some(report.status);
+    if began && report.status == Status::Running {
+        row.started_at = Set(Some(at));
+    }
+    if began && report.status.is_finished() {
+        row.finished_at = Set(Some(at));
+    }
+    row.status = Set(report.status);
+    row.user_id = Set(Some(user_id));
+    row.updated_at = Set(at);
+    if let Some(url) = &report.target_url {
+        row.target_url = Set(Some(url.clone()).filter(|url| !url.is_empty()));
+    }
+    if let Some(text) = &report.description {
+        row.description = Set(Some(text.clone()));
+    }
+    if report.coverage.is_some() {
+        row.coverage = Set(report.coverage);
+    }
+    let job = match is_new {
+        true => row.insert(transaction).await?,
+        false => row.update(transaction).await?,
+    };
+    if began {
+        let replaced = before.map(|(id, _)| id).filter(|_| is_new);
+        job_changed(transaction, pipeline, &job, replaced, Some(user_id)).await?;
+    }
+    Ok(job)
+}
+
+/// Rejects invalid attributes.
+fn check(report: &Report) -> Result<()> {
+    let url = report.target_url.as_deref().unwrap_or_default();
+    let lower = url.to_ascii_lowercase();
+    if !url.is_empty() && !lower.starts_with("http://") && !lower.starts_with("https://") {
+        let text = "is blocked: Only allowed schemes are http, https";
+        return Err(Error::attribute("target_url", text));
+    }
+    if report
+        .coverage
+        .is_some_and(|coverage| !(0.0..=100.0).contains(&coverage))
+    {
+        return Err(Error::attribute("coverage", "must be between 0 and 100"));
+    }
+    Ok(())
+}

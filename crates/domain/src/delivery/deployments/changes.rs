@@ -1,0 +1,190 @@
+//! Creates and updates deployments.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter,
+};
+use storage::entities::deployments::{self, ActiveModel, Column, Entity, Model, Status};
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::{Scope, ci_jobs, now, pipelines};
+
+use super::{Row, missing, one};
+use crate::code::commits;
+use crate::delivery::deployments::{job_status, merge_request_links};
+use crate::delivery::pipelines::refuse_maker;
+use crate::delivery::{environments, variables};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::spaces::projects;
+
+/// Minimum length of an abbreviated commit ID.
+const SHORTEST_ID: usize = 7;
+
+/// Attributes of a new deployment.
+#[derive(Debug, Clone)]
+pub struct NewDeployment {
+    /// Name of the environment.
+    pub environment: String,
+    /// ID of the commit, full or abbreviated.
+    pub sha: String,
+    /// Name of the branch or tag.
+    pub ref_name: String,
+    /// Whether the ref is a tag.
+    pub tag: bool,
+    /// Status of the deployment. The status of its job takes precedence.
+    pub status: Status,
+    /// ID of the job that deploys.
+    pub job_id: Option<i64>,
+}
+
+/// Records a deployment of a commit to an environment, which is created if needed.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if an attribute is invalid or references a missing resource. Fails like
+/// [`refuse_maker`].
+pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeployment) -> Result<Row> {
+    refuse_maker(access)?;
+    let sha = check(backend, access, &new).await?;
+    let user = access.caller.signed_in()?;
+    let project_id = access.project.id;
+    let made = backend
+        .database
+        .transaction(async |transaction| {
+            projects::hold(transaction, project_id).await?;
+            let status = match new.job_id {
+                Some(id) => job_status::status_of(&job(transaction, project_id, id, &sha).await?),
+                None => new.status,
+            };
+            let environment = environments::ensure(transaction, project_id, new.environment).await?;
+            let scope = Scope::Project(project_id);
+            let at = now();
+            let row = ActiveModel {
+                project_id: Set(project_id),
+                environment_id: Set(environment.id),
+                iid: Set(iid_counters::next(transaction, scope, Subject::Deployments).await?),
+                ref_name: Set(new.ref_name),
+                sha: Set(sha),
+                tag: Set(new.tag),
+                status: Set(status),
+                user_id: Set(Some(user.id)),
+                job_id: Set(new.job_id),
+                finished_at: Set(status.is_finished().then_some(at)),
+                created_at: Set(at),
+                updated_at: Set(at),
+                ..Default::default()
+            };
+            let made = row.insert(transaction).await?;
+            merge_request_links::begin(transaction, &made).await?;
+            Ok::<_, Error>(made)
+        })
+        .await?;
+    one(backend, access, made).await
+}
+
+/// Updates the status of a deployment.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the deployment does not exist. Returns `Error::Forbidden` if it belongs to a
+/// job. Fails like [`refuse_maker`].
+pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, status: Status) -> Result<Row> {
+    refuse_maker(access)?;
+    let project_id = access.project.id;
+    let changed = backend
+        .database
+        .transaction(async |transaction| {
+            projects::hold(transaction, project_id).await?;
+            let found = deployments::lock(transaction, project_id, id).await?;
+            let found = found.ok_or_else(missing)?;
+            if found.job_id.is_some() {
+                let text = "Deployments of jobs follow them and cannot be changed by the API";
+                return Err(Error::forbidden_because(text));
+            }
+            become_now(transaction, found, status).await
+        })
+        .await?;
+    one(backend, access, changed).await
+}
+
+/// Sets the status of a locked deployment, if it differs.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn become_now(
+    transaction: &DatabaseTransaction,
+    deployment: Model,
+    status: Status,
+) -> Result<Model> {
+    if deployment.status == status {
+        return Ok(deployment);
+    }
+    let at = now();
+    let mut row = deployment.into_active_model();
+    row.status = Set(status);
+    row.finished_at = Set(status.is_finished().then_some(at));
+    row.updated_at = Set(at);
+    let after = row.update(transaction).await?;
+    merge_request_links::begin(transaction, &after).await?;
+    Ok(after)
+}
+
+/// Checks all rules and reports all violations. Returns the full commit ID.
+async fn check(backend: &Backend, access: &ProjectAccess, new: &NewDeployment) -> Result<String> {
+    let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
+    let texts = variables::faults_of_environment(&new.environment);
+    if !texts.is_empty() {
+        faults.insert("name".into(), texts);
+    }
+    let is_id = new.sha.len() >= SHORTEST_ID && new.sha.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let commit = match is_id {
+        true => commit_of(backend, access, &new.sha).await?,
+        false => None,
+    };
+    if commit.is_none() {
+        faults.insert("sha".into(), vec!["The commit does not exist".into()]);
+    }
+    if commit_of(backend, access, &new.ref_name).await?.is_none() {
+        faults.insert("ref".into(), vec!["The branch or tag does not exist".into()]);
+    }
+    match commit {
+        Some(commit) if faults.is_empty() => Ok(commit.to_string()),
+        _ => Err(Error::InvalidAttributes(faults)),
+    }
+}
+
+/// Returns the commit of a revision, if it exists.
+async fn commit_of(backend: &Backend, access: &ProjectAccess, revision: &str) -> Result<Option<git::Oid>> {
+    match commits::open(backend, access).resolve_commit(revision).await {
+        Ok(commit) => Ok(Some(commit)),
+        Err(git::Error::RevisionNotFound | git::Error::RepositoryMissing) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns a job of the project for a commit that has no deployment yet. The caller has locked the project.
+async fn job(
+    transaction: &DatabaseTransaction,
+    project_id: i64,
+    id: i64,
+    sha: &str,
+) -> Result<ci_jobs::Model> {
+    let found = ci_jobs::Entity::find_by_id(id)
+        .filter(ci_jobs::Column::ProjectId.eq(project_id))
+        .find_also_related(pipelines::Entity)
+        .one(transaction)
+        .await?;
+    let Some((job, Some(_))) = found.filter(|(_, of)| of.as_ref().is_some_and(|of| of.sha == sha)) else {
+        return Err(Error::attribute(
+            "job_id",
+            "is no job of the project for this commit",
+        ));
+    };
+    let same = Entity::find().filter(Column::JobId.eq(id));
+    match same.count(transaction).await? {
+        0 => Ok(job),
+        _ => Err(Error::attribute("job_id", "has already been taken")),
+    }
+}

@@ -1,0 +1,60 @@
+//! Deployments of jobs, whose status follows the job.
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use storage::entities::ci_jobs;
+use storage::entities::deployments::{Column, Entity, Status};
+use storage::entities::pipelines::Status as JobStatus;
+
+use super::changes::become_now;
+use crate::kernel::error::Result;
+
+/// Updates the deployment of a job in the transaction that changes the job. The caller has locked the
+/// project.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn follow(transaction: &DatabaseTransaction, job: &ci_jobs::Model) -> Result<()> {
+    let found = Entity::find()
+        .filter(Column::JobId.eq(job.id))
+        .one(transaction)
+        .await?;
+    if let Some(deployment) = found {
+        become_now(transaction, deployment, status_of(job)).await?;
+    }
+    Ok(())
+}
+
+/// Moves the deployment of a job to the job that replaces it. A successful deployment stays.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn pass_on(
+    transaction: &DatabaseTransaction,
+    old_job: i64,
+    job: &ci_jobs::Model,
+) -> Result<()> {
+    Entity::update_many()
+        .col_expr(Column::JobId, Expr::value(job.id))
+        .filter(Column::JobId.eq(old_job))
+        .filter(Column::Status.ne(Status::Success))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
+
+/// Returns the status of the deployment of a job.
+pub(super) fn status_of(job: &ci_jobs::Model) -> Status {
+    match job.status {
+        JobStatus::Created
+        | JobStatus::WaitingForResource
+        | JobStatus::Preparing
+        | JobStatus::Pending
+        | JobStatus::Manual
+        | JobStatus::Scheduled => Status::Created,
+        JobStatus::Running => Status::Running,
+        JobStatus::Success => Status::Success,
+        JobStatus::Failed => Status::Failed,
+        JobStatus::Canceled | JobStatus::Skipped => Status::Canceled,
+    }
+}

@@ -1,0 +1,98 @@
+//! Lists of deployments.
+
+use chrono::{DateTime, Utc};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder};
+use storage::entities::deployments::{self, Column, Status};
+
+use super::{Row, decorate};
+use crate::delivery::environments;
+use crate::delivery::pipelines::refuse_reader;
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::query::{no_later, page_of};
+
+/// Sort order of deployments. Ties are sorted by ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// By ID.
+    #[default]
+    Id,
+    /// By IID.
+    Iid,
+    /// By time of creation.
+    CreatedAt,
+    /// By time of the last change.
+    UpdatedAt,
+    /// By name of the branch or tag.
+    Ref,
+}
+
+/// Filter of deployments.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Name of the environment.
+    pub environment: Option<String>,
+    /// Status of the deployments.
+    pub status: Option<Status>,
+    /// Earliest time of the last change, inclusive.
+    pub updated_after: Option<DateTime<Utc>>,
+    /// Latest time of the last change, inclusive.
+    pub updated_before: Option<DateTime<Utc>>,
+    /// Sort order.
+    pub order: Order,
+    /// Whether the order is descending.
+    pub descending: bool,
+}
+
+/// Returns a page of the deployments of a project.
+///
+/// # Errors
+/// Returns `Error::Forbidden` if the caller may not read deployments. Returns an error if the database or the
+/// repository fails.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    filter: Filter,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    refuse_reader(access)?;
+    let db = backend.database.read();
+    let project_id = access.project.id;
+    let mut condition = Condition::all()
+        .add_option(filter.status.map(|status| Column::Status.eq(status)))
+        .add_option(filter.updated_after.map(|time| Column::UpdatedAt.gte(time)))
+        .add_option(
+            filter
+                .updated_before
+                .map(|time| no_later(Expr::col(Column::UpdatedAt), time)),
+        );
+    if let Some(name) = filter.environment {
+        match environments::named(db, project_id, &name).await? {
+            Some(environment) => condition = condition.add(Column::EnvironmentId.eq(environment.id)),
+            None => return Ok(Page::new(page, Vec::new(), 0)),
+        }
+    }
+    let direction = match filter.descending {
+        true => sea_orm::Order::Desc,
+        false => sea_orm::Order::Asc,
+    };
+    let first = match filter.order {
+        Order::Id => None,
+        Order::Iid => Some(Column::Iid),
+        Order::CreatedAt => Some(Column::CreatedAt),
+        Order::UpdatedAt => Some(Column::UpdatedAt),
+        Order::Ref => Some(Column::RefName),
+    };
+    let mut wanted = deployments::of_project(project_id).filter(condition);
+    if let Some(column) = first {
+        wanted = wanted.order_by(column, direction.clone());
+    }
+    let page = page_of(db, wanted.order_by(Column::Id, direction), page).await?;
+    Ok(Page {
+        items: decorate(backend, access, page.items).await?,
+        rest: page.rest,
+    })
+}

@@ -1,0 +1,174 @@
+//! Finds the merge requests that a successful deployment contains. Their commits, or cherry-picked copies,
+//! arrived since the previous deployment to the environment. Runs as an idempotent job: each merge request is
+//! linked to an environment once.
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+use git::{Oid, RepositoryId, Selection};
+use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    QueryOrder, QuerySelect, QueryTrait,
+};
+use storage::entities::deployments::{Column, Entity, Model, Status};
+use storage::entities::{deployment_merge_requests as shipped, environments, merge_requests};
+use storage::jobs;
+
+use crate::delivery::jobs::ship_merge_requests::ShipMergeRequests;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+
+/// Name of the production environment.
+const PRODUCTION: &str = "production";
+
+/// Maximum merge requests inserted per statement.
+const AT_ONCE: usize = 500;
+
+/// Enqueues the search for merge requests in the transaction in which the deployment succeeds.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn begin(transaction: &DatabaseTransaction, deployment: &Model) -> Result<()> {
+    if deployment.status != Status::Success {
+        return Ok(());
+    }
+    let before = Entity::find()
+        .filter(Column::EnvironmentId.eq(deployment.environment_id))
+        .filter(Column::Status.eq(Status::Success))
+        .filter(Column::Id.lt(deployment.id))
+        .order_by_desc(Column::Id)
+        .one(transaction)
+        .await?;
+    let job = ShipMergeRequests {
+        deployment_id: deployment.id,
+        since: before.map(|before| before.sha),
+    };
+    jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+}
+
+/// Links the merge requests of a deployment.
+///
+/// # Errors
+/// Returns an error if the database or the repository fails.
+pub async fn ship(backend: &Backend, job: &ShipMergeRequests) -> Result<()> {
+    let db = backend.database.read();
+    let found = Entity::find_by_id(job.deployment_id).one(db).await?;
+    let Some(deployment) = found else {
+        return Ok(());
+    };
+    let waiting = unshipped(db, &deployment).await?;
+    let sought: HashSet<Oid> = waiting.iter().map(|(commit, _)| *commit).collect();
+    let arrived = arrived(backend, &deployment, job.since.as_deref(), sought).await?;
+    let mut ids: Vec<i64> = waiting
+        .into_iter()
+        .filter(|(commit, _)| arrived.contains(commit))
+        .map(|(_, id)| id)
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    for ids in ids.chunks(AT_ONCE) {
+        let rows = ids.iter().map(|id| shipped::ActiveModel {
+            deployment_id: Set(deployment.id),
+            environment_id: Set(deployment.environment_id),
+            merge_request_id: Set(*id),
+            ..Default::default()
+        });
+        let once = OnConflict::columns([shipped::Column::EnvironmentId, shipped::Column::MergeRequestId])
+            .do_nothing()
+            .to_owned();
+        shipped::Entity::insert_many(rows)
+            .on_conflict(once)
+            .exec_without_returning(backend.database.write())
+            .await?;
+    }
+    Ok(())
+}
+
+/// Returns the commits of the project's merged merge requests that are not yet linked to the environment,
+/// with their merge requests.
+async fn unshipped(db: &impl ConnectionTrait, deployment: &Model) -> Result<Vec<(Oid, i64)>> {
+    use merge_requests::Column as MergeRequest;
+    let there = shipped::Entity::find()
+        .select_only()
+        .column(shipped::Column::MergeRequestId)
+        .filter(shipped::Column::EnvironmentId.eq(deployment.environment_id));
+    let found: Vec<(i64, String, Option<String>, Option<String>)> = merge_requests::Entity::find()
+        .select_only()
+        .column(MergeRequest::Id)
+        .column(MergeRequest::HeadSha)
+        .column(MergeRequest::MergeCommitSha)
+        .column(MergeRequest::SquashCommitSha)
+        .filter(MergeRequest::TargetProjectId.eq(deployment.project_id))
+        .filter(MergeRequest::State.eq(merge_requests::State::Merged))
+        .filter(MergeRequest::Id.not_in_subquery(there.into_query()))
+        .into_tuple()
+        .all(db)
+        .await?;
+    let commits = found.into_iter().flat_map(|(id, head, merge, squash)| {
+        let all = [Some(head), merge, squash];
+        all.into_iter()
+            .filter_map(move |sha| Some((sha?.parse().ok()?, id)))
+    });
+    Ok(commits.collect())
+}
+
+/// Returns the commits that a deployment contains, directly or as copies, and the previous one did not. If
+/// the previous commit does not exist any more, all commits up to the deployment count.
+async fn arrived(
+    backend: &Backend,
+    deployment: &Model,
+    since: Option<&str>,
+    sought: HashSet<Oid>,
+) -> Result<HashSet<Oid>> {
+    let repository = backend
+        .repositories
+        .repository(&RepositoryId::of_project(deployment.project_id));
+    let hidden = match since {
+        Some(sha) => match repository.resolve_commit(sha).await {
+            Ok(commit) => vec![commit],
+            Err(git::Error::RevisionNotFound) => Vec::new(),
+            Err(git::Error::RepositoryMissing) => return Ok(HashSet::new()),
+            Err(error) => return Err(error.into()),
+        },
+        None => Vec::new(),
+    };
+    let selection = Selection {
+        tips: vec![deployment.sha.parse().map_err(Error::internal)?],
+        hidden,
+        ..Selection::default()
+    };
+    match repository.arrivals(selection, sought).await {
+        // The deployed commit was removed meanwhile.
+        Err(git::Error::ObjectNotFound | git::Error::RepositoryMissing) => Ok(HashSet::new()),
+        found => Ok(found?),
+    }
+}
+
+/// Returns the time at which a merge request was first deployed to the environment `production`.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn first_to_production(
+    db: &impl ConnectionTrait,
+    merge_request_id: i64,
+) -> Result<Option<DateTime<Utc>>> {
+    let with = shipped::Entity::find()
+        .select_only()
+        .column(shipped::Column::DeploymentId)
+        .filter(shipped::Column::MergeRequestId.eq(merge_request_id));
+    let production = environments::Entity::find()
+        .select_only()
+        .column(environments::Column::Id)
+        .filter(environments::Column::Name.eq(PRODUCTION));
+    let first = Entity::find()
+        .select_only()
+        .column(Column::FinishedAt)
+        .filter(Column::Id.in_subquery(with.into_query()))
+        .filter(Expr::col(Column::EnvironmentId).in_subquery(production.into_query()))
+        .order_by_asc(Column::Id)
+        .into_tuple::<Option<DateTime<Utc>>>()
+        .one(db)
+        .await?;
+    Ok(first.flatten())
+}

@@ -1,0 +1,197 @@
+//! Deployments of projects. [`changes`] creates and updates them, [`listing`] lists them, and [`following`]
+//! synchronizes them with jobs. [`shipping`] finds the merge requests that they contain.
+//!
+//! Every change locks the project first.
+
+mod changes;
+mod job_status;
+mod listing;
+mod merge_request_links;
+
+use std::collections::HashMap;
+
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
+
+pub use crate::delivery::deployments::merge_request_links::ship;
+pub use changes::{NewDeployment, create, update};
+pub(crate) use job_status::{follow, pass_on};
+pub use listing::{Filter, Order, list};
+pub(crate) use merge_request_links::first_to_production;
+
+use git::Oid;
+use storage::entities::deployments::{self, Column, Model, Status};
+use storage::entities::{ci_jobs, environments, pipelines, users};
+
+use crate::code::commits;
+use crate::delivery::pipelines::{may_read as may_read_pipelines, refuse_reader};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Role;
+
+/// A deployment with its related rows.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The deployment.
+    pub deployment: Model,
+    /// Its environment.
+    pub environment: environments::Model,
+    /// The user who created it, unless deleted.
+    pub user: Option<users::Model>,
+    /// The job that deploys it.
+    pub job: Option<Job>,
+}
+
+/// A job that deploys, with its related rows.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The job.
+    pub job: ci_jobs::Model,
+    /// Its pipeline.
+    pub pipeline: pipelines::Model,
+    /// The user who reported it, unless deleted.
+    pub user: Option<users::Model>,
+    /// Its commit, unless the commit does not exist any more.
+    pub commit: Option<git::Commit>,
+}
+
+/// Returns whether the caller may read the deployments of the project.
+#[must_use]
+pub fn may_read(access: &ProjectAccess) -> bool {
+    may_read_pipelines(access) && access.holds(Role::Reporter)
+}
+
+/// Returns one deployment of a project.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist or belongs to another project. Fails like
+/// [`refuse_reader`].
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+    let found = find(backend, access, id).await?;
+    one(backend, access, found).await
+}
+
+/// Returns the row of a deployment, if the caller may read it.
+///
+/// # Errors
+/// Fails like [`get`].
+pub async fn find(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
+    refuse_reader(access)?;
+    let found = deployments::of_project(access.project.id).filter(Column::Id.eq(id));
+    let found = found.one(backend.database.read()).await?;
+    found.ok_or_else(missing)
+}
+
+/// Returns the last successful deployment to an environment.
+///
+/// # Errors
+/// Returns an error if the database or the repository fails.
+pub(crate) async fn last_to(
+    backend: &Backend,
+    access: &ProjectAccess,
+    environment_id: i64,
+) -> Result<Option<Row>> {
+    let last = deployments::Entity::find()
+        .filter(Column::EnvironmentId.eq(environment_id))
+        .filter(Column::Status.eq(Status::Success))
+        .order_by_desc(Column::Id)
+        .one(backend.database.read())
+        .await?;
+    match last {
+        Some(last) => Ok(Some(one(backend, access, last).await?)),
+        None => Ok(None),
+    }
+}
+
+/// Loads the related rows of one deployment.
+async fn one(backend: &Backend, access: &ProjectAccess, found: Model) -> Result<Row> {
+    let rows = decorate(backend, access, vec![found]).await?;
+    rows.into_iter().next().ok_or_else(missing)
+}
+
+/// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
+async fn decorate(backend: &Backend, access: &ProjectAccess, found: Vec<Model>) -> Result<Vec<Row>> {
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let db = backend.database.read();
+    let places = environments::Entity::find()
+        .filter(environments::Column::Id.is_in(found.iter().map(|row| row.environment_id)))
+        .all(db)
+        .await?;
+    let places: HashMap<i64, _> = places.into_iter().map(|place| (place.id, place)).collect();
+    let (jobs, pipelines) = jobs_of(db, &found).await?;
+    let makers = found.iter().filter_map(|row| row.user_id);
+    let makers = makers.chain(jobs.values().filter_map(|job| job.user_id));
+    let people = users::Entity::find().filter(users::Column::Id.is_in(makers));
+    let people: HashMap<i64, _> = people
+        .all(db)
+        .await?
+        .into_iter()
+        .map(|user| (user.id, user))
+        .collect();
+    let shas = pipelines.values().map(|pipeline| pipeline.sha.as_str());
+    let commits = commits_of(backend, access, shas).await?;
+    let rows = found.into_iter().filter_map(|deployment| {
+        let person = |id: Option<i64>| id.and_then(|id| people.get(&id).cloned());
+        let job = deployment.job_id.and_then(|id| {
+            let job = jobs.get(&id)?;
+            let pipeline = pipelines.get(&job.pipeline_id)?;
+            Some(Job {
+                job: job.clone(),
+                user: person(job.user_id),
+                commit: commits.get(&pipeline.sha).cloned(),
+                pipeline: pipeline.clone(),
+            })
+        });
+        Some(Row {
+            environment: places.get(&deployment.environment_id)?.clone(),
+            user: person(deployment.user_id),
+            job,
+            deployment,
+        })
+    });
+    Ok(rows.collect())
+}
+
+/// Returns the jobs of deployments and their pipelines, by ID.
+async fn jobs_of(
+    db: &impl ConnectionTrait,
+    found: &[Model],
+) -> Result<(HashMap<i64, ci_jobs::Model>, HashMap<i64, pipelines::Model>)> {
+    let ids: Vec<i64> = found.iter().filter_map(|row| row.job_id).collect();
+    if ids.is_empty() {
+        return Ok((HashMap::new(), HashMap::new()));
+    }
+    let jobs = ci_jobs::Entity::find().filter(ci_jobs::Column::Id.is_in(ids));
+    let jobs: HashMap<i64, _> = jobs.all(db).await?.into_iter().map(|job| (job.id, job)).collect();
+    let of = pipelines::Entity::find()
+        .filter(pipelines::Column::Id.is_in(jobs.values().map(|job| job.pipeline_id)))
+        .all(db)
+        .await?;
+    Ok((jobs, of.into_iter().map(|one| (one.id, one)).collect()))
+}
+
+/// Returns the existing commits among `shas`, by ID.
+async fn commits_of(
+    backend: &Backend,
+    access: &ProjectAccess,
+    shas: impl Iterator<Item = &str>,
+) -> Result<HashMap<String, git::Commit>> {
+    let ids: Vec<Oid> = shas.filter_map(|sha| sha.parse().ok()).collect();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    match commits::open(backend, access).commits_there(ids).await {
+        Ok(found) => Ok(found
+            .into_iter()
+            .map(|commit| (commit.id.to_string(), commit))
+            .collect()),
+        Err(git::Error::RepositoryMissing) => Ok(HashMap::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn missing() -> Error {
+    Error::not_found("")
+}

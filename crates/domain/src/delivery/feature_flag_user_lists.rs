@@ -1,0 +1,205 @@
+//! User lists of a project's feature flags.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter, QuerySelect,
+};
+use storage::database::Violation;
+use storage::entities::feature_flag_user_lists::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::{Scope, feature_flag_strategies, now};
+
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::preconditions;
+use crate::kernel::query::page_of;
+use crate::spaces::projects;
+
+/// Maximum user lists of a project.
+const MOST: u64 = 200;
+
+/// Maximum length of a user ID, in characters.
+const LONGEST_ID: usize = 256;
+
+/// Error for a text that is not a list of user IDs.
+pub(crate) const NO_USERS: &str =
+    "must be a string of unique comma separated values each 256 characters or less";
+
+/// Attributes to change; absent ones stay.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// Name of the list.
+    pub name: Option<String>,
+    /// Comma-separated user IDs.
+    pub user_xids: Option<String>,
+}
+
+/// Returns a page of a project's user lists, oldest first.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
+    let wanted = feature_flag_user_lists::of_project(access.project.id);
+    page_of(backend.database.read(), wanted, page).await
+}
+
+/// Returns one user list of a project, by IID.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist or belongs to another project.
+pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Model> {
+    let found = feature_flag_user_lists::of_project(access.project.id).filter(Column::Iid.eq(iid));
+    found.one(backend.database.read()).await?.ok_or_else(missing)
+}
+
+/// Creates a user list.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if an attribute is invalid or the name is taken. Returns
+/// `Error::Refused` if the project has `MOST` user lists already.
+pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
+    let project_id = access.project.id;
+    let mut row = ActiveModel {
+        project_id: Set(project_id),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    apply(&mut row, change)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
+            projects::hold(transaction, project_id).await?;
+            let own = feature_flag_user_lists::of_project(project_id);
+            if own.count(transaction).await? >= MOST {
+                let text = format!("There are {MOST} user lists already");
+                return Err(Error::Refused(text.into()));
+            }
+            let scope = Scope::Project(project_id);
+            row.iid = Set(iid_counters::next(transaction, scope, Subject::FeatureFlagUserLists).await?);
+            row.insert(transaction).await.map_err(refused)
+        })
+        .await
+}
+
+/// Updates a user list.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the list does not exist. Returns `Error::InvalidAttributes` like [`create`].
+pub async fn update(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Model> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let mut row = lock(transaction, access, iid).await?.into_active_model();
+            apply(&mut row, change)?;
+            row.update(transaction).await.map_err(refused)
+        })
+        .await
+}
+
+/// Deletes a user list.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the list does not exist. Returns `Error::Conflict` if a strategy uses it.
+/// Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            // Strategies lock the list before they use it, so they either wait or are visible here.
+            let row = lock(transaction, access, iid).await?;
+            preconditions::unmodified_since(unmodified_since, row.updated_at)?;
+            let used = feature_flag_strategies::Entity::find()
+                .filter(feature_flag_strategies::Column::UserListId.eq(row.id));
+            if used.count(transaction).await? > 0 {
+                return Err(Error::Conflict("User list is associated with a strategy".into()));
+            }
+            Entity::delete_by_id(row.id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Returns whether a text is a list of user IDs. IDs are unique, separated by single commas, and contain
+/// neither outer whitespace nor control characters. An empty text has no IDs.
+pub(crate) fn names_users(text: &str) -> bool {
+    if text.is_empty() {
+        return true;
+    }
+    let mut seen = BTreeSet::new();
+    text.split(',').all(|id| {
+        let sound = !id.is_empty() && id.trim() == id && !id.contains(char::is_control);
+        sound && id.chars().count() <= LONGEST_ID && seen.insert(id)
+    })
+}
+
+/// Applies the attributes to a row if all of them are valid.
+fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
+    let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
+    match change.name {
+        Some(name) if name.trim().is_empty() => {
+            faults.insert("name".into(), vec!["can't be blank".into()]);
+        }
+        Some(name) => row.name = Set(name),
+        None => {}
+    }
+    match change.user_xids {
+        Some(ids) if !names_users(&ids) => {
+            faults.insert("user_xids".into(), vec![NO_USERS.into()]);
+        }
+        Some(ids) => row.user_xids = Set(ids),
+        None => {}
+    }
+    if !faults.is_empty() {
+        return Err(Error::InvalidAttributes(faults));
+    }
+    row.updated_at = Set(now());
+    Ok(())
+}
+
+/// Locks a list of the project until the transaction ends.
+async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, iid: i64) -> Result<Model> {
+    let found = feature_flag_user_lists::of_project(access.project.id).filter(Column::Iid.eq(iid));
+    found.lock_exclusive().one(db).await?.ok_or_else(missing)
+}
+
+/// Maps a database error of an insert or update.
+fn refused(error: DbErr) -> Error {
+    match Violation::is_unique(&error, "uq_feature_flag_user_lists_project_id_name") {
+        true => Error::attribute("name", "has already been taken"),
+        false => error.into(),
+    }
+}
+
+fn missing() -> Error {
+    Error::not_found("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_named_once_between_single_commas() {
+        let long = "x".repeat(256);
+        for good in ["", "a", "a,b", "a b,c", "1,2,3", "ä@example.com", &long] {
+            assert!(names_users(good), "{good:?}");
+        }
+        let longer = "x".repeat(257);
+        for bad in [
+            ",", "a,", ",a", "a,,b", "a,a", "a, b", " a", "a ", "a\tb", "a\nb", "a,\r\n", " ", &longer,
+        ] {
+            assert!(!names_users(bad), "{bad:?}");
+        }
+    }
+}

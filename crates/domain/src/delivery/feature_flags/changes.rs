@@ -1,0 +1,372 @@
+//! Creates, updates and deletes feature flags. Changes of strategies lock their flag.
+
+use std::collections::{BTreeSet, HashMap};
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
+    EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
+};
+use storage::database::Violation;
+use storage::entities::feature_flag_strategies as strategies;
+use storage::entities::feature_flag_strategies::Kind;
+use storage::entities::feature_flags::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{feature_flag_scopes as scopes, feature_flag_user_lists, now};
+
+use crate::delivery::feature_flags::rules::{self, Parameters};
+use crate::delivery::feature_flags::{Row, Strategy, missing, row};
+use crate::delivery::variables;
+use crate::identity::access::ProjectAccess;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::{Backend, preconditions};
+use crate::spaces::projects;
+
+/// Default environment scope of a strategy: all environments.
+const EVERYWHERE: &str = "*";
+
+/// Attributes of a new flag.
+#[derive(Debug, Clone, Default)]
+pub struct NewFlag {
+    /// Name of the flag.
+    pub name: String,
+    /// Description of the flag.
+    pub description: Option<String>,
+    /// Whether the flag is active.
+    pub active: bool,
+    /// Strategies of the flag, without IDs.
+    pub strategies: Vec<StrategyChange>,
+}
+
+/// Attributes to change; absent ones stay.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// Name of the flag.
+    pub name: Option<String>,
+    /// Description; `Some(None)` removes it.
+    pub description: Option<Option<String>>,
+    /// Whether the flag is active.
+    pub active: Option<bool>,
+    /// Strategies to change. Strategies that are not listed stay.
+    pub strategies: Vec<StrategyChange>,
+}
+
+/// A change to an existing strategy, if it has an ID, or a new strategy.
+#[derive(Debug, Clone, Default)]
+pub struct StrategyChange {
+    /// ID of the strategy.
+    pub id: Option<i64>,
+    /// Whether to delete it.
+    pub remove: bool,
+    /// Kind of the strategy.
+    pub kind: Option<Kind>,
+    /// Parameters of the strategy.
+    pub parameters: Option<Parameters>,
+    /// ID of the user list; `Some(None)` removes it.
+    pub user_list_id: Option<Option<i64>>,
+    /// Environment scopes to change. Scopes that are not listed stay.
+    pub scopes: Vec<ScopeChange>,
+}
+
+/// A change to an existing scope, if it has an ID, or a new scope.
+#[derive(Debug, Clone, Default)]
+pub struct ScopeChange {
+    /// ID of the scope.
+    pub id: Option<i64>,
+    /// Whether to delete it.
+    pub remove: bool,
+    /// Pattern of environment names.
+    pub environment_scope: Option<String>,
+}
+
+/// Creates a flag.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
+/// taken. Returns `Error::Refused` if the project has too many flags.
+pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> Result<Row> {
+    rules::check_name(&new.name)?;
+    let project_id = access.project.id;
+    let at = now();
+    let flag = ActiveModel {
+        project_id: Set(project_id),
+        name: Set(new.name),
+        description: Set(new.description),
+        active: Set(new.active),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
+            projects::hold(transaction, project_id).await?;
+            let own = feature_flags::of_project(project_id);
+            if own.count(transaction).await? >= rules::MOST_FLAGS {
+                let text = format!("There are {} feature flags already", rules::MOST_FLAGS);
+                return Err(Error::Refused(text.into()));
+            }
+            let flag = flag.insert(transaction).await.map_err(refused)?;
+            change_strategies(transaction, &flag, new.strategies).await?;
+            row(transaction, flag).await
+        })
+        .await
+}
+
+/// Updates a flag.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the flag, a strategy or a scope does not exist. Otherwise fails like
+/// [`create`].
+pub async fn update(backend: &Backend, access: &ProjectAccess, name: &str, change: Change) -> Result<Row> {
+    if let Some(name) = &change.name {
+        rules::check_name(name)?;
+    }
+    backend
+        .database
+        .transaction(async |transaction| {
+            let flag = lock(transaction, access, name).await?;
+            let mut changed = flag.clone().into_active_model();
+            if let Some(name) = change.name {
+                changed.name = Set(name);
+            }
+            if let Some(description) = change.description {
+                changed.description = Set(description);
+            }
+            if let Some(active) = change.active {
+                changed.active = Set(active);
+            }
+            change_strategies(transaction, &flag, change.strategies).await?;
+            changed.updated_at = Set(now());
+            let flag = changed.update(transaction).await.map_err(refused)?;
+            row(transaction, flag).await
+        })
+        .await
+}
+
+/// Deletes a flag and returns its last state.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the flag does not exist. Returns `Error::PreconditionFailed` if it changed
+/// after `unmodified_since`.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    name: &str,
+    unmodified_since: Option<&str>,
+) -> Result<Row> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let flag = lock(transaction, access, name).await?;
+            preconditions::unmodified_since(unmodified_since, flag.updated_at)?;
+            let gone = row(transaction, flag).await?;
+            Entity::delete_by_id(gone.flag.id).exec(transaction).await?;
+            Ok(gone)
+        })
+        .await
+}
+
+/// Changes the strategies of a locked flag and validates the result.
+async fn change_strategies(
+    transaction: &DatabaseTransaction,
+    flag: &Model,
+    changes: Vec<StrategyChange>,
+) -> Result<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let there = row(transaction, flag.clone()).await?.strategies;
+    let mut there: HashMap<i64, Strategy> = there.into_iter().map(|one| (one.strategy.id, one)).collect();
+    for (index, change) in changes.into_iter().enumerate() {
+        let place = Place { flag, index };
+        match change.id {
+            // Strategies that were deleted or belong to another flag do not exist here.
+            Some(id) => {
+                let own = there.remove(&id).ok_or_else(missing)?;
+                if change.remove {
+                    let gone = strategies::Entity::delete_by_id(id);
+                    gone.exec(transaction).await?;
+                } else {
+                    place.write(transaction, Some(own), change).await?;
+                }
+            }
+            None if change.remove => {}
+            None => place.write(transaction, None, change).await?,
+        }
+    }
+    let left = strategies::of_flags([flag.id]).count(transaction).await?;
+    if usize::try_from(left).unwrap_or(usize::MAX) > rules::MOST_STRATEGIES {
+        let text = format!("There are more than {} strategies", rules::MOST_STRATEGIES);
+        return Err(Error::attribute("strategies", text));
+    }
+    Ok(())
+}
+
+/// A strategy, identified by its index in the request.
+struct Place<'a> {
+    flag: &'a Model,
+    index: usize,
+}
+
+impl Place<'_> {
+    /// Returns the error for an attribute of the strategy.
+    fn fault(&self, attribute: &str, text: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+        Error::attribute(format!("strategies[{}][{attribute}]", self.index), text)
+    }
+
+    /// Inserts or updates a strategy with its scopes.
+    async fn write(
+        &self,
+        transaction: &DatabaseTransaction,
+        former: Option<Strategy>,
+        change: StrategyChange,
+    ) -> Result<()> {
+        let known = former.as_ref().map(|former| &former.strategy);
+        let Some(kind) = change.kind.or(known.map(|known| known.name)) else {
+            return Err(Error::parameter(format!(
+                "strategies[{}][name] is missing",
+                self.index
+            )));
+        };
+        let parameters = match (change.parameters, known) {
+            (Some(parameters), _) => parameters,
+            (None, Some(known)) => serde_json::from_str(&known.parameters).map_err(Error::internal)?,
+            (None, None) => Parameters::new(),
+        };
+        let list = change
+            .user_list_id
+            .unwrap_or_else(|| known.and_then(|known| known.user_list_id));
+        if let Some((attribute, text)) = rules::fault(kind, &parameters, list.is_some()) {
+            return Err(self.fault(attribute, text));
+        }
+        if let Some(list) = list.filter(|list| known.and_then(|known| known.user_list_id) != Some(*list)) {
+            self.check_list(transaction, list).await?;
+        }
+        let mut row = strategies::ActiveModel {
+            feature_flag_id: Set(self.flag.id),
+            name: Set(kind),
+            parameters: Set(serde_json::to_string(&parameters).map_err(Error::internal)?),
+            user_list_id: Set(list),
+            ..Default::default()
+        };
+        let written = match known {
+            Some(known) => {
+                row.id = Set(known.id);
+                row.update(transaction).await
+            }
+            None => row.insert(transaction).await,
+        };
+        let written = written.map_err(|error| match Violation::of(&error) {
+            // The user list was deleted meanwhile.
+            Some(Violation::ForeignKey(_)) => self.fault("user_list_id", "is invalid"),
+            _ => error.into(),
+        })?;
+        let own = former.map(|former| former.scopes);
+        self.write_scopes(transaction, written.id, own, change.scopes)
+            .await
+    }
+
+    /// Rejects a user list that does not exist in the project.
+    async fn check_list(&self, transaction: &DatabaseTransaction, list: i64) -> Result<()> {
+        let own = feature_flag_user_lists::of_project(self.flag.project_id)
+            .filter(feature_flag_user_lists::Column::Id.eq(list));
+        match own.count(transaction).await? {
+            0 => Err(self.fault("user_list_id", "is invalid")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the scopes of a strategy. A new strategy without scopes applies to all environments.
+    async fn write_scopes(
+        &self,
+        transaction: &DatabaseTransaction,
+        strategy: i64,
+        former: Option<Vec<scopes::Model>>,
+        mut changes: Vec<ScopeChange>,
+    ) -> Result<()> {
+        if former.is_none() && changes.is_empty() {
+            changes.push(ScopeChange {
+                environment_scope: Some(EVERYWHERE.to_owned()),
+                ..ScopeChange::default()
+            });
+        }
+        let former = former.unwrap_or_default();
+        let mut names: HashMap<i64, String> = former
+            .into_iter()
+            .map(|scope| (scope.id, scope.environment_scope))
+            .collect();
+        let (mut gone, mut new) = (Vec::new(), Vec::new());
+        let mut renamed = Vec::new();
+        for (at, change) in changes.into_iter().enumerate() {
+            let field = format!("scopes][{at}][environment_scope");
+            if let Some(name) = &change.environment_scope {
+                let texts = variables::faults_of_environment_scope(name);
+                if let Some(text) = texts.into_iter().next() {
+                    return Err(self.fault(&field, text));
+                }
+            }
+            match (change.id, change.remove, change.environment_scope) {
+                (Some(id), _, _) if !names.contains_key(&id) => return Err(missing()),
+                (Some(id), true, _) => {
+                    names.remove(&id);
+                    gone.push(id);
+                }
+                (Some(id), false, Some(name)) => {
+                    names.insert(id, name);
+                    renamed.push(id);
+                }
+                (Some(_), false, None) | (None, true, _) => {}
+                (None, false, Some(name)) => new.push(name),
+                (None, false, None) => {
+                    return Err(Error::parameter(format!(
+                        "strategies[{}][{field}] is missing",
+                        self.index
+                    )));
+                }
+            }
+        }
+        let all: Vec<&String> = names.values().chain(&new).collect();
+        if all.len() > rules::MOST_SCOPES {
+            let text = format!("There are more than {} scopes", rules::MOST_SCOPES);
+            return Err(self.fault("scopes", text));
+        }
+        if all.iter().collect::<BTreeSet<_>>().len() < all.len() {
+            return Err(self.fault("scopes", "has already been taken"));
+        }
+        // Renamed scopes are deleted first, so that two of them can swap names.
+        gone.extend(&renamed);
+        if !gone.is_empty() {
+            let gone = scopes::Entity::delete_many().filter(scopes::Column::Id.is_in(gone));
+            gone.exec(transaction).await?;
+        }
+        let kept = renamed
+            .into_iter()
+            .filter_map(|id| Some((Some(id), names.remove(&id)?)));
+        for (id, name) in kept.chain(new.into_iter().map(|name| (None, name))) {
+            let mut row = scopes::ActiveModel {
+                strategy_id: Set(strategy),
+                environment_scope: Set(name),
+                ..Default::default()
+            };
+            if let Some(id) = id {
+                row.id = Set(id);
+            }
+            row.insert(transaction).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Locks a flag of the project until the transaction ends.
+async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, name: &str) -> Result<Model> {
+    let found = feature_flags::of_project(access.project.id).filter(Column::Name.eq(name));
+    found.lock_exclusive().one(db).await?.ok_or_else(missing)
+}
+
+/// Maps a database error of an insert or update.
+fn refused(error: DbErr) -> Error {
+    match Violation::is_unique(&error, "uq_feature_flags_project_id_name") {
+        true => Error::attribute("name", "has already been taken"),
+        false => error.into(),
+    }
+}

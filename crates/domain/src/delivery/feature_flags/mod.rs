@@ -1,0 +1,120 @@
+//! Feature flags of projects. [`changes`] updates them, and [`rules`] validates flags and strategies.
+
+mod changes;
+mod rules;
+
+pub use changes::{Change, NewFlag, ScopeChange, StrategyChange, create, delete, update};
+
+use std::collections::HashMap;
+
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::feature_flags::{self, Column, Model};
+use storage::entities::{feature_flag_scopes, feature_flag_strategies, feature_flag_user_lists};
+
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::query::page_of;
+
+/// A flag with its strategies.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The flag.
+    pub flag: Model,
+    /// Its strategies, oldest first.
+    pub strategies: Vec<Strategy>,
+}
+
+/// A strategy with its related rows.
+#[derive(Debug, Clone)]
+pub struct Strategy {
+    /// The strategy.
+    pub strategy: feature_flag_strategies::Model,
+    /// Its environment scopes.
+    pub scopes: Vec<feature_flag_scopes::Model>,
+    /// Its user list, if any.
+    pub user_list: Option<feature_flag_user_lists::Model>,
+}
+
+/// Returns a page of a project's flags, oldest first, optionally filtered by `active`.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    active: Option<bool>,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    let db = backend.database.read();
+    let mut wanted = feature_flags::of_project(access.project.id);
+    if let Some(active) = active {
+        wanted = wanted.filter(Column::Active.eq(active));
+    }
+    let Page { items, rest } = page_of(db, wanted, page).await?;
+    let items = rows(db, items).await?;
+    Ok(Page { items, rest })
+}
+
+/// Returns one flag of a project, by name.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist or belongs to another project.
+pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<Row> {
+    let db = backend.database.read();
+    let found = feature_flags::of_project(access.project.id).filter(Column::Name.eq(name));
+    row(db, found.one(db).await?.ok_or_else(missing)?).await
+}
+
+async fn row(db: &impl ConnectionTrait, flag: Model) -> Result<Row> {
+    let found = rows(db, vec![flag]).await?;
+    found.into_iter().next().ok_or_else(missing)
+}
+
+/// Loads the strategies of flags, in three statements.
+async fn rows(db: &impl ConnectionTrait, flags: Vec<Model>) -> Result<Vec<Row>> {
+    let of_flags = feature_flag_strategies::of_flags(flags.iter().map(|flag| flag.id));
+    let strategies = match flags.is_empty() {
+        true => Vec::new(),
+        false => of_flags.all(db).await?,
+    };
+    let of_strategies = feature_flag_scopes::of_strategies(strategies.iter().map(|one| one.id));
+    let mut scopes: HashMap<i64, Vec<feature_flag_scopes::Model>> = HashMap::new();
+    if !strategies.is_empty() {
+        for scope in of_strategies.all(db).await? {
+            scopes.entry(scope.strategy_id).or_default().push(scope);
+        }
+    }
+    let named: Vec<i64> = strategies.iter().filter_map(|one| one.user_list_id).collect();
+    let lists = feature_flag_user_lists::Entity::find();
+    let lists = match named.is_empty() {
+        true => Vec::new(),
+        false => {
+            let lists = lists.filter(feature_flag_user_lists::Column::Id.is_in(named));
+            lists.all(db).await?
+        }
+    };
+    let lists: HashMap<i64, _> = lists.into_iter().map(|list| (list.id, list)).collect();
+    let mut of_flag: HashMap<i64, Vec<Strategy>> = HashMap::new();
+    for strategy in strategies {
+        let (scopes, list) = (scopes.remove(&strategy.id), strategy.user_list_id);
+        of_flag
+            .entry(strategy.feature_flag_id)
+            .or_default()
+            .push(Strategy {
+                scopes: scopes.unwrap_or_default(),
+                user_list: list.and_then(|id| lists.get(&id).cloned()),
+                strategy,
+            });
+    }
+    let whole = flags.into_iter().map(|flag| Row {
+        strategies: of_flag.remove(&flag.id).unwrap_or_default(),
+        flag,
+    });
+    Ok(whole.collect())
+}
+
+fn missing() -> Error {
+    Error::not_found("")
+}

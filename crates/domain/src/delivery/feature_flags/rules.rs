@@ -1,0 +1,171 @@
+//! Validation of feature flags and strategies.
+
+use std::collections::BTreeMap;
+
+use storage::entities::feature_flag_strategies::Kind;
+
+use crate::delivery::feature_flag_user_lists::{NO_USERS, names_users};
+use crate::kernel::error::{Error, Result};
+
+/// Maximum flags of a project.
+pub const MOST_FLAGS: u64 = 200;
+/// Maximum strategies of a flag.
+pub const MOST_STRATEGIES: usize = 50;
+/// Maximum scopes of a strategy.
+pub const MOST_SCOPES: usize = 50;
+
+/// Parameters of a strategy.
+pub type Parameters = BTreeMap<String, String>;
+
+/// Rejects an invalid name of a flag.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if the name is invalid.
+pub fn check_name(name: &str) -> Result<()> {
+    let fault = |text: &'static str| Err(Error::attribute("name", text));
+    if name.trim().is_empty() {
+        return fault("can't be blank");
+    }
+    if name.len() < 2 {
+        return fault("is too short (minimum is 2 characters)");
+    }
+    if name.chars().count() > 63 {
+        return fault("is too long (maximum is 63 characters)");
+    }
+    let sound = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+    let begins = name.starts_with(|char: char| char.is_ascii_lowercase());
+    if !begins || name.ends_with(['-', '_']) || !name.bytes().all(sound) {
+        return fault(
+            "can contain only lowercase letters, digits, '_' and '-'. Must start with a letter, and cannot end with '-' or '_'",
+        );
+    }
+    Ok(())
+}
+
+/// Returns the violation in the parameters or user list of a strategy, as attribute and text.
+pub fn fault(kind: Kind, parameters: &Parameters, has_list: bool) -> Option<(&'static str, &'static str)> {
+    if kind.has_list() != has_list {
+        let text = if has_list {
+            "must be blank"
+        } else {
+            "can't be blank"
+        };
+        return Some(("user_list_id", text));
+    }
+    let names: &[&str] = match kind {
+        Kind::Default | Kind::UserList | Kind::CompatibleUserList => &[],
+        Kind::GradualRollout => &["groupId", "percentage"],
+        Kind::Users => &["userIds"],
+        Kind::FlexibleRollout => &["groupId", "rollout", "stickiness"],
+    };
+    if !parameters.keys().eq(names.iter()) {
+        return Some(("parameters", "parameters are invalid"));
+    }
+    let text = parameters.iter().find_map(|(name, value)| {
+        let (holds, text) = match name.as_str() {
+            "groupId" => (is_group(value), "groupId parameter is invalid"),
+            "percentage" => (
+                is_percentage(value),
+                "percentage must be a string between 0 and 100 inclusive",
+            ),
+            "rollout" => (
+                is_percentage(value),
+                "rollout must be a string between 0 and 100 inclusive",
+            ),
+            "stickiness" => (
+                ["default", "userId", "sessionId", "random"].contains(&value.as_str()),
+                "stickiness parameter must be default, userId, sessionId, or random",
+            ),
+            _ => (names_users(value), NO_USERS),
+        };
+        (!holds).then_some(text)
+    });
+    text.map(|text| ("parameters", text))
+}
+
+fn is_group(text: &str) -> bool {
+    (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_lowercase())
+}
+
+/// Returns whether a text is a whole number from 0 to 100 without a sign or leading zeros.
+fn is_percentage(text: &str) -> bool {
+    let number: Option<u8> = text.parse().ok();
+    number.is_some_and(|number| number <= 100 && number.to_string() == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(pairs: &[(&str, &str)]) -> Parameters {
+        let owned = pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        owned.collect()
+    }
+
+    #[test]
+    fn names_are_of_letters_digits_and_strokes() {
+        let long = "a".repeat(63);
+        for good in ["ab", "a1", "a-b_c", &long] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        let longer = "a".repeat(64);
+        for bad in [
+            "", " ", "a", "1a", "-a", "a-", "a_", "Ab", "a b", "a\n", "ää", "a/b", &longer,
+        ] {
+            assert!(check_name(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn each_strategy_goes_by_its_own_parameters() {
+        let rollout = |percentage, group| parameters(&[("groupId", group), ("percentage", percentage)]);
+        let flexible =
+            |stickiness| parameters(&[("groupId", "a"), ("rollout", "5"), ("stickiness", stickiness)]);
+        let none = Parameters::new();
+        for (kind, good, list) in [
+            (Kind::Default, none.clone(), false),
+            (Kind::UserList, none.clone(), true),
+            (Kind::CompatibleUserList, none.clone(), true),
+            (Kind::GradualRollout, rollout("0", "default"), false),
+            (Kind::GradualRollout, rollout("100", "a"), false),
+            (Kind::Users, parameters(&[("userIds", "a,b")]), false),
+            (Kind::Users, parameters(&[("userIds", "")]), false),
+            (Kind::FlexibleRollout, flexible("random"), false),
+        ] {
+            assert_eq!(fault(kind, &good, list), None, "{kind:?} {good:?}");
+            let other = if list { "can't be blank" } else { "must be blank" };
+            assert_eq!(fault(kind, &good, !list), Some(("user_list_id", other)));
+            let mut more = good.clone();
+            more.insert("more".to_owned(), "x".to_owned());
+            assert_eq!(
+                fault(kind, &more, list),
+                Some(("parameters", "parameters are invalid"))
+            );
+        }
+        for (kind, bad) in [
+            (Kind::GradualRollout, none),
+            (Kind::GradualRollout, parameters(&[("groupId", "a")])),
+            (Kind::GradualRollout, rollout("101", "a")),
+            (Kind::GradualRollout, rollout("-1", "a")),
+            (Kind::GradualRollout, rollout("05", "a")),
+            (Kind::GradualRollout, rollout("+5", "a")),
+            (Kind::GradualRollout, rollout("5.5", "a")),
+            (Kind::GradualRollout, rollout("", "a")),
+            (Kind::GradualRollout, rollout("5", "")),
+            (Kind::GradualRollout, rollout("5", "A")),
+            (Kind::GradualRollout, rollout("5", &"a".repeat(33))),
+            (Kind::Users, parameters(&[("userIds", "a,,b")])),
+            (Kind::FlexibleRollout, flexible("")),
+            (Kind::FlexibleRollout, flexible("Random")),
+        ] {
+            let found = fault(kind, &bad, false);
+            assert_eq!(
+                found.map(|(name, _)| name),
+                Some("parameters"),
+                "{kind:?} {bad:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Freeze periods of projects: times without deployments.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter, QuerySelect,
+};
+use storage::entities::freeze_periods::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{now, projects};
+
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::cron::{self, Expression, Recurrence};
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::preconditions;
+use crate::kernel::query::page_of;
+
+/// Maximum freeze periods of a project.
+const MOST: u64 = 100;
+
+/// Attributes to change; absent ones stay.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// Cron expression of the start.
+    pub freeze_start: Option<String>,
+    /// Cron expression of the end.
+    pub freeze_end: Option<String>,
+    /// Time zone of both expressions.
+    pub cron_timezone: Option<String>,
+}
+
+/// Returns a page of a project's freeze periods, oldest first.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
+    let wanted = freeze_periods::of_project(access.project.id);
+    page_of(backend.database.read(), wanted, page).await
+}
+
+/// Returns one freeze period of a project.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist or belongs to another project.
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
+    let found = freeze_periods::of_project(access.project.id).filter(Column::Id.eq(id));
+    found.one(backend.database.read()).await?.ok_or_else(missing)
+}
+
+/// Creates a freeze period.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if an attribute is not a cron expression or time zone. Returns
+/// `Error::Refused` if the project has `MOST` freeze periods already.
+pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
+    let project_id = access.project.id;
+    let mut row = ActiveModel {
+        project_id: Set(project_id),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    apply(&mut row, change)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
+            if projects::lock(transaction, project_id).await?.is_none() {
+                return Err(Error::not_found("Project"));
+            }
+            let own = freeze_periods::of_project(project_id);
+            if own.count(transaction).await? >= MOST {
+                let text = format!("There are {MOST} freeze periods already");
+                return Err(Error::Refused(text.into()));
+            }
+            Ok(row.insert(transaction).await?)
+        })
+        .await
+}
+
+/// Updates a freeze period.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist. Returns `Error::InvalidAttributes` like [`create`].
+pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: Change) -> Result<Model> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let mut row = lock(transaction, access, id).await?.into_active_model();
+            apply(&mut row, change)?;
+            Ok(row.update(transaction).await?)
+        })
+        .await
+}
+
+/// Deletes a freeze period.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist. Returns `Error::PreconditionFailed` if it changed after
+/// `unmodified_since`.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let row = lock(transaction, access, id).await?;
+            preconditions::unmodified_since(unmodified_since, row.updated_at)?;
+            Entity::delete_by_id(id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Returns whether a project is frozen at an instant: one of its periods has started and not ended since. A
+/// period includes its start and excludes its end.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn is_frozen(db: &impl ConnectionTrait, project_id: i64, instant: DateTime<Utc>) -> Result<bool> {
+    let rows = freeze_periods::of_project(project_id).all(db).await?;
+    Ok(rows.iter().any(|row| holds(row, instant)))
+}
+
+fn holds(row: &Model, instant: DateTime<Utc>) -> bool {
+    let last = |expression: &str| Recurrence::read(expression, &row.cron_timezone)?.last_until(instant);
+    // A period that starts and ends at the same moment is empty. Without a start, no period can end.
+    last(&row.freeze_start) > last(&row.freeze_end)
+}
+
+/// Applies the attributes to a row if all of them are valid.
+fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
+    let mut faults = BTreeMap::new();
+    let cron = |text: String| (Expression::parse(&text).is_some(), text.trim().to_owned());
+    let zone = |name: String| (cron::zone(&name).is_some(), name);
+    for (name, column, sent) in [
+        (
+            "freeze_start",
+            &mut row.freeze_start,
+            change.freeze_start.map(cron),
+        ),
+        ("freeze_end", &mut row.freeze_end, change.freeze_end.map(cron)),
+        (
+            "cron_timezone",
+            &mut row.cron_timezone,
+            change.cron_timezone.map(zone),
+        ),
+    ] {
+        match sent {
+            Some((true, value)) => *column = Set(value),
+            Some((false, value)) => {
+                faults.insert(Cow::from(name), texts(&value));
+            }
+            None => {}
+        }
+    }
+    if !faults.is_empty() {
+        return Err(Error::InvalidAttributes(faults));
+    }
+    row.updated_at = Set(now());
+    Ok(())
+}
+
+/// Returns the errors of an invalid expression or time zone.
+fn texts(value: &str) -> Vec<Cow<'static, str>> {
+    // Clients of the reference service compare the text, including the leading space.
+    let mut texts = vec![Cow::from(" is invalid syntax")];
+    if value.trim().is_empty() {
+        texts.push("can't be blank".into());
+    }
+    texts
+}
+
+/// Locks a freeze period of the project until the transaction ends.
+async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Result<Model> {
+    let found = freeze_periods::of_project(access.project.id).filter(Column::Id.eq(id));
+    found.lock_exclusive().one(db).await?.ok_or_else(missing)
+}
+
+fn missing() -> Error {
+    Error::not_found("")
+}

@@ -1,0 +1,4 @@
+//! Background jobs of this area.
+
+pub mod run_schedule;
+pub mod ship_merge_requests;

@@ -1,0 +1,125 @@
+//! Annotations on dashboards of environments and clusters.
+
+use chrono::{DateTime, Utc};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
+use storage::database::Violation;
+use storage::entities::metrics_annotations::{ActiveModel, Model};
+use storage::entities::{clusters, environments, now};
+
+use super::{BUILT_IN, is_there, unescape};
+use crate::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Role;
+
+/// Maximum length of a dashboard path, in characters.
+const LONGEST_PATH: usize = 255;
+
+/// A new annotation.
+#[derive(Debug, Clone)]
+pub struct NewAnnotation {
+    /// The path of the dashboard; it may be CGI-escaped.
+    pub dashboard_path: String,
+    /// The description.
+    pub description: String,
+    /// The time, or the start of the period.
+    pub starting_at: DateTime<Utc>,
+    /// The end of the period; `None` for a single time.
+    pub ending_at: Option<DateTime<Utc>>,
+}
+
+/// The subject of a dashboard.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject {
+    /// An environment, by its ID.
+    Environment(i64),
+    /// A cluster, by its ID.
+    Cluster(i64),
+}
+
+/// Adds an annotation to a dashboard.
+///
+/// # Errors
+/// Returns `NotFound` if the subject does not exist or is not visible, and `Forbidden` below Developer and in
+/// archived projects. Returns a validation error if the path is not a dashboard or the period ends before it
+/// starts.
+pub async fn annotate(
+    backend: &Backend,
+    access: InstanceAccess,
+    subject: Subject,
+    new: NewAnnotation,
+) -> Result<Model> {
+    let project = admit(backend, access, subject).await?;
+    let path = unescape(&new.dashboard_path)?;
+    if path.chars().count() > LONGEST_PATH {
+        let text = format!("is too long (maximum is {LONGEST_PATH} characters)");
+        return Err(Error::attribute("dashboard_path", text));
+    }
+    if new.ending_at.is_some_and(|end| end < new.starting_at) {
+        return Err(Error::attribute("ending_at", "can't be before starting_at time"));
+    }
+    let there = match &project {
+        Some(project) => is_there(backend, project, &path).await?,
+        None => path == BUILT_IN,
+    };
+    if !there {
+        return Err(super::not_there());
+    }
+    let (environment_id, cluster_id) = match subject {
+        Subject::Environment(id) => (Some(id), None),
+        Subject::Cluster(id) => (None, Some(id)),
+    };
+    let row = ActiveModel {
+        environment_id: Set(environment_id),
+        cluster_id: Set(cluster_id),
+        dashboard_path: Set(path),
+        description: Set(new.description),
+        starting_at: Set(new.starting_at),
+        ending_at: Set(new.ending_at),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let made = row.insert(backend.database.write()).await;
+    made.map_err(|error| match Violation::of(&error) {
+        // The environment or cluster was deleted concurrently.
+        Some(Violation::ForeignKey(_)) => Error::not_found(""),
+        _ => error.into(),
+    })
+}
+
+/// Requires the Developer role in the project or group, and returns the project, if it is one.
+async fn admit(backend: &Backend, access: InstanceAccess, subject: Subject) -> Result<Option<ProjectAccess>> {
+    let db = backend.database.read();
+    let missing = || Error::not_found("");
+    let (project, group) = match subject {
+        Subject::Environment(id) => {
+            let found = environments::Entity::find_by_id(id).one(db).await?;
+            (Some(found.ok_or_else(missing)?.project_id), None)
+        }
+        Subject::Cluster(id) => {
+            let found = clusters::Entity::find_by_id(id)
+                .one(db)
+                .await?
+                .ok_or_else(missing)?;
+            (found.project_id, found.namespace_id)
+        }
+    };
+    if let Some(id) = project {
+        let found = access.in_project(backend, id, Role::Developer).await?;
+        return match found.project.archived {
+            true => Err(Error::forbidden()),
+            false => Ok(Some(found)),
+        };
+    }
+    let id = group.ok_or_else(missing)?;
+    // A hidden group returns the same error as a missing one, so that its name does not leak.
+    let hidden = |error| match error {
+        Error::NotFound(_) => missing(),
+        other => other,
+    };
+    let found = GroupAccess::find(backend, access.caller, &id.to_string()).await;
+    match found.map_err(hidden)?.holds(Role::Developer) {
+        true => Ok(None),
+        false => Err(Error::forbidden()),
+    }
+}

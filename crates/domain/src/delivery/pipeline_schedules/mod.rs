@@ -1,0 +1,124 @@
+//! Pipeline schedules of projects. `services::cron` computes their times, and [`running`] runs them.
+
+mod scheduler;
+mod update;
+mod variables;
+
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+
+pub use crate::delivery::pipeline_schedules::scheduler::{enqueue_due, play, run_due};
+pub use crate::delivery::pipeline_schedules::update::{Change, create, delete, take_ownership, update};
+pub use variables::{create as create_variable, delete as delete_variable, update as update_variable};
+
+use storage::entities::pipeline_schedules::{self, Column, Model};
+use storage::entities::{pipelines, users};
+
+use crate::delivery::pipelines::{Variable, refuse_reader};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::policy::Role;
+use crate::kernel::query::bounded_count;
+
+/// A schedule with its owner.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The schedule.
+    pub schedule: Model,
+    /// The owner; `None` if the user was deleted.
+    pub owner: Option<users::Model>,
+}
+
+/// A schedule with data that is loaded only for a single one.
+#[derive(Debug, Clone)]
+pub struct Detail {
+    /// The schedule.
+    pub row: Row,
+    /// The last pipeline that it created.
+    pub last_pipeline: Option<pipelines::Model>,
+    /// The variables for its pipelines.
+    pub variables: Vec<Variable>,
+}
+
+/// Lists the schedules of a project, newest first; `active` selects active or inactive ones.
+///
+/// # Errors
+/// Returns `Forbidden` if pipelines are not visible to the caller.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    active: Option<bool>,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    refuse_reader(access)?;
+    let db = backend.database.read();
+    let mut wanted = pipeline_schedules::of_project(access.project.id);
+    if let Some(active) = active {
+        wanted = wanted.filter(Column::Active.eq(active));
+    }
+    let total = bounded_count(db, sea_orm::QueryTrait::into_query(wanted.clone())).await?;
+    let found = wanted
+        .find_also_related(users::Entity)
+        .order_by_desc(Column::Id)
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
+    let rows = found.into_iter().map(|(schedule, owner)| Row { schedule, owner });
+    Ok(Page::new(page, rows.collect(), total))
+}
+
+/// Returns a schedule of a project.
+///
+/// # Errors
+/// Returns `NotFound` if the schedule does not exist and `Forbidden` if pipelines are not visible to the
+/// caller. Fails if a value cannot be decrypted.
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Detail> {
+    refuse_reader(access)?;
+    let schedule = find(backend.database.read(), access, id).await?;
+    detail(backend, schedule).await
+}
+
+/// Loads the details of a schedule.
+async fn detail(backend: &Backend, schedule: Model) -> Result<Detail> {
+    let db = backend.database.read();
+    let owner = match schedule.owner_id {
+        Some(id) => users::Entity::find_by_id(id).one(db).await?,
+        None => None,
+    };
+    let last_pipeline = pipelines::Entity::find()
+        .filter(pipelines::Column::ScheduleId.eq(schedule.id))
+        .order_by_desc(pipelines::Column::Id)
+        .one(db)
+        .await?;
+    Ok(Detail {
+        variables: variables::all(backend, schedule.id).await?,
+        last_pipeline,
+        row: Row { schedule, owner },
+    })
+}
+
+async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Result<Model> {
+    let found = pipeline_schedules::of_project(access.project.id).filter(Column::Id.eq(id));
+    found.one(db).await?.ok_or_else(missing)
+}
+
+/// Returns a schedule that the caller may change, locked until the transaction ends. Maintainers may change
+/// all schedules, others their own.
+async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess, id: i64) -> Result<Model> {
+    let found = pipeline_schedules::of_project(access.project.id).filter(Column::Id.eq(id));
+    let found = found.lock_exclusive().one(transaction).await?;
+    let schedule = found.ok_or_else(missing)?;
+    let own = schedule.owner_id == Some(access.caller.signed_in()?.id);
+    match own || access.holds(Role::Maintainer) {
+        true => Ok(schedule),
+        false => Err(Error::forbidden()),
+    }
+}
+
+fn missing() -> Error {
+    Error::not_found("Pipeline Schedule")
+}

@@ -1,0 +1,189 @@
+//! Runs schedules when they are due or played.
+//!
+//! Every few seconds every node looks for due schedules (`jobs::scheduler`) and enqueues a job for each
+//! (`jobs::run_schedule`). The job is deduplicated across nodes. A run is one transaction that locks the
+//! project and the schedule, creates the pipeline and stores the next time. It is therefore atomic, and a
+//! concurrent second run finds a later next time. A schedule that became due while no node was running runs
+//! once.
+
+use chrono::{DateTime, Utc};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel, QuerySelect,
+};
+use storage::entities::pipeline_schedules::{self, Entity, Model};
+use storage::entities::pipelines::Source;
+use storage::entities::users::{self, State};
+use storage::entities::{now, projects};
+use storage::jobs;
+
+use super::{find, variables};
+use crate::delivery::jobs::run_schedule::RunSchedule;
+use crate::delivery::pipelines::{
+    self, NewPipeline, Reference, refuse_maker, refuse_reference, resolve, unknown,
+};
+use crate::identity::access::ProjectAccess;
+use crate::identity::authentication::Caller;
+use crate::kernel::Backend;
+use crate::kernel::cron::Recurrence;
+use crate::kernel::error::{Error, Result};
+
+/// Maximum number of schedules enqueued at once; the longest overdue come first.
+const AT_ONCE: u64 = 1000;
+
+/// Action for a due schedule.
+enum Outcome {
+    /// Create a pipeline with this user as the creator.
+    Run(Reference, i64),
+    /// Skip this run; the reason is logged.
+    Skip(&'static str),
+    /// Deactivate the schedule, because its owner is missing or cannot run it.
+    End,
+}
+
+/// Creates a pipeline of a schedule immediately, with the caller as the creator. The next run is unchanged.
+///
+/// # Errors
+/// Returns `NotFound` if the schedule does not exist and a validation error if its ref does not exist.
+/// Returns `Forbidden` if the caller cannot create pipelines for it.
+pub async fn play(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<()> {
+    refuse_maker(access)?;
+    let user_id = access.caller.signed_in()?.id;
+    let schedule = find(backend.database.read(), access, id).await?;
+    let reference = resolve(backend, access, &schedule.ref_name).await?;
+    let reference = reference.ok_or_else(unknown)?;
+    refuse_reference(backend, access, &reference).await?;
+    let new = new(backend, &schedule, reference, user_id, None).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            lock(transaction, &schedule).await?.ok_or_else(super::missing)?;
+            pipelines::insert(backend, transaction, new).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Runs a schedule if it is due, and stores the next time. A schedule that is not due, inactive or deleted is
+/// skipped.
+///
+/// # Errors
+/// Returns an error if a database query or a Git operation fails; the schedule is then still due.
+pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
+    let found = Entity::find_by_id(id).one(backend.database.read()).await?;
+    let Some(schedule) = found.filter(|found| found.active && found.next_run_at <= now()) else {
+        return Ok(());
+    };
+    let outcome = outcome(backend, &schedule).await?;
+    let time = Some(schedule.next_run_at);
+    let new = match &outcome {
+        Outcome::Run(reference, user_id) => {
+            Some(new(backend, &schedule, reference.clone(), *user_id, time).await?)
+        }
+        _ => None,
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            // A concurrent run or update has changed the schedule. If it is still due, the next search finds
+            // it.
+            let locked = lock(transaction, &schedule).await?;
+            let Some(locked) = locked.filter(|locked| *locked == schedule) else {
+                return Ok(());
+            };
+            let next = Recurrence::read(&locked.cron, &locked.cron_timezone);
+            let next = next.and_then(|recurrence| recurrence.next_after(now()));
+            let mut row = locked.into_active_model();
+            match (outcome, next) {
+                (Outcome::End, _) | (_, None) => {
+                    tracing::info!(schedule = id, "deactivated a pipeline schedule");
+                    row.active = Set(false);
+                    row.updated_at = Set(now());
+                }
+                (Outcome::Skip(reason), Some(next)) => {
+                    tracing::warn!(schedule = id, reason, "skipped a run of a pipeline schedule");
+                    row.next_run_at = Set(next);
+                }
+                (Outcome::Run(..), Some(next)) => row.next_run_at = Set(next),
+            }
+            let locked = row.update(transaction).await?;
+            if let Some(new) = new.filter(|_| locked.active) {
+                pipelines::insert(backend, transaction, new).await?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// Enqueues a job for each due schedule that has no waiting job, and returns their number.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn enqueue_due(backend: &Backend) -> Result<usize> {
+    let due = pipeline_schedules::due(backend.database.read(), now(), AT_ONCE).await?;
+    for schedule_id in &due {
+        let job = RunSchedule {
+            schedule_id: *schedule_id,
+        };
+        jobs::enqueue(backend.database.write(), &job)
+            .await
+            .map_err(Error::internal)?;
+    }
+    Ok(due.len())
+}
+
+/// Determines the action for a due schedule.
+async fn outcome(backend: &Backend, schedule: &Model) -> Result<Outcome> {
+    let owner = match schedule.owner_id {
+        Some(id) => users::Entity::find_by_id(id).one(backend.database.read()).await?,
+        None => None,
+    };
+    let acts = |owner: &users::Model| owner.state == State::Active && owner.deletion_started_at.is_none();
+    let Some(owner) = owner.filter(acts) else {
+        return Ok(Outcome::End);
+    };
+    let user_id = owner.id;
+    let project = schedule.project_id.to_string();
+    let access = match ProjectAccess::find(backend, Caller::user(owner), &project).await {
+        Ok(access) => access,
+        Err(Error::NotFound(_)) => return Ok(Outcome::Skip("the owner cannot see the project")),
+        Err(error) => return Err(error),
+    };
+    match refuse_maker(&access) {
+        Err(Error::Forbidden(_)) => return Ok(Outcome::Skip("the owner cannot create pipelines")),
+        other => other?,
+    }
+    let Some(reference) = resolve(backend, &access, &schedule.ref_name).await? else {
+        return Ok(Outcome::Skip("the branch or tag does not exist"));
+    };
+    match refuse_reference(backend, &access, &reference).await {
+        Err(Error::Forbidden(_)) => Ok(Outcome::Skip("the owner cannot use the protected branch")),
+        other => other.map(|()| Outcome::Run(reference, user_id)),
+    }
+}
+
+async fn new(
+    backend: &Backend,
+    schedule: &Model,
+    reference: Reference,
+    user_id: i64,
+    time: Option<DateTime<Utc>>,
+) -> Result<NewPipeline> {
+    Ok(NewPipeline {
+        project_id: schedule.project_id,
+        reference,
+        source: Source::Schedule,
+        user_id,
+        variables: variables::all(backend, schedule.id).await?,
+        trigger_id: None,
+        schedule: Some((schedule.id, time)),
+    })
+}
+
+/// Locks the project and then the schedule; returns `None` if either was deleted.
+async fn lock(transaction: &DatabaseTransaction, schedule: &Model) -> Result<Option<Model>> {
+    if projects::hold(transaction, schedule.project_id).await?.is_none() {
+        return Ok(None);
+    }
+    let found = Entity::find_by_id(schedule.id).lock_exclusive();
+    Ok(found.one(transaction).await?)
+}

@@ -1,0 +1,152 @@
+//! Variables for the pipelines of a schedule. Their values are encrypted at rest.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter,
+};
+use storage::database::Violation;
+use storage::entities::ci_variables::Kind;
+use storage::entities::now;
+use storage::entities::pipeline_schedule_variables as rows;
+use storage::entities::pipeline_schedule_variables::{ActiveModel, Column, Entity, Model};
+
+use super::lock;
+use crate::delivery::pipelines::{MOST_VARIABLES, Variable, check_variable, open, refuse_maker, seal};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::preconditions;
+use crate::secrets::Secret;
+
+/// Returns all variables of a schedule, oldest first. The number is limited.
+pub(super) async fn all(backend: &Backend, schedule_id: i64) -> Result<Vec<Variable>> {
+    let found = rows::of_schedule(schedule_id)
+        .all(backend.database.read())
+        .await?;
+    found.into_iter().map(|row| reveal(backend, row)).collect()
+}
+
+/// Creates a variable of a schedule.
+///
+/// # Errors
+/// Returns `NotFound` if the schedule does not exist, and `Forbidden` unless the caller is its owner or a
+/// Maintainer. Returns a validation error for an invalid or duplicate attribute, and beyond the maximum
+/// number of variables.
+pub async fn create(
+    backend: &Backend,
+    access: &ProjectAccess,
+    schedule_id: i64,
+    new: Variable,
+) -> Result<Variable> {
+    refuse_maker(access)?;
+    check_variable(Some(&new.key), &new.value)?;
+    let at = now();
+    let row = ActiveModel {
+        schedule_id: Set(schedule_id),
+        value_encrypted: Set(seal(backend, &new.value, &place(schedule_id, &new.key))?),
+        key: Set(new.key.clone()),
+        kind: Set(new.kind),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            lock(transaction, access, schedule_id).await?;
+            if rows::of_schedule(schedule_id).count(transaction).await? >= MOST_VARIABLES {
+                let text = format!("Maximum number of schedule variables ({MOST_VARIABLES}) exceeded");
+                return Err(Error::attribute("base", text));
+            }
+            let made = row.insert(transaction).await;
+            made.map_err(|error| match Violation::of(&error) {
+                Some(Violation::Unique(_)) => Error::attribute("key", "has already been taken"),
+                _ => error.into(),
+            })?;
+            Ok::<_, Error>(())
+        })
+        .await?;
+    Ok(new)
+}
+
+/// Updates a variable of a schedule.
+///
+/// # Errors
+/// Returns the errors of [`create`], and `NotFound` if the variable does not exist.
+pub async fn update(
+    backend: &Backend,
+    access: &ProjectAccess,
+    schedule_id: i64,
+    key: &str,
+    value: Secret<String>,
+    kind: Option<Kind>,
+) -> Result<Variable> {
+    refuse_maker(access)?;
+    check_variable(None, &value)?;
+    let changed = backend
+        .database
+        .transaction(async |transaction| {
+            let found = find(transaction, access, schedule_id, key).await?;
+            let mut row = found.into_active_model();
+            row.value_encrypted = Set(seal(backend, &value, &place(schedule_id, key))?);
+            if let Some(kind) = kind {
+                row.kind = Set(kind);
+            }
+            row.updated_at = Set(now());
+            Ok::<_, Error>(row.update(transaction).await?)
+        })
+        .await?;
+    reveal(backend, changed)
+}
+
+/// Deletes a variable of a schedule, and returns it.
+///
+/// # Errors
+/// Returns `NotFound` if the variable does not exist, `Forbidden` as [`create`], and `PreconditionFailed` if
+/// it was modified after the given date.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    schedule_id: i64,
+    key: &str,
+    unmodified_since: Option<&str>,
+) -> Result<Variable> {
+    refuse_maker(access)?;
+    let was = backend
+        .database
+        .transaction(async |transaction| {
+            let found = find(transaction, access, schedule_id, key).await?;
+            preconditions::unmodified_since(unmodified_since, found.updated_at)?;
+            Entity::delete_by_id(found.id).exec(transaction).await?;
+            Ok::<_, Error>(found)
+        })
+        .await?;
+    reveal(backend, was)
+}
+
+/// Returns a variable of a schedule that the caller may change; the schedule is locked until the transaction
+/// ends.
+async fn find(
+    transaction: &DatabaseTransaction,
+    access: &ProjectAccess,
+    schedule_id: i64,
+    key: &str,
+) -> Result<Model> {
+    lock(transaction, access, schedule_id).await?;
+    let found = rows::of_schedule(schedule_id).filter(Column::Key.eq(key));
+    let found = found.one(transaction).await?;
+    found.ok_or_else(|| Error::not_found("Pipeline Schedule Variable"))
+}
+
+fn reveal(backend: &Backend, row: Model) -> Result<Variable> {
+    Ok(Variable {
+        value: open(backend, &row.value_encrypted, &place(row.schedule_id, &row.key))?,
+        key: row.key,
+        kind: row.kind,
+    })
+}
+
+/// Returns the context that an encrypted value is bound to.
+fn place(schedule_id: i64, key: &str) -> String {
+    format!("pipeline_schedule_variables.value:{schedule_id}:{key}")
+}

@@ -1,0 +1,290 @@
+//! Pipeline triggers: tokens with which external systems start pipelines as the user who created the trigger.
+//! A token is looked up by its digest. The token itself is stored encrypted, because its owner may read it
+//! again.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
+};
+use storage::entities::ci_variables::Kind;
+use storage::entities::pipeline_triggers as triggers;
+use storage::entities::pipeline_triggers::{ActiveModel, Column, Entity, Model};
+use storage::entities::pipelines::Source;
+use storage::entities::{now, projects, users};
+
+use crate::delivery::pipelines::{self, NewPipeline, NewVariable};
+use crate::identity::access::ProjectAccess;
+use crate::identity::authentication::{Caller, refuse_shut_out};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::preconditions;
+use crate::kernel::query::bounded_count;
+use crate::kernel::urls;
+use crate::secrets::{self, Secret, Token};
+use crate::spaces::projects::hold;
+
+/// Maximum number of triggers of a project.
+const MOST: u64 = 100;
+
+/// Prefix of tokens, which secret scanners recognize.
+const PREFIX: &str = "hftrig-";
+
+/// Length of the token that others than its owner see: the prefix and four secret characters.
+const SHOWN: usize = PREFIX.len() + 4;
+
+/// A pipeline started by a trigger.
+#[derive(Debug, Clone)]
+pub struct Started {
+    /// The pipeline.
+    pub row: pipelines::Row,
+    /// The full path of its project.
+    pub path: String,
+}
+
+/// A trigger as displayed to the caller.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The trigger.
+    pub trigger: Model,
+    /// The user who created it.
+    pub owner: users::Model,
+    /// The full token for its owner, the start of it for others.
+    pub token: Secret<String>,
+}
+
+/// Lists the triggers of a project, oldest first.
+///
+/// # Errors
+/// Returns an error if a database query fails or a token cannot be decrypted.
+pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Row>> {
+    let db = backend.database.read();
+    let wanted = triggers::of_project(access.project.id);
+    let total = bounded_count(db, wanted.clone().into_query()).await?;
+    let found = wanted
+        .find_also_related(users::Entity)
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
+    let rows = found
+        .into_iter()
+        .filter_map(|(trigger, owner)| Some(show(backend, access, trigger, owner?)));
+    Ok(Page::new(page, rows.collect::<Result<_>>()?, total))
+}
+
+/// Returns a trigger of a project.
+///
+/// # Errors
+/// Returns `NotFound` if the trigger does not exist.
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+    let found = triggers::of_project(access.project.id)
+        .filter(Column::Id.eq(id))
+        .find_also_related(users::Entity)
+        .one(backend.database.read())
+        .await?;
+    match found {
+        Some((trigger, Some(owner))) => show(backend, access, trigger, owner),
+        _ => Err(missing()),
+    }
+}
+
+/// Creates a trigger owned by the caller.
+///
+/// # Errors
+/// Returns a validation error for a blank description and beyond the maximum number of triggers.
+pub async fn create(backend: &Backend, access: &ProjectAccess, description: String) -> Result<Row> {
+    check(&description)?;
+    let (project_id, owner) = (access.project.id, access.caller.signed_in()?);
+    let token = Token::generate(PREFIX);
+    let digest = token.digest();
+    let at = now();
+    let row = ActiveModel {
+        project_id: Set(project_id),
+        owner_id: Set(owner.id),
+        description: Set(description),
+        token_encrypted: Set(backend.keyring.encrypt(token.expose(), &place(&digest))?),
+        beginning: Set(token.expose().chars().take(SHOWN).collect()),
+        digest: Set(digest),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    let made = backend
+        .database
+        .transaction(async |transaction| {
+            // Lock the project, so that two requests cannot exceed the limit together.
+            hold(transaction, project_id).await?;
+            if triggers::of_project(project_id).count(transaction).await? >= MOST {
+                let text = format!("Maximum number of pipeline triggers ({MOST}) exceeded");
+                return Err(Error::attribute("base", text));
+            }
+            Ok(row.insert(transaction).await?)
+        })
+        .await?;
+    show(backend, access, made, owner.clone())
+}
+
+/// Updates the description of a trigger.
+///
+/// # Errors
+/// Returns `NotFound` if the trigger does not exist, and a validation error as [`create`].
+pub async fn update(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    description: Option<String>,
+) -> Result<Row> {
+    description.as_deref().map(check).transpose()?;
+    let project_id = access.project.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let mut row = lock(transaction, project_id, id).await?.into_active_model();
+            if let Some(description) = description {
+                row.description = Set(description);
+            }
+            row.updated_at = Set(now());
+            row.update(transaction).await?;
+            Ok::<_, Error>(())
+        })
+        .await?;
+    get(backend, access, id).await
+}
+
+/// Deletes a trigger and invalidates its token.
+///
+/// # Errors
+/// Returns `NotFound` if the trigger does not exist, or `PreconditionFailed` if it was modified after the
+/// given date.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let project_id = access.project.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            // The start of a pipeline locks the project until it is committed.
+            projects::hold(transaction, project_id).await?;
+            let row = lock(transaction, project_id, id).await?;
+            preconditions::unmodified_since(unmodified_since, row.updated_at)?;
+            Entity::delete_by_id(id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Starts a pipeline with the token of a trigger of a project, which is given by ID or full path.
+///
+/// # Errors
+/// Returns `NotFound` for an unknown token or one of another project, and `Forbidden` if its owner cannot
+/// create pipelines. Returns a validation error if the ref does not exist or a variable is invalid.
+pub async fn run(
+    backend: &Backend,
+    project: &str,
+    token: Secret<String>,
+    ref_name: &str,
+    variables: impl IntoIterator<Item = (String, String)>,
+) -> Result<Started> {
+    let db = backend.database.read();
+    let found = Entity::find()
+        .filter(Column::Digest.eq(secrets::digest(token.expose())))
+        .find_also_related(users::Entity)
+        .one(db)
+        .await?;
+    let found = found.and_then(|(trigger, owner)| Some((trigger, owner?)));
+    let Some((trigger, owner)) = found.filter(|(_, owner)| owner.deletion_started_at.is_none()) else {
+        return Err(missing());
+    };
+    let named = projects::by_reference(db, project).await?;
+    if named.is_none_or(|(named, _)| named.id != trigger.project_id) {
+        return Err(missing());
+    }
+    refuse_shut_out(&owner)?;
+    // An owner without access to the project cannot create pipelines. The token proves knowledge of the
+    // project, so this returns 403 instead of 404.
+    let access = ProjectAccess::find(backend, Caller::user(owner), &trigger.project_id.to_string()).await;
+    let access = access.map_err(|error| match error {
+        Error::NotFound(_) => Error::forbidden(),
+        other => other,
+    })?;
+    pipelines::refuse_maker(&access)?;
+    let variables = variables.into_iter().map(|(key, value)| NewVariable {
+        key,
+        value: Secret::new(value),
+        kind: Kind::EnvVar,
+    });
+    let variables: Vec<NewVariable> = variables.collect();
+    pipelines::check_variables(&variables)?;
+    let reference = pipelines::resolve(backend, &access, ref_name).await?;
+    let reference = reference.ok_or_else(pipelines::unknown)?;
+    pipelines::refuse_reference(backend, &access, &reference).await?;
+    let new = NewPipeline {
+        project_id: trigger.project_id,
+        reference,
+        source: Source::Trigger,
+        user_id: trigger.owner_id,
+        variables,
+        trigger_id: Some(trigger.id),
+        schedule: None,
+    };
+    let made = backend
+        .database
+        .transaction(async |transaction| {
+            if projects::hold(transaction, new.project_id).await?.is_none() {
+                return Err(missing());
+            }
+            // Fails if the trigger was deleted concurrently.
+            let mut row = lock(transaction, new.project_id, trigger.id)
+                .await?
+                .into_active_model();
+            row.last_used_at = Set(Some(now()));
+            row.update(transaction).await?;
+            pipelines::insert(backend, transaction, new).await
+        })
+        .await?;
+    Ok(Started {
+        row: pipelines::with_user(backend.database.read(), made).await?,
+        path: urls::project_path(&access.namespace, &access.project),
+    })
+}
+
+/// Returns a trigger of a project, locked until the transaction ends.
+async fn lock(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Model> {
+    let found = triggers::of_project(project_id).filter(Column::Id.eq(id));
+    found.lock_exclusive().one(db).await?.ok_or_else(missing)
+}
+
+fn show(backend: &Backend, access: &ProjectAccess, trigger: Model, owner: users::Model) -> Result<Row> {
+    let is_owner = access.caller.as_user().is_some_and(|user| user.id == owner.id);
+    let token = match is_owner {
+        true => backend
+            .keyring
+            .decrypt(&trigger.token_encrypted, &place(&trigger.digest))?,
+        false => Secret::new(trigger.beginning.clone()),
+    };
+    Ok(Row {
+        trigger,
+        owner,
+        token,
+    })
+}
+
+fn check(description: impl AsRef<str>) -> Result<()> {
+    match description.as_ref().trim().is_empty() {
+        true => Err(Error::attribute("description", "can't be blank")),
+        false => Ok(()),
+    }
+}
+
+/// Returns the context that an encrypted token is bound to.
+fn place(digest: &str) -> String {
+    format!("pipeline_triggers.token:{digest}")
+}
+
+fn missing() -> Error {
+    Error::not_found("")
+}

@@ -1,0 +1,214 @@
+//! Creates pipelines.
+
+use chrono::{DateTime, Utc};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction};
+use storage::entities::ci_variables::Kind;
+use storage::entities::now;
+use storage::entities::pipelines::{ActiveModel, Model, Source, Status};
+
+use super::variables::{self, NewVariable};
+use super::{Row, refuse_maker, with_user};
+use crate::code::{branch_protection, commits};
+use crate::delivery::freeze_periods;
+use crate::delivery::pipelines::{events, status};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::secrets::Secret;
+use crate::spaces::projects;
+
+/// Variable that marks a freeze period of the project.
+const FROZEN: &str = "CI_DEPLOY_FREEZE";
+
+/// A branch or tag with its commit.
+#[derive(Debug, Clone)]
+pub(crate) struct Reference {
+    /// The short name.
+    pub name: String,
+    /// Whether it is a tag.
+    pub tag: bool,
+    /// The commit.
+    pub sha: String,
+}
+
+impl Reference {
+    /// Returns the ref of a pipeline with the recorded commit, which may not be the current one.
+    pub fn of(pipeline: &Model) -> Self {
+        Self {
+            name: pipeline.ref_name.clone(),
+            tag: pipeline.tag,
+            sha: pipeline.sha.clone(),
+        }
+    }
+}
+
+/// Attributes of a new pipeline.
+#[derive(Debug, Clone)]
+pub(crate) struct NewPipeline {
+    /// The project.
+    pub project_id: i64,
+    /// The ref.
+    pub reference: Reference,
+    /// The source of the pipeline.
+    pub source: Source,
+    /// The user who creates it.
+    pub user_id: i64,
+    /// The variables for its jobs.
+    pub variables: Vec<NewVariable>,
+    /// The trigger that creates it.
+    pub trigger_id: Option<i64>,
+    /// The schedule that creates it, and the scheduled time.
+    pub schedule: Option<(i64, Option<DateTime<Utc>>)>,
+}
+
+/// Creates a pipeline for the head of a branch or tag.
+///
+/// # Errors
+/// Returns a validation error if the ref does not exist or a variable is invalid. Returns `Forbidden` as
+/// [`refuse_maker`] and [`refuse_reference`].
+pub async fn create(
+    backend: &Backend,
+    access: &ProjectAccess,
+    ref_name: &str,
+    given: Vec<NewVariable>,
+) -> Result<Row> {
+    refuse_maker(access)?;
+    variables::check_all(&given)?;
+    let reference = resolve(backend, access, ref_name).await?.ok_or_else(unknown)?;
+    refuse_reference(backend, access, &reference).await?;
+    let new = NewPipeline {
+        project_id: access.project.id,
+        reference,
+        source: Source::Api,
+        user_id: access.caller.signed_in()?.id,
+        variables: given,
+        trigger_id: None,
+        schedule: None,
+    };
+    let made = backend
+        .database
+        .transaction(async |transaction| {
+            projects::hold(transaction, new.project_id).await?;
+            insert(backend, transaction, new).await
+        })
+        .await?;
+    with_user(backend.database.read(), made).await
+}
+
+/// Returns the error of a missing ref.
+pub(crate) fn unknown() -> Error {
+    Error::attribute("base", "Reference not found")
+}
+
+/// Returns the branch with a name or, without one, the tag. The prefixes `refs/heads/` and `refs/tags/` are
+/// optional. Returns `None` if neither exists.
+///
+/// # Errors
+/// Returns a validation error for a blank name, and an error if a Git operation fails.
+pub(crate) async fn resolve(
+    backend: &Backend,
+    access: &ProjectAccess,
+    name: &str,
+) -> Result<Option<Reference>> {
+    if name.trim().is_empty() {
+        return Err(Error::parameter("ref is empty"));
+    }
+    let repository = commits::open(backend, access);
+    let (branch, tag) = match (name.strip_prefix("refs/heads/"), name.strip_prefix("refs/tags/")) {
+        (Some(branch), _) => (Some(branch), None),
+        (_, Some(tag)) => (None, Some(tag)),
+        _ => (Some(name), Some(name)),
+    };
+    if let Some(name) = branch {
+        match repository.branch(name).await {
+            Ok(found) => {
+                return Ok(Some(Reference {
+                    name: name.to_owned(),
+                    tag: false,
+                    sha: found.commit.to_string(),
+                }));
+            }
+            Err(git::Error::BranchNotFound | git::Error::InvalidReferenceName) => {}
+            Err(git::Error::RepositoryMissing) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let Some(name) = tag else { return Ok(None) };
+    match repository.tag(name).await {
+        Ok(found) => Ok(found.commit.map(|commit| Reference {
+            name: name.to_owned(),
+            tag: true,
+            sha: commit.to_string(),
+        })),
+        Err(git::Error::TagNotFound | git::Error::InvalidReferenceName | git::Error::RepositoryMissing) => {
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Refuses a protected branch that the caller may neither push to nor merge into, because its jobs get
+/// protected variables.
+///
+/// # Errors
+/// Returns `Forbidden` for such a branch.
+pub(crate) async fn refuse_reference(
+    backend: &Backend,
+    access: &ProjectAccess,
+    reference: &Reference,
+) -> Result<()> {
+    if reference.tag {
+        return Ok(());
+    }
+    match branch_protection::rules(backend, access)
+        .await?
+        .may_merge(&reference.name)
+    {
+        true => Ok(()),
+        false => Err(Error::forbidden_because(
+            "You are not allowed to run pipelines for this protected branch",
+        )),
+    }
+}
+
+/// Inserts a pipeline with its variables, and enqueues webhook deliveries. The caller has locked the project,
+/// and checked the variables and the permissions.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn insert(
+    backend: &Backend,
+    transaction: &DatabaseTransaction,
+    new: NewPipeline,
+) -> Result<Model> {
+    let at = now();
+    let row = ActiveModel {
+        project_id: Set(new.project_id),
+        sha: Set(new.reference.sha),
+        ref_name: Set(new.reference.name),
+        tag: Set(new.reference.tag),
+        source: Set(new.source),
+        status: Set(Status::Pending),
+        user_id: Set(Some(new.user_id)),
+        trigger_id: Set(new.trigger_id),
+        schedule_id: Set(new.schedule.map(|(id, _)| id)),
+        scheduled_for: Set(new.schedule.and_then(|(_, time)| time)),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    let made = row.insert(transaction).await?;
+    let mut given = new.variables;
+    if freeze_periods::is_frozen(transaction, new.project_id, made.created_at).await? {
+        given.retain(|variable| variable.key != FROZEN);
+        given.push(NewVariable {
+            key: FROZEN.to_owned(),
+            value: Secret::new("true".to_owned()),
+            kind: Kind::EnvVar,
+        });
+    }
+    variables::insert(backend, transaction, made.id, given).await?;
+    events::pipeline(transaction, &made, &[], Some(new.user_id)).await?;
+    status::wake(transaction, &made).await?;
+    Ok(made)
+}

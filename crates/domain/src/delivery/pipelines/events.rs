@@ -1,0 +1,148 @@
+//! Webhook events of pipelines and jobs, with their state at that time. An event is recorded only if a
+//! webhook subscribes to it, and event lists omit it. Variable values are never sent.
+
+use chrono::{DateTime, Utc};
+use sea_orm::DatabaseTransaction;
+use serde::{Deserialize, Serialize};
+use storage::entities::events::{Action, TargetType};
+use storage::entities::project_hooks::{self, Kind};
+use storage::entities::{ci_jobs, pipelines};
+
+use crate::activity::events::{self, NewEvent};
+use crate::kernel::error::Result;
+
+/// A snapshot of a pipeline.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PipelineData {
+    /// The status at that time.
+    pub status: String,
+    /// Start time of its first job.
+    pub started_at: Option<DateTime<Utc>>,
+    /// End time.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Its current jobs, at most [`MOST_JOBS`].
+    pub jobs: Vec<JobData>,
+}
+
+/// A snapshot of a job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobData {
+    /// The ID.
+    pub id: i64,
+    /// The name.
+    pub name: String,
+    /// The stage.
+    pub stage: String,
+    /// The status at that time.
+    pub status: String,
+    /// Whether the pipeline succeeds even if this job fails.
+    pub allow_failure: bool,
+    /// The creation time.
+    pub created_at: DateTime<Utc>,
+    /// The start time.
+    pub started_at: Option<DateTime<Utc>>,
+    /// The end time.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// The ID of the pipeline.
+    pub pipeline_id: i64,
+}
+
+/// Maximum number of jobs in a pipeline event.
+const MOST_JOBS: usize = 100;
+
+impl PipelineData {
+    /// Creates a snapshot of a pipeline with its current jobs.
+    #[must_use]
+    pub fn of(pipeline: &pipelines::Model, jobs: &[ci_jobs::Model]) -> Self {
+        Self {
+            status: pipeline.status.word().to_owned(),
+            started_at: pipeline.started_at,
+            finished_at: pipeline.finished_at,
+            jobs: jobs.iter().take(MOST_JOBS).map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&ci_jobs::Model> for JobData {
+    fn from(job: &ci_jobs::Model) -> Self {
+        Self {
+            id: job.id,
+            name: job.name.clone(),
+            stage: job.stage.clone(),
+            status: job.status.word().to_owned(),
+            allow_failure: job.allow_failure,
+            created_at: job.created_at,
+            started_at: job.started_at,
+            finished_at: job.finished_at,
+            pipeline_id: job.pipeline_id,
+        }
+    }
+}
+
+/// Records a changed status of a pipeline.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn pipeline(
+    transaction: &DatabaseTransaction,
+    pipeline: &pipelines::Model,
+    jobs: &[ci_jobs::Model],
+    author: Option<i64>,
+) -> Result<()> {
+    let data = PipelineData::of(pipeline, jobs);
+    let target = (TargetType::Pipeline, pipeline.id);
+    tell(
+        transaction,
+        pipeline.project_id,
+        Kind::Pipeline,
+        target,
+        &data,
+        author,
+    )
+    .await
+}
+
+/// Records a changed status of a job.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn job(
+    transaction: &DatabaseTransaction,
+    pipeline: &pipelines::Model,
+    job: &ci_jobs::Model,
+    author: Option<i64>,
+) -> Result<()> {
+    let target = (TargetType::Job, job.id);
+    let data = JobData::from(job);
+    tell(transaction, pipeline.project_id, Kind::Job, target, &data, author).await
+}
+
+async fn tell(
+    transaction: &DatabaseTransaction,
+    project_id: i64,
+    kind: Kind,
+    (target, id): (TargetType, i64),
+    data: &impl Serialize,
+    author: Option<i64>,
+) -> Result<()> {
+    if project_hooks::told_of(transaction, project_id, kind)
+        .await?
+        .is_empty()
+    {
+        return Ok(());
+    }
+    let event = NewEvent {
+        project_id: Some(project_id),
+        author_id: author,
+        action: Action::Updated,
+        target: Some(events::Target {
+            kind: target,
+            id,
+            iid: None,
+            title: None,
+        }),
+        data: None,
+        told: Some(events::Told { kind, branch: None }),
+    };
+    events::write(transaction, event.with_data(data)?).await
+}

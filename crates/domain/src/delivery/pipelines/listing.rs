@@ -1,0 +1,155 @@
+//! Lists of pipelines.
+
+use chrono::{DateTime, Utc};
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use storage::entities::pipelines::{self, Column, Model, Status};
+use storage::entities::{fold, users};
+
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::query::{no_later, page_of};
+
+/// Subset of the pipelines of a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Running pipelines.
+    Running,
+    /// Pending pipelines.
+    Pending,
+    /// Finished pipelines.
+    Finished,
+    /// The newest pipeline of each branch.
+    Branches,
+    /// The newest pipeline of each tag.
+    Tags,
+}
+
+/// Sort orders of pipelines; ties are sorted by ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// ID.
+    #[default]
+    Id,
+    /// Name of the status.
+    Status,
+    /// Name of the ref.
+    Ref,
+    /// Time of the last update.
+    UpdatedAt,
+    /// ID of the user who created the pipeline.
+    UserId,
+}
+
+/// Filter of a list of pipelines.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this subset.
+    pub scope: Option<Scope>,
+    /// Only pipelines with this status.
+    pub status: Option<Status>,
+    /// Only pipelines of this branch or tag.
+    pub ref_name: Option<String>,
+    /// Only pipelines of this commit.
+    pub sha: Option<String>,
+    /// Only pipelines with or without an invalid configuration.
+    pub yaml_errors: Option<bool>,
+    /// Only pipelines of users with this display name.
+    pub name: Option<String>,
+    /// Only pipelines of the user with this user name.
+    pub username: Option<String>,
+    /// Only pipelines updated at this time or later.
+    pub updated_after: Option<DateTime<Utc>>,
+    /// Only pipelines updated at this time or earlier.
+    pub updated_before: Option<DateTime<Utc>>,
+    /// The sort order.
+    pub order: Order,
+    /// Whether the smallest come first.
+    pub ascending: bool,
+}
+
+/// Lists the pipelines of a project.
+///
+/// # Errors
+/// Returns `Forbidden` if pipelines are not visible to the caller, and an error if a database query fails.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    filter: Filter,
+    page: &PageRequest,
+) -> Result<Page<Model>> {
+    super::refuse_reader(access)?;
+    let project_id = access.project.id;
+    let (order, ascending) = (filter.order, filter.ascending);
+    let mut wanted = pipelines::of_project(project_id).filter(condition(project_id, filter));
+    let direction = match ascending {
+        true => sea_orm::Order::Asc,
+        false => sea_orm::Order::Desc,
+    };
+    let first = match order {
+        Order::Id => None,
+        Order::Status => Some(Column::Status),
+        Order::Ref => Some(Column::RefName),
+        Order::UpdatedAt => Some(Column::UpdatedAt),
+        Order::UserId => Some(Column::UserId),
+    };
+    if let Some(column) = first {
+        wanted = wanted.order_by(column, direction.clone());
+    }
+    let wanted = wanted.order_by(Column::Id, direction);
+    page_of(backend.database.read(), wanted, page).await
+}
+
+fn condition(project_id: i64, filter: Filter) -> Condition {
+    let scope = filter.scope.map(|scope| match scope {
+        Scope::Running => Column::Status.eq(Status::Running),
+        Scope::Pending => Column::Status.eq(Status::Pending),
+        Scope::Finished => Column::Status.is_in(Status::FINISHED),
+        Scope::Branches => newest_of_each(project_id, false),
+        Scope::Tags => newest_of_each(project_id, true),
+    });
+    let made_by = |condition| {
+        let users = Query::select()
+            .column(users::Column::Id)
+            .from(users::Entity)
+            .and_where(condition)
+            .take();
+        Column::UserId.in_subquery(users)
+    };
+    Condition::all()
+        .add_option(scope)
+        .add_option(filter.status.map(|status| Column::Status.eq(status)))
+        .add_option(filter.ref_name.map(|name| Column::RefName.eq(name)))
+        .add_option(filter.sha.map(|sha| Column::Sha.eq(sha.to_lowercase())))
+        // Configurations are not read yet, so none is invalid.
+        .add_option(
+            filter
+                .yaml_errors
+                .filter(|faulty| *faulty)
+                .map(|_| Expr::val(1).eq(0)),
+        )
+        .add_option(filter.name.map(|name| made_by(users::Column::Name.eq(name))))
+        .add_option(
+            filter
+                .username
+                .map(|name| made_by(users::Column::UsernameKey.eq(fold(&name)))),
+        )
+        .add_option(filter.updated_after.map(|time| Column::UpdatedAt.gte(time)))
+        .add_option(
+            filter
+                .updated_before
+                .map(|time| no_later(Expr::col(Column::UpdatedAt), time)),
+        )
+}
+
+/// Selects the newest pipeline of each branch or of each tag.
+fn newest_of_each(project_id: i64, tag: bool) -> Expr {
+    let newest = pipelines::of_project(project_id)
+        .select_only()
+        .column_as(Column::Id.max(), "newest")
+        .filter(Column::Tag.eq(tag))
+        .group_by(Column::RefName);
+    Column::Id.in_subquery(newest.into_query())
+}

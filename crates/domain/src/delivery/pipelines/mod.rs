@@ -1,0 +1,263 @@
+//! Pipelines of projects. A pipeline is a record: a request, a trigger or a schedule creates it, or a commit
+//! status of an external system. Its status follows from its jobs ([`progress`]).
+//!
+//! This module runs no jobs. A future executor will read the configuration where [`making`] inserts a
+//! pipeline and insert its jobs into `ci_jobs`. It will call [`status::settle`] after each change of a job,
+//! as `services::commit_statuses` does.
+//!
+//! A change of a pipeline or its jobs locks the project first, then the pipeline.
+
+mod create;
+pub mod events;
+mod listing;
+pub(crate) mod status;
+mod variables;
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    IntoActiveModel, QueryFilter,
+};
+
+pub use crate::delivery::pipelines::create::create;
+pub(crate) use create::{NewPipeline, Reference, insert, refuse_reference, resolve, unknown};
+pub use listing::{Filter, Order, Scope, list};
+pub(crate) use variables::{
+    MOST as MOST_VARIABLES, check as check_variable, check_all as check_variables, open, seal,
+};
+pub use variables::{NewVariable, Variable, list as list_variables};
+
+use storage::entities::pipelines::{self, Entity, Model, Status};
+use storage::entities::{ci_jobs, now, users};
+
+use crate::code::commits::{has_repository, may_read_code};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Role;
+use crate::kernel::preconditions;
+use crate::spaces::projects;
+
+/// A pipeline with its user.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The pipeline.
+    pub pipeline: Model,
+    /// The user who created it; `None` if the user was deleted.
+    pub user: Option<users::Model>,
+}
+
+/// Returns whether pipelines of the project are visible to the caller. They are visible to members who can
+/// read the code, and to others if the project has public pipelines.
+#[must_use]
+pub fn may_read(access: &ProjectAccess) -> bool {
+    let project = &access.project;
+    access.standing().has(project.builds_access_level)
+        && may_read_code(access)
+        && (project.public_jobs || access.holds(Role::Reporter))
+}
+
+/// Refuses callers who cannot see the pipelines of the project.
+///
+/// # Errors
+/// Returns `Forbidden` for such callers.
+pub fn refuse_reader(access: &ProjectAccess) -> Result<()> {
+    match may_read(access) {
+        true => Ok(()),
+        false => Err(Error::forbidden()),
+    }
+}
+
+/// Refuses callers below Developer. Refuses all callers if pipelines or the repository are disabled, or the
+/// project is archived.
+///
+/// # Errors
+/// Returns `Forbidden` for refused callers.
+pub fn refuse_maker(access: &ProjectAccess) -> Result<()> {
+    let there = access.standing().has(access.project.builds_access_level) && has_repository(access);
+    match there && !access.project.archived && access.holds(Role::Developer) {
+        true => Ok(()),
+        false => Err(Error::forbidden()),
+    }
+}
+
+/// Returns a pipeline of a project with its user.
+///
+/// # Errors
+/// Returns `NotFound` if the pipeline does not exist, and `Forbidden` as [`refuse_reader`].
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+    refuse_reader(access)?;
+    let db = backend.database.read();
+    let pipeline = find(db, access.project.id, id).await?;
+    with_user(db, pipeline).await
+}
+
+/// Returns a pipeline of a project.
+///
+/// # Errors
+/// Returns `NotFound` if the pipeline does not exist.
+pub(crate) async fn find(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Model> {
+    let found = pipelines::of_project(project_id).filter(pipelines::Column::Id.eq(id));
+    found.one(db).await?.ok_or_else(missing)
+}
+
+/// Adds the user of a pipeline.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn with_user(db: &impl ConnectionTrait, pipeline: Model) -> Result<Row> {
+    let user = match pipeline.user_id {
+        Some(id) => users::Entity::find_by_id(id).one(db).await?,
+        None => None,
+    };
+    Ok(Row { pipeline, user })
+}
+
+/// Returns the newest pipeline of a commit, if it exists and is visible to the caller.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn newest_of_commit(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<Option<Model>> {
+    if !may_read(access) {
+        return Ok(None);
+    }
+    let db = backend.database.read();
+    Ok(pipelines::newest(db, access.project.id, sha, None).await?)
+}
+
+/// Returns the newest pipelines of the commits of a page that are visible to the caller, in one statement.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn newest_of_commits(
+    backend: &Backend,
+    access: &ProjectAccess,
+    shas: Vec<String>,
+) -> Result<Vec<Model>> {
+    if !may_read(access) {
+        return Ok(Vec::new());
+    }
+    let db = backend.database.read();
+    Ok(pipelines::newest_of(db, access.project.id, shas).await?)
+}
+
+/// Deletes a pipeline with its variables and jobs.
+///
+/// # Errors
+/// Returns `NotFound` if the pipeline does not exist, or `PreconditionFailed` if it was modified after the
+/// given date.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let project_id = access.project.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let pipeline = lock(transaction, project_id, id).await?;
+            preconditions::unmodified_since(unmodified_since, pipeline.updated_at)?;
+            Entity::delete_by_id(id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Cancels a pipeline and its unfinished jobs.
+///
+/// # Errors
+/// Returns `NotFound` if the pipeline does not exist. Returns `Forbidden` as [`refuse_maker`], and for a
+/// protected branch that the caller may neither push to nor merge into.
+pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+    change(backend, access, id, async |transaction, pipeline, user| {
+        let jobs = ci_jobs::counting(transaction, pipeline.id).await?;
+        if jobs.is_empty() && !pipeline.status.is_finished() {
+            return status::become_now(transaction, pipeline, Status::Canceled, Some(user)).await;
+        }
+        let at = now();
+        for job in jobs.into_iter().filter(|job| !job.status.is_finished()) {
+            let mut row = job.into_active_model();
+            row.status = Set(Status::Canceled);
+            row.finished_at = Set(Some(at));
+            row.updated_at = Set(at);
+            let job = row.update(transaction).await?;
+            status::job_changed(transaction, &pipeline, &job, None, Some(user)).await?;
+        }
+        status::settle(transaction, pipeline, Some(user)).await
+    })
+    .await
+}
+
+/// Retries the failed and canceled jobs of a pipeline, or a canceled pipeline without jobs.
+///
+/// # Errors
+/// Returns the errors of [`cancel`].
+pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+    change(backend, access, id, async |transaction, pipeline, user| {
+        let jobs = ci_jobs::counting(transaction, pipeline.id).await?;
+        let again = |status: Status| matches!(status, Status::Failed | Status::Canceled);
+        if jobs.is_empty() && again(pipeline.status) {
+            return status::become_now(transaction, pipeline, Status::Pending, Some(user)).await;
+        }
+        for job in jobs.into_iter().filter(|job| again(job.status)) {
+            let at = now();
+            let row = ci_jobs::ActiveModel {
+                project_id: Set(job.project_id),
+                pipeline_id: Set(job.pipeline_id),
+                name: Set(job.name.clone()),
+                stage: Set(job.stage.clone()),
+                status: Set(Status::Pending),
+                description: Set(job.description.clone()),
+                target_url: Set(job.target_url.clone()),
+                allow_failure: Set(job.allow_failure),
+                retried: Set(false),
+                user_id: Set(Some(user)),
+                created_at: Set(at),
+                updated_at: Set(at),
+                ..Default::default()
+            };
+            let before = Some(job.id);
+            let mut old = job.into_active_model();
+            old.retried = Set(true);
+            old.updated_at = Set(now());
+            old.update(transaction).await?;
+            let job = row.insert(transaction).await?;
+            status::job_changed(transaction, &pipeline, &job, before, Some(user)).await?;
+        }
+        status::settle(transaction, pipeline, Some(user)).await
+    })
+    .await
+}
+
+/// Changes a pipeline as the caller.
+async fn change(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    work: impl AsyncFnOnce(&DatabaseTransaction, Model, i64) -> Result<Model>,
+) -> Result<Row> {
+    refuse_maker(access)?;
+    let (project_id, user) = (access.project.id, access.caller.signed_in()?.id);
+    let found = find(backend.database.read(), project_id, id).await?;
+    let reference = Reference::of(&found);
+    refuse_reference(backend, access, &reference).await?;
+    let changed = backend
+        .database
+        .transaction(async |transaction| {
+            let pipeline = lock(transaction, project_id, id).await?;
+            work(transaction, pipeline, user).await
+        })
+        .await?;
+    with_user(backend.database.read(), changed).await
+}
+
+/// Locks the project and then the pipeline.
+async fn lock(transaction: &DatabaseTransaction, project_id: i64, id: i64) -> Result<Model> {
+    projects::hold(transaction, project_id).await?;
+    let found = pipelines::lock(transaction, project_id, id).await?;
+    found.ok_or_else(missing)
+}
+
+fn missing() -> Error {
+    Error::not_found("")
+}

@@ -1,0 +1,230 @@
+//! Derives the status of a pipeline from its jobs, and triggers the effects of a change.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter, QueryOrder, QuerySelect,
+};
+use storage::entities::pipelines::{Model, Status};
+use storage::entities::{ci_jobs, merge_requests, now};
+use storage::jobs;
+
+use crate::delivery::deployments;
+use crate::delivery::pipelines::events;
+use crate::kernel::error::{Error, Result};
+use crate::review::jobs::merge_waiting::MergeWaiting;
+
+/// Updates a pipeline in the transaction that changes one of its jobs. The pipeline is locked. Without jobs
+/// it is unchanged.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn settle(
+    transaction: &DatabaseTransaction,
+    pipeline: Model,
+    author: Option<i64>,
+) -> Result<Model> {
+    let jobs = ci_jobs::counting(transaction, pipeline.id).await?;
+    let statuses = jobs.iter().map(|job| (job.status, job.allow_failure));
+    let Some(status) = status_of(statuses) else {
+        return Ok(pipeline);
+    };
+    let before = pipeline.clone();
+    let mut row = pipeline.into_active_model();
+    let finished = jobs.iter().filter_map(|job| job.finished_at).max();
+    row.status = Set(status);
+    row.started_at = Set(jobs.iter().filter_map(|job| job.started_at).min());
+    row.finished_at = Set(finished.filter(|_| status.is_finished()));
+    row.coverage = Set(coverage(&jobs));
+    row.updated_at = Set(now());
+    let after = row.update(transaction).await?;
+    if before.status != after.status {
+        events::pipeline(transaction, &after, &jobs, author).await?;
+        wake(transaction, &after).await?;
+    }
+    Ok(after)
+}
+
+/// Applies the effects of a new job or a changed status in the same transaction: webhook deliveries and the
+/// status of its deployment. `before` is the job that it replaces. The project is locked.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn job_changed(
+    transaction: &DatabaseTransaction,
+    pipeline: &Model,
+    job: &ci_jobs::Model,
+    before: Option<i64>,
+    author: Option<i64>,
+) -> Result<()> {
+    events::job(transaction, pipeline, job, author).await?;
+    if let Some(before) = before {
+        deployments::pass_on(transaction, before, job).await?;
+    }
+    deployments::follow(transaction, job).await
+}
+
+/// Sets the status of a pipeline without jobs.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn become_now(
+    transaction: &DatabaseTransaction,
+    pipeline: Model,
+    status: Status,
+    author: Option<i64>,
+) -> Result<Model> {
+    let mut row = pipeline.into_active_model();
+    let at = now();
+    row.status = Set(status);
+    row.finished_at = Set(status.is_finished().then_some(at));
+    row.updated_at = Set(at);
+    let after = row.update(transaction).await?;
+    events::pipeline(transaction, &after, &[], author).await?;
+    Ok(after)
+}
+
+/// Enqueues a job for merge requests that wait for a successful pipeline. Enabling an automatic merge takes
+/// the project lock held here and then reads the pipeline, so none is missed.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn wake(transaction: &DatabaseTransaction, pipeline: &Model) -> Result<()> {
+    if !matches!(pipeline.status, Status::Success | Status::Skipped) || pipeline.tag {
+        return Ok(());
+    }
+    let waiting: Vec<i64> = merge_requests::Entity::find()
+        .select_only()
+        .column(merge_requests::Column::Id)
+        .filter(merge_requests::Column::SourceProjectId.eq(pipeline.project_id))
+        .filter(merge_requests::Column::SourceBranch.eq(&pipeline.ref_name))
+        .filter(merge_requests::Column::HeadSha.eq(&pipeline.sha))
+        .filter(merge_requests::Column::State.eq(merge_requests::State::Opened))
+        .filter(merge_requests::Column::MergeWhenPipelineSucceeds.eq(true))
+        .order_by_asc(merge_requests::Column::Id)
+        .into_tuple()
+        .all(transaction)
+        .await?;
+    for merge_request_id in waiting {
+        let job = MergeWaiting { merge_request_id };
+        jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
+    }
+    Ok(())
+}
+
+/// Returns the average of the coverage that jobs report.
+fn coverage(jobs: &[ci_jobs::Model]) -> Option<f64> {
+    let told: Vec<f64> = jobs.iter().filter_map(|job| job.coverage).collect();
+    let count = u32::try_from(told.len()).ok().filter(|count| *count > 0)?;
+    Some(told.iter().sum::<f64>() / f64::from(count))
+}
+
+/// Derives the status of a pipeline from the statuses of its jobs and whether each may fail. Returns `None`
+/// without jobs.
+fn status_of(jobs: impl Iterator<Item = (Status, bool)>) -> Option<Status> {
+    use Status::{
+        Canceled, Created, Failed, Manual, Pending, Preparing, Running, Scheduled, Skipped, Success,
+        WaitingForResource,
+    };
+    let all: Vec<Status> = jobs
+        .map(|(status, may_fail)| match status {
+            Failed | Canceled if may_fail => Success,
+            status => status,
+        })
+        .collect();
+    if all.is_empty() {
+        return None;
+    }
+    let only = |these: &[Status]| all.iter().all(|status| these.contains(status));
+    let any = |these: &[Status]| all.iter().any(|status| these.contains(status));
+    let status = if only(&[Skipped]) {
+        Skipped
+    } else if only(&[Success, Skipped]) {
+        Success
+    } else if only(&[Created]) {
+        Created
+    } else if only(&[Success, Skipped, Canceled]) {
+        Canceled
+    } else if only(&[Created, Skipped, Pending]) {
+        Pending
+    } else if any(&[Running, Pending]) {
+        Running
+    } else if any(&[WaitingForResource]) {
+        WaitingForResource
+    } else if any(&[Manual]) {
+        Manual
+    } else if any(&[Scheduled]) {
+        Scheduled
+    } else if any(&[Preparing]) {
+        Preparing
+    } else if any(&[Created]) {
+        Running
+    } else {
+        Failed
+    };
+    Some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(jobs: &[(Status, bool)]) -> Option<Status> {
+        status_of(jobs.iter().copied())
+    }
+
+    #[test]
+    fn a_pipeline_is_what_its_jobs_are() {
+        use Status::{
+            Canceled, Created, Failed, Manual, Pending, Preparing, Running, Scheduled, Skipped, Success,
+            WaitingForResource,
+        };
+        let all = [
+            Created,
+            WaitingForResource,
+            Preparing,
+            Pending,
+            Running,
+            Success,
+            Failed,
+            Canceled,
+            Skipped,
+            Manual,
+            Scheduled,
+        ];
+        for status in all {
+            assert_eq!(of(&[(status, false)]), Some(status), "{status:?}");
+            assert_eq!(
+                of(&[(status, false), (status, false)]),
+                Some(status),
+                "{status:?}"
+            );
+        }
+        for (jobs, status) in [
+            ([Success, Failed], Failed),
+            ([Success, Skipped], Success),
+            ([Success, Canceled], Canceled),
+            ([Failed, Canceled], Failed),
+            ([Success, Running], Running),
+            ([Failed, Running], Running),
+            ([Failed, Pending], Running),
+            ([Success, Created], Running),
+            ([Created, Pending], Pending),
+            ([Success, Manual], Manual),
+            ([Manual, Running], Running),
+            ([Success, Scheduled], Scheduled),
+        ] {
+            assert_eq!(of(&jobs.map(|job| (job, false))), Some(status), "{jobs:?}");
+        }
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn what_may_fail_spoils_nothing() {
+        use Status::{Canceled, Failed, Running, Success};
+        assert_eq!(of(&[(Success, false), (Failed, true)]), Some(Success));
+        assert_eq!(of(&[(Failed, true)]), Some(Success));
+        assert_eq!(of(&[(Canceled, true), (Success, false)]), Some(Success));
+        assert_eq!(of(&[(Failed, false), (Failed, true)]), Some(Failed));
+        assert_eq!(of(&[(Running, true), (Success, false)]), Some(Running));
+    }
+}

@@ -1,0 +1,269 @@
+//! CI/CD variables of the instance, of projects and of groups. Their values are encrypted at rest and never
+//! appear in logs or errors. [`rules`] validates them.
+
+pub(crate) mod rules;
+
+pub(crate) use rules::{of_environment as faults_of_environment, of_scope as faults_of_environment_scope};
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
+    EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
+};
+use storage::database::Violation;
+use storage::entities::ci_variables::{self, ActiveModel, Column, Entity, INSTANCE, Kind, Model};
+use storage::entities::{Scope, namespaces, now, projects};
+
+use crate::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::preconditions;
+use crate::kernel::query::page_of;
+use crate::secrets::Secret;
+
+/// Default environment scope: all environments.
+const EVERYWHERE: &str = "*";
+
+/// Owner of variables that the caller may access: the instance, a project or a group.
+#[derive(Debug, Clone, Copy)]
+pub struct Holder(Option<Scope>);
+
+impl From<InstanceAccess> for Holder {
+    fn from(_: InstanceAccess) -> Self {
+        Self(None)
+    }
+}
+
+impl From<ProjectAccess> for Holder {
+    fn from(access: ProjectAccess) -> Self {
+        Self(Some(Scope::Project(access.project.id)))
+    }
+}
+
+impl From<GroupAccess> for Holder {
+    fn from(access: GroupAccess) -> Self {
+        Self(Some(Scope::Group(access.group.id)))
+    }
+}
+
+/// A variable with its value.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The variable.
+    pub variable: Model,
+    /// The value.
+    pub value: Secret<String>,
+}
+
+/// Attributes of a variable; absent ones are unchanged, or get the default for a new variable.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// The value.
+    pub value: Option<Secret<String>>,
+    /// Whether jobs get the value or a file with it.
+    pub kind: Option<Kind>,
+    /// Whether only jobs of protected branches and tags get it.
+    pub protected: Option<bool>,
+    /// Whether job logs mask the value.
+    pub masked: Option<bool>,
+    /// The environment scope.
+    pub environment_scope: Option<String>,
+}
+
+/// Identifies a variable of an owner.
+#[derive(Debug, Clone)]
+pub struct Name {
+    /// The key.
+    pub key: String,
+    /// The environment scope, which distinguishes variables with the same key.
+    pub environment_scope: Option<String>,
+}
+
+/// Lists the variables of an owner, oldest first.
+///
+/// # Errors
+/// Returns an error if a database query fails or a value cannot be decrypted.
+pub async fn list(backend: &Backend, holder: Holder, page: &PageRequest) -> Result<Page<Row>> {
+    let page = page_of(backend.database.read(), ci_variables::within(holder.0), page).await?;
+    let rows: Result<Vec<Row>> = page.items.into_iter().map(|row| open(backend, row)).collect();
+    Ok(Page {
+        items: rows?,
+        rest: page.rest,
+    })
+}
+
+/// Returns a variable of an owner.
+///
+/// # Errors
+/// Returns `NotFound` if the variable does not exist, and `Conflict` if several match.
+pub async fn get(backend: &Backend, holder: Holder, name: &Name) -> Result<Row> {
+    let variable = find(backend.database.read(), holder, name, false).await?;
+    open(backend, variable)
+}
+
+/// Creates a variable.
+///
+/// # Errors
+/// Returns a validation error for each invalid attribute, for a duplicate key and beyond the maximum number
+/// of variables.
+pub async fn create(backend: &Backend, holder: Holder, key: String, change: Change) -> Result<Row> {
+    let value = change.value.unwrap_or_default();
+    let scope = change.environment_scope.unwrap_or_else(|| EVERYWHERE.to_owned());
+    let masked = change.masked.unwrap_or(false);
+    rules::check(Some(&key), &value, masked, &scope)?;
+    let at = now();
+    let row = ActiveModel {
+        instance: Set(holder.0.is_none().then_some(INSTANCE)),
+        project_id: Set(holder.0.and_then(Scope::project_id)),
+        namespace_id: Set(holder.0.and_then(Scope::namespace_id)),
+        key: Set(key.clone()),
+        environment_scope: Set(scope),
+        value_encrypted: Set(String::new()),
+        kind: Set(change.kind.unwrap_or(Kind::EnvVar)),
+        protected: Set(change.protected.unwrap_or(false)),
+        masked: Set(masked),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    let made = backend
+        .database
+        .transaction(async |transaction| {
+            make_room(transaction, holder).await?;
+            let made = row.insert(transaction).await;
+            // The value is encrypted for the ID of the row, which is known only now.
+            let made = made.map_err(|error| refused(error, &key))?;
+            let mut sealed = made.clone().into_active_model();
+            sealed.value_encrypted = Set(seal(backend, &value, made.id)?);
+            Ok::<_, Error>(sealed.update(transaction).await?)
+        })
+        .await?;
+    open(backend, made)
+}
+
+/// Updates a variable.
+///
+/// # Errors
+/// Returns `NotFound` if the variable does not exist, `Conflict` if several match, and a validation error as
+/// [`create`].
+pub async fn update(backend: &Backend, holder: Holder, name: &Name, change: Change) -> Result<Row> {
+    let changed = backend
+        .database
+        .transaction(async |transaction| {
+            let variable = find(transaction, holder, name, true).await?;
+            let (id, mut row) = (variable.id, variable.clone().into_active_model());
+            let value = match &change.value {
+                Some(value) => value.clone(),
+                None => open(backend, variable.clone())?.value,
+            };
+            let masked = change.masked.unwrap_or(variable.masked);
+            let scope = change.environment_scope.unwrap_or(variable.environment_scope);
+            rules::check(None, &value, masked, &scope)?;
+            if change.value.is_some() {
+                row.value_encrypted = Set(seal(backend, &value, id)?);
+            }
+            row.kind = Set(change.kind.unwrap_or(variable.kind));
+            row.protected = Set(change.protected.unwrap_or(variable.protected));
+            (row.masked, row.environment_scope) = (Set(masked), Set(scope));
+            row.updated_at = Set(now());
+            let changed = row.update(transaction).await;
+            changed.map_err(|error| refused(error, &name.key))
+        })
+        .await?;
+    open(backend, changed)
+}
+
+/// Deletes a variable.
+///
+/// # Errors
+/// Returns `NotFound` if the variable does not exist, `Conflict` if several match, and `PreconditionFailed`
+/// if it was modified after the given date.
+pub async fn delete(
+    backend: &Backend,
+    holder: Holder,
+    name: &Name,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let variable = find(transaction, holder, name, true).await?;
+            preconditions::unmodified_since(unmodified_since, variable.updated_at)?;
+            Entity::delete_by_id(variable.id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+async fn find(db: &impl ConnectionTrait, holder: Holder, name: &Name, lock: bool) -> Result<Model> {
+    let mut wanted = ci_variables::within(holder.0).filter(Column::Key.eq(&name.key));
+    if let Some(scope) = &name.environment_scope {
+        wanted = wanted.filter(Column::EnvironmentScope.eq(scope));
+    }
+    if lock {
+        wanted = wanted.lock_exclusive();
+    }
+    let mut found = wanted.limit(2).all(db).await?.into_iter();
+    match (found.next(), found.next()) {
+        (Some(variable), None) => Ok(variable),
+        (Some(_), Some(_)) => Err(Error::Conflict(
+            "There are multiple variables with provided parameters. Please use 'filter[environment_scope]'"
+                .into(),
+        )),
+        (None, _) => Err(Error::not_found(match holder.0 {
+            None => "InstanceVariable",
+            Some(Scope::Project(_)) => "Variable",
+            Some(Scope::Group(_)) => "GroupVariable",
+        })),
+    }
+}
+
+/// Checks that the maximum number of variables is not reached. Concurrent additions wait.
+async fn make_room(transaction: &DatabaseTransaction, holder: Holder) -> Result<()> {
+    let there = match holder.0 {
+        Some(Scope::Project(id)) => projects::lock(transaction, id).await?.is_some(),
+        Some(Scope::Group(id)) => namespaces::lock(transaction, id).await?.is_some(),
+        // The instance has no row to lock. Concurrent additions near the limit lock the existing variables
+        // instead.
+        None => {
+            ci_variables::within(None)
+                .lock_exclusive()
+                .all(transaction)
+                .await?;
+            true
+        }
+    };
+    if !there {
+        return Err(Error::not_found(""));
+    }
+    let (most, of) = rules::most(holder.0);
+    if ci_variables::within(holder.0).count(transaction).await? >= most {
+        let text = format!("Maximum number of {of} variables ({most}) exceeded");
+        return Err(Error::attribute("base", text));
+    }
+    Ok(())
+}
+
+/// Maps the error of an insert.
+fn refused(error: DbErr, key: &str) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(_)) => Error::attribute("key", format!("({key}) has already been taken")),
+        _ => error.into(),
+    }
+}
+
+fn open(backend: &Backend, variable: Model) -> Result<Row> {
+    let value = backend
+        .keyring
+        .decrypt(&variable.value_encrypted, &place(variable.id))?;
+    Ok(Row { variable, value })
+}
+
+fn seal(backend: &Backend, value: &Secret<String>, id: i64) -> Result<String> {
+    Ok(backend.keyring.encrypt(value.expose(), &place(id))?)
+}
+
+/// Returns the context that an encrypted value is bound to.
+fn place(id: i64) -> String {
+    format!("ci_variables.value:{id}")
+}

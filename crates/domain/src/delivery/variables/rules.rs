@@ -1,0 +1,181 @@
+//! Validation of variables.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use storage::entities::Scope;
+
+use crate::kernel::error::{Error, Result};
+use crate::secrets::Secret;
+
+/// Maximum length of a key and of an environment scope, in characters.
+const LONGEST_NAME: usize = 255;
+
+/// Maximum length of a value, in characters.
+const LONGEST_VALUE: usize = 10_000;
+
+/// Minimum length of a masked value, in characters: shorter values match too much text in a log.
+const SHORTEST_MASKED: usize = 8;
+
+/// Returns the maximum number of variables and the name of their type for an error text.
+pub fn most(scope: Option<Scope>) -> (u64, &'static str) {
+    match scope {
+        None => (25, "ci instance level"),
+        Some(Scope::Project(_)) => (1000, "project ci"),
+        Some(Scope::Group(_)) => (1000, "group ci"),
+    }
+}
+
+/// Validates a variable; `key` is `None` for an existing one.
+///
+/// # Errors
+/// Returns a validation error for each invalid attribute. The texts never contain a value.
+pub fn check(key: Option<&str>, value: &Secret<String>, masked: bool, environment_scope: &str) -> Result<()> {
+    let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
+    for (name, texts) in [
+        ("key", key.map(of_key).unwrap_or_default()),
+        ("value", of_value(value.expose(), masked)),
+        ("environment_scope", of_scope(environment_scope)),
+    ] {
+        if !texts.is_empty() {
+            faults.insert(name.into(), texts);
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Error::InvalidAttributes(faults)),
+    }
+}
+
+fn of_key(key: &str) -> Vec<Cow<'static, str>> {
+    let sound = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    let text = "can contain only letters, digits and '_'.";
+    of_name(key, sound, text)
+}
+
+/// Returns the faults of an environment scope.
+pub fn of_scope(scope: &str) -> Vec<Cow<'static, str>> {
+    let sound = |char: char| char.is_ascii_alphanumeric() || "-_/${}.* ".contains(char);
+    let text = "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', '*' and spaces";
+    of_name(scope, sound, text)
+}
+
+/// Returns the faults of an environment name.
+pub fn of_environment(name: &str) -> Vec<Cow<'static, str>> {
+    let sound = |char: char| char.is_ascii_alphanumeric() || "-_/${}. ".contains(char);
+    let text = "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', and spaces, but it cannot start or end \
+                with '/'";
+    let mut texts = of_name(name, sound, text);
+    let folder = name.starts_with('/') || name.ends_with('/');
+    if folder && !texts.iter().any(|other| other == text) {
+        texts.push(text.into());
+    }
+    texts
+}
+
+fn of_name(name: &str, sound: fn(char) -> bool, text: &'static str) -> Vec<Cow<'static, str>> {
+    let mut texts = Vec::new();
+    let blank = name.trim().is_empty();
+    if blank {
+        texts.push("can't be blank".into());
+    }
+    if name.chars().count() > LONGEST_NAME {
+        texts.push(format!("is too long (maximum is {LONGEST_NAME} characters)").into());
+    }
+    if blank || !name.chars().all(sound) {
+        texts.push(text.into());
+    }
+    texts
+}
+
+fn of_value(value: &str, masked: bool) -> Vec<Cow<'static, str>> {
+    let mut texts = Vec::new();
+    let length = value.chars().count();
+    if length > LONGEST_VALUE {
+        let text = format!("The value of the provided variable exceeds the {LONGEST_VALUE} character limit");
+        texts.push(text.into());
+    }
+    if value.contains('\0') {
+        texts.push("can't hold the null character".into());
+    }
+    let maskable = |char: char| char.is_ascii_alphanumeric() || "_+=/@:.-".contains(char);
+    if masked && (length < SHORTEST_MASKED || !value.chars().all(maskable)) {
+        texts.push("is invalid".into());
+    }
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fails(key: &str, value: &str, masked: bool, scope: &str) -> Vec<String> {
+        match check(Some(key), &Secret::new(value.to_owned()), masked, scope) {
+            Ok(()) => Vec::new(),
+            Err(Error::InvalidAttributes(faults)) => faults.into_keys().map(Cow::into_owned).collect(),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn keys_and_scopes_have_their_characters() {
+        let long = "k".repeat(255);
+        for (key, scope) in [
+            ("K", "*"),
+            ("_1a", "review/*"),
+            (&long, "a b-_/${}.*"),
+            ("9", "production"),
+        ] {
+            assert_eq!(fails(key, "", false, scope), [""; 0], "{key} {scope}");
+        }
+        let long = "k".repeat(256);
+        for bad in ["", " ", "a-b", "a b", "a\n", "ä", "$A", &long] {
+            assert_eq!(fails(bad, "", false, "*"), ["key"], "{bad:?}");
+        }
+        for bad in ["", " ", "a\n", "ä", "a;b", "a'b", "a,b", &long] {
+            assert_eq!(fails("K", "", false, bad), ["environment_scope"], "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn environments_have_names_without_outer_slashes() {
+        let long = "e".repeat(255);
+        for good in ["production", "review/a b", "$x.{y}_-", "a//b", &long] {
+            assert_eq!(of_environment(good), [""; 0], "{good:?}");
+        }
+        let longer = "e".repeat(256);
+        for bad in ["", " ", "/a", "a/", "/", "a*", "a\n", "ä", &longer] {
+            assert_ne!(of_environment(bad), [""; 0], "{bad:?}");
+        }
+        assert_eq!(of_environment("/ä").len(), 1);
+    }
+
+    #[test]
+    fn masked_values_can_be_found_in_logs() {
+        for good in ["12345678", "abcd_+=/@:.-"] {
+            assert_eq!(fails("K", good, true, "*"), [""; 0], "{good}");
+        }
+        for bad in [
+            "",
+            "1234567",
+            "12345 678",
+            "12345678\n",
+            "1234567ä",
+            "12345678~",
+            "$(rm -rf)",
+        ] {
+            assert_eq!(fails("K", bad, true, "*"), ["value"], "{bad:?}");
+            assert_eq!(fails("K", bad, false, "*"), [""; 0], "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_counted_in_characters() {
+        assert_eq!(fails("K", &"ä".repeat(10_000), false, "*"), [""; 0]);
+        assert_eq!(fails("K", &"a".repeat(10_001), false, "*"), ["value"]);
+        assert_eq!(
+            fails("", &"a".repeat(10_001), true, ""),
+            ["environment_scope", "key", "value"]
+        );
+    }
+}

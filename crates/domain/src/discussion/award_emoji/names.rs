@@ -1,0 +1,59 @@
+//! Names of emoji.
+
+/// Name of the upvote.
+pub(super) const THUMBS_UP: &str = "thumbsup";
+/// Name of the downvote.
+pub(super) const THUMBS_DOWN: &str = "thumbsdown";
+
+/// Returns the name under which an emoji is stored, or `None` if the name is unknown.
+pub(super) fn known(name: &str) -> Option<&str> {
+    match name {
+        "+1" => Some(THUMBS_UP),
+        "-1" => Some(THUMBS_DOWN),
+        name => emojis::get_by_shortcode(name).map(|_| name),
+    }
+}
+
+/// Returns the emoji of a text that is only an emoji name in colons, with optional trailing whitespace.
+pub(crate) fn alone(text: &str) -> Option<&str> {
+    let name = text.trim_end().strip_prefix(':')?.strip_suffix(':')?;
+    known(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn votes_have_one_name_each() {
+        assert_eq!((known("+1"), known("-1")), (Some("thumbsup"), Some("thumbsdown")));
+        assert_eq!(
+            (known("thumbsup"), known("tada")),
+            (Some("thumbsup"), Some("tada"))
+        );
+        assert_eq!(
+            (known("no emoji"), known(""), known(":tada:")),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn only_a_name_in_colons_is_an_emoji_alone() {
+        assert_eq!(
+            (alone(":tada:"), alone(":+1: \r\n")),
+            (Some("tada"), Some("thumbsup"))
+        );
+        for text in [
+            "",
+            ":",
+            "::",
+            "tada",
+            " :tada:",
+            ":tada: :tada:",
+            ":tada:!",
+            ":unheard of:",
+        ] {
+            assert_eq!(alone(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Removal of the award emoji of a deleted user.
+
+use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, Query, SubQueryStatement};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::award_emoji::{Column, Entity};
+
+use super::names::{THUMBS_DOWN, THUMBS_UP};
+use crate::discussion::notes::lock_all;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+
+/// Tables with vote counts, and the award column that references them.
+const VOTED: [(&str, Column); 3] = [
+    ("issues", Column::IssueId),
+    ("merge_requests", Column::MergeRequestId),
+    ("epics", Column::EpicId),
+];
+
+/// Maximum rows in one statement.
+const AT_ONCE: usize = 1000;
+
+/// Removes all award emoji of a user and corrects the vote counts.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let mut concerned = Vec::new();
+            for (table, column) in VOTED {
+                let voted = Query::select()
+                    .column(column)
+                    .from(Entity)
+                    .and_where(Column::UserId.eq(user_id))
+                    .and_where(Column::Name.is_in([THUMBS_UP, THUMBS_DOWN]))
+                    .and_where(column.is_not_null())
+                    .take();
+                // As for every change, the targets are locked first.
+                concerned.push((table, column, lock_all(transaction, table, voted).await?));
+            }
+            Entity::delete_many()
+                .filter(Column::UserId.eq(user_id))
+                .exec(transaction)
+                .await?;
+            for (table, column, ids) in concerned {
+                for some in ids.chunks(AT_ONCE) {
+                    let update = Query::update()
+                        .table(table)
+                        .value("upvotes", votes(table, column, THUMBS_UP))
+                        .value("downvotes", votes(table, column, THUMBS_DOWN))
+                        .and_where(Expr::col("id").is_in(some.iter().copied()))
+                        .take();
+                    transaction.execute(&update).await?;
+                }
+            }
+            Ok::<_, Error>(())
+        })
+        .await
+}
+
+/// Returns a subquery that counts the votes of one kind for a row.
+fn votes(table: &'static str, column: Column, name: &str) -> Expr {
+    let all = Query::select()
+        .expr(Func::count(Expr::col(Asterisk)))
+        .from(Entity)
+        .and_where(Expr::col((Entity, column)).eq(Expr::col((table, "id"))))
+        .and_where(Expr::col((Entity, Column::Name)).eq(name))
+        .take();
+    Expr::from(SubQueryStatement::from(all))
+}

@@ -1,0 +1,225 @@
+//! Noteables. A new type of noteable needs a key, a variant, and an arm in each match.
+
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::{ConnectionTrait, DatabaseTransaction};
+use storage::entities::{epics, issues, merge_requests, now, snippets};
+
+use super::system::Parent;
+use crate::code::snippets as snippets_service;
+use crate::code::snippets::Home;
+use crate::identity::places::Place;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Role;
+use crate::planning::epics as epics_service;
+use crate::planning::issues as issues_service;
+use crate::planning::mentions::{self, Scene};
+use crate::review::merge_requests as merge_requests_service;
+
+/// Identifies a noteable of a project or group, as in a request path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    /// The issue with this IID.
+    Issue(i64),
+    /// The merge request with this IID.
+    MergeRequest(i64),
+    /// The snippet with this ID.
+    Snippet(i64),
+    /// The epic with this ID.
+    Epic(i64),
+}
+
+/// A noteable that is visible to the caller.
+#[derive(Debug, Clone)]
+pub enum Noteable {
+    /// An issue.
+    Issue(issues::Model),
+    /// A merge request.
+    MergeRequest(Box<merge_requests::Model>),
+    /// A snippet of a project.
+    Snippet(snippets::Model),
+    /// An epic.
+    Epic(epics::Model),
+}
+
+impl Noteable {
+    /// Returns the noteable of a key.
+    ///
+    /// # Errors
+    /// Returns `NotFound` if the noteable does not exist or is not visible to the caller.
+    pub(crate) async fn find(db: &impl ConnectionTrait, place: &Place, key: Key) -> Result<Self> {
+        match key {
+            Key::Issue(iid) => {
+                let found = issues_service::find(db, &place.on_project()?, iid).await?;
+                Ok(Self::Issue(found))
+            }
+            Key::MergeRequest(iid) => {
+                let found = merge_requests_service::find(db, &place.on_project()?, iid).await?;
+                Ok(Self::MergeRequest(Box::new(found)))
+            }
+            Key::Snippet(id) => {
+                let access = place.on_project()?;
+                let found = snippets_service::find(db, Home::Project(&access), id).await?;
+                Ok(Self::Snippet(found))
+            }
+            Key::Epic(id) => Ok(Self::Epic(epics_service::find_by_id(db, place, id).await?)),
+        }
+    }
+
+    /// As [`Self::find`], but locks the row until the transaction ends.
+    ///
+    /// # Errors
+    /// Returns `NotFound` also if the noteable was deleted concurrently.
+    pub(crate) async fn lock(transaction: &DatabaseTransaction, place: &Place, key: Key) -> Result<Self> {
+        match key {
+            Key::Issue(iid) => {
+                let locked = issues_service::lock(transaction, &place.on_project()?, iid).await?;
+                Ok(Self::Issue(locked))
+            }
+            Key::MergeRequest(iid) => {
+                let access = place.on_project()?;
+                let locked = merge_requests_service::lock(transaction, &access, iid).await?;
+                Ok(Self::MergeRequest(Box::new(locked)))
+            }
+            Key::Snippet(id) => {
+                let access = place.on_project()?;
+                let locked = snippets_service::lock(transaction, Home::Project(&access), id).await?;
+                Ok(Self::Snippet(locked))
+            }
+            Key::Epic(id) => {
+                let locked = epics_service::lock_by_id(transaction, place, id).await?;
+                Ok(Self::Epic(locked))
+            }
+        }
+    }
+
+    /// Returns its type and ID.
+    #[must_use]
+    pub fn parent(&self) -> Parent {
+        match self {
+            Self::Issue(issue) => Parent::Issue(issue.id),
+            Self::MergeRequest(merge_request) => Parent::MergeRequest(merge_request.id),
+            Self::Snippet(snippet) => Parent::Snippet(snippet.id),
+            Self::Epic(epic) => Parent::Epic(epic.id),
+        }
+    }
+
+    /// Returns its IID, if it has one.
+    #[must_use]
+    pub fn iid(&self) -> Option<i64> {
+        match self {
+            Self::Issue(issue) => Some(issue.iid),
+            Self::MergeRequest(merge_request) => Some(merge_request.iid),
+            Self::Snippet(_) => None,
+            Self::Epic(epic) => Some(epic.iid),
+        }
+    }
+
+    /// Returns its author, or `None` if the user was deleted.
+    #[must_use]
+    pub fn author_id(&self) -> Option<i64> {
+        match self {
+            Self::Issue(issue) => issue.author_id,
+            Self::MergeRequest(merge_request) => merge_request.author_id,
+            Self::Snippet(snippet) => Some(snippet.author_id),
+            Self::Epic(epic) => epic.author_id,
+        }
+    }
+
+    /// Returns its title.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        match self {
+            Self::Issue(issue) => &issue.title,
+            Self::MergeRequest(merge_request) => &merge_request.title,
+            Self::Snippet(snippet) => &snippet.title,
+            Self::Epic(epic) => &epic.title,
+        }
+    }
+
+    /// Returns its file name, if it has one.
+    #[must_use]
+    pub fn file_name(&self) -> Option<&str> {
+        match self {
+            Self::Issue(_) | Self::MergeRequest(_) | Self::Epic(_) => None,
+            Self::Snippet(snippet) => Some(&snippet.file_name),
+        }
+    }
+
+    /// Returns whether it is confidential.
+    #[must_use]
+    pub fn is_confidential(&self) -> bool {
+        match self {
+            Self::Issue(issue) => issue.confidential,
+            Self::MergeRequest(_) | Self::Snippet(_) => false,
+            Self::Epic(epic) => epic.confidential,
+        }
+    }
+
+    /// Returns the context that decides who can read a note on it, or `None` if the texts of its notes have
+    /// no effects.
+    ///
+    /// # Errors
+    /// Returns an error if a database query fails.
+    pub(crate) async fn scene<'a>(
+        &self,
+        db: &impl ConnectionTrait,
+        place: &'a Place,
+    ) -> Result<Option<Scene<'a>>> {
+        Ok(match self {
+            Self::Issue(issue) => {
+                let readers = match issue.confidential {
+                    true => mentions::assignees(db, issue).await?,
+                    false => Vec::new(),
+                };
+                Some(Scene::of_issue(
+                    place,
+                    issue.confidential,
+                    issue.author_id,
+                    readers,
+                ))
+            }
+            Self::MergeRequest(_) => Some(Scene::of_merge_request(place)),
+            Self::Epic(epic) => Some(Scene::of_epic(place, epic.confidential, epic.author_id)),
+            Self::Snippet(_) => None,
+        })
+    }
+
+    /// Refuses participation of non-members in a locked discussion.
+    ///
+    /// # Errors
+    /// Returns `Forbidden` if the discussion is locked and the caller is not a member.
+    pub(crate) fn check_unlocked(&self, place: &Place) -> Result<()> {
+        let locked = match self {
+            Self::Issue(issue) => issue.discussion_locked,
+            Self::MergeRequest(merge_request) => merge_request.discussion_locked,
+            Self::Snippet(_) | Self::Epic(_) => false,
+        };
+        match locked && !place.holds(Role::Guest) {
+            true => Err(Error::forbidden_because("The discussion is locked")),
+            false => Ok(()),
+        }
+    }
+
+    /// Updates the time of the last change and adds to the number of user notes.
+    ///
+    /// # Errors
+    /// Returns an error if a database query fails.
+    pub(crate) async fn touch(&self, transaction: &DatabaseTransaction, more: i32) -> Result<()> {
+        let (table, id, counts) = match self {
+            Self::Issue(issue) => ("issues", issue.id, true),
+            Self::MergeRequest(merge_request) => ("merge_requests", merge_request.id, true),
+            Self::Snippet(snippet) => ("snippets", snippet.id, false),
+            Self::Epic(epic) => ("epics", epic.id, true),
+        };
+        let mut update = Query::update();
+        update
+            .table(table)
+            .value("updated_at", now())
+            .and_where(Expr::col("id").eq(id));
+        if counts {
+            update.value("user_notes_count", Expr::col("user_notes_count").add(more));
+        }
+        transaction.execute(&update).await?;
+        Ok(())
+    }
+}

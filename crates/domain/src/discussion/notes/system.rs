@@ -1,0 +1,294 @@
+//! System notes: they record changes of their noteable.
+
+use chrono::NaiveDate;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait};
+use storage::entities::notes::{ActiveModel, Column, Entity};
+use storage::entities::todos::Target;
+use storage::entities::{now, users};
+
+use crate::kernel::durations::humane;
+
+/// The noteable of a note.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parent {
+    /// An issue, by its ID.
+    Issue(i64),
+    /// A merge request, by its ID.
+    MergeRequest(i64),
+    /// A snippet, by its ID.
+    Snippet(i64),
+    /// An epic, by its ID.
+    Epic(i64),
+}
+
+impl Parent {
+    /// Returns an empty note row on this noteable.
+    pub(crate) fn row(self) -> ActiveModel {
+        let mut row = ActiveModel::default();
+        match self {
+            Self::Issue(id) => row.issue_id = Set(Some(id)),
+            Self::MergeRequest(id) => row.merge_request_id = Set(Some(id)),
+            Self::Snippet(id) => row.snippet_id = Set(Some(id)),
+            Self::Epic(id) => row.epic_id = Set(Some(id)),
+        }
+        row
+    }
+
+    /// Returns the target of to-do items, or `None` if this noteable cannot have any.
+    pub(crate) fn todo_target(self) -> Option<Target> {
+        match self {
+            Self::Issue(id) => Some(Target::Issue(id)),
+            Self::MergeRequest(id) => Some(Target::MergeRequest(id)),
+            Self::Epic(id) => Some(Target::Epic(id)),
+            Self::Snippet(_) => None,
+        }
+    }
+
+    /// Returns the condition that a note belongs to this noteable.
+    pub(crate) fn holds(self) -> Expr {
+        match self {
+            Self::Issue(id) => Column::IssueId.eq(id),
+            Self::MergeRequest(id) => Column::MergeRequestId.eq(id),
+            Self::Snippet(id) => Column::SnippetId.eq(id),
+            Self::Epic(id) => Column::EpicId.eq(id),
+        }
+    }
+}
+
+/// Writes system notes in this order. Their author is the user whose change they describe, if known.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn write(
+    transaction: &DatabaseTransaction,
+    parent: Parent,
+    author_id: Option<i64>,
+    bodies: Vec<String>,
+) -> Result<(), DbErr> {
+    if bodies.is_empty() {
+        return Ok(());
+    }
+    let rows = bodies.into_iter().map(|body| written(parent, author_id, body));
+    Entity::insert_many(rows)
+        .exec_without_returning(transaction)
+        .await?;
+    Ok(())
+}
+
+/// Returns a system note that references another noteable. Users who cannot see that noteable do not see the
+/// note.
+pub(crate) fn naming(on: Parent, named: Parent, author_id: Option<i64>, body: String) -> ActiveModel {
+    let mut row = written(on, author_id, body);
+    match named {
+        Parent::Issue(id) => row.referenced_issue_id = Set(Some(id)),
+        Parent::MergeRequest(id) => row.referenced_merge_request_id = Set(Some(id)),
+        // System notes never reference these.
+        Parent::Snippet(_) | Parent::Epic(_) => {}
+    }
+    row
+}
+
+/// Returns a system note that references a commit of a project. Users who cannot read the code of the project
+/// do not see the note.
+pub(crate) fn naming_commit(on: Parent, project_id: i64, author_id: i64, body: String) -> ActiveModel {
+    ActiveModel {
+        referenced_project_id: Set(Some(project_id)),
+        ..written(on, Some(author_id), body)
+    }
+}
+
+fn written(on: Parent, author_id: Option<i64>, body: String) -> ActiveModel {
+    let at = now();
+    ActiveModel {
+        author_id: Set(author_id),
+        body: Set(body),
+        system: Set(true),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..on.row()
+    }
+}
+
+/// Returns the text of a changed title, with added and removed text marked in whole words.
+#[must_use]
+pub fn retitled(old: &str, new: &str) -> String {
+    let (old_words, new_words): (Vec<&str>, Vec<&str>) = (old.split(' ').collect(), new.split(' ').collect());
+    let same = |pair: &(&&str, &&str)| pair.0 == pair.1;
+    let head = old_words.iter().zip(&new_words).take_while(same).count();
+    let tail = old_words[head..]
+        .iter()
+        .rev()
+        .zip(new_words[head..].iter().rev())
+        .take_while(same)
+        .count();
+    let marked = |words: &[&str], mark: char| {
+        let middle = words[head..words.len() - tail].join(" ");
+        let middle = match middle.is_empty() {
+            true => String::new(),
+            false => format!("{{{mark}{middle}{mark}}}"),
+        };
+        let parts = [
+            words[..head].join(" "),
+            middle,
+            words[words.len() - tail..].join(" "),
+        ];
+        parts
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    format!(
+        "changed title from **{}** to **{}**",
+        marked(&old_words, '-'),
+        marked(&new_words, '+')
+    )
+}
+
+/// Returns the text of changed assignees, or `None` if they are unchanged.
+#[must_use]
+pub fn assigned(old: &[users::Model], new: &[users::Model]) -> Option<String> {
+    let names = |all: &[users::Model], but: &[users::Model]| {
+        let fresh = all
+            .iter()
+            .filter(|user| !but.iter().any(|other| other.id == user.id));
+        joined(fresh.map(|user| format!("@{}", user.username)).collect())
+    };
+    let parts: Vec<String> = [
+        names(new, old).map(|names| format!("assigned to {names}")),
+        names(old, new).map(|names| format!("unassigned {names}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    joined(parts)
+}
+
+/// Joins parts as `a`, `a and b` or `a, b, and c`; returns `None` without parts.
+fn joined(mut parts: Vec<String>) -> Option<String> {
+    let last = parts.pop()?;
+    Some(match parts.len() {
+        0 => last,
+        1 => format!("{} and {last}", parts[0]),
+        _ => format!("{}, and {last}", parts.join(", ")),
+    })
+}
+
+/// Returns the text of a changed or removed milestone.
+#[must_use]
+pub fn milestone(title: Option<&str>) -> String {
+    match title {
+        Some(title) => format!("changed milestone to %{}", quoted(title)),
+        None => "removed milestone".to_owned(),
+    }
+}
+
+/// Quotes titles that are not a single word.
+fn quoted(title: &str) -> String {
+    let plain = title
+        .chars()
+        .all(|each| each.is_alphanumeric() || "_-.".contains(each));
+    match plain {
+        true => title.to_owned(),
+        false => format!("\"{title}\""),
+    }
+}
+
+/// Returns the text of a changed or removed due date.
+#[must_use]
+pub fn due(day: Option<NaiveDate>) -> String {
+    match day {
+        Some(day) => format!("changed due date to {}", day.format("%B %-d, %Y")),
+        None => "removed due date".to_owned(),
+    }
+}
+
+/// Returns the text of a changed or removed weight.
+#[must_use]
+pub fn weight(weight: Option<i32>) -> String {
+    match weight {
+        Some(weight) => format!("changed weight to **{weight}**"),
+        None => "removed the weight".to_owned(),
+    }
+}
+
+/// Returns the text of a changed target branch.
+#[must_use]
+pub fn retargeted(old: &str, new: &str) -> String {
+    format!("changed target branch from `{old}` to `{new}`")
+}
+
+/// Returns the text of a locked or unlocked discussion; `noun` names the noteable.
+#[must_use]
+pub fn locked(noun: &str, locked: bool) -> String {
+    match locked {
+        true => format!("locked this {noun}"),
+        false => format!("unlocked this {noun}"),
+    }
+}
+
+/// Returns the text of a changed time estimate in seconds; 0 means that it was removed.
+#[must_use]
+pub fn estimated(seconds: i64) -> String {
+    match humane(seconds) {
+        Some(time) => format!("changed time estimate to {time}"),
+        None => "removed time estimate".to_owned(),
+    }
+}
+
+/// Returns the text of time spent in seconds, or removed if negative.
+#[must_use]
+pub fn spent(seconds: i64) -> String {
+    let time = humane(seconds.saturating_abs()).unwrap_or_default();
+    match seconds < 0 {
+        true => format!("subtracted {time} of time spent"),
+        false => format!("added {time} of time spent"),
+    }
+}
+
+/// Returns the text of a reset of the time spent.
+#[must_use]
+pub fn spent_nothing() -> String {
+    "removed time spent".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_titles_are_marked_where_they_differ() {
+        assert_eq!(
+            retitled("old rest", "new rest"),
+            "changed title from **{-old-} rest** to **{+new+} rest**"
+        );
+        assert_eq!(
+            retitled("one", "one two"),
+            "changed title from **one** to **one {+two+}**"
+        );
+        assert_eq!(retitled("a a", "a"), "changed title from **a {-a-}** to **a**");
+    }
+
+    #[test]
+    fn lists_of_names_read_like_sentences() {
+        let all = |names: &[&str]| joined(names.iter().map(ToString::to_string).collect());
+        assert_eq!(all(&[]), None);
+        assert_eq!(all(&["a"]).as_deref(), Some("a"));
+        assert_eq!(all(&["a", "b"]).as_deref(), Some("a and b"));
+        assert_eq!(all(&["a", "b", "c"]).as_deref(), Some("a, b, and c"));
+    }
+
+    #[test]
+    fn days_and_titles_are_written_out() {
+        assert_eq!(
+            due(NaiveDate::from_ymd_opt(2026, 1, 2)),
+            "changed due date to January 2, 2026"
+        );
+        assert_eq!(milestone(Some("v1.0")), "changed milestone to %v1.0");
+        assert_eq!(
+            milestone(Some("next year")),
+            "changed milestone to %\"next year\""
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! Lists of to-do items.
+
+use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement};
+use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
+use storage::entities::todos::{self, Action, Column, Entity, State};
+use storage::entities::{namespace_ancestors, now, projects};
+
+use super::row::{self, Row};
+use crate::identity::authentication::Caller;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::query::page_of;
+
+/// Type of the target of to-do items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Issues.
+    Issue,
+    /// Merge requests.
+    MergeRequest,
+    /// Epics.
+    Epic,
+}
+
+/// Filter of a list of to-do items; absent values match all.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// The reason.
+    pub action: Option<Action>,
+    /// The user who caused it.
+    pub author_id: Option<i64>,
+    /// The project.
+    pub project_id: Option<i64>,
+    /// The group, including all its subgroups and projects.
+    pub group_id: Option<i64>,
+    /// The state; pending by default.
+    pub state: Option<State>,
+    /// The type of the target.
+    pub subject: Option<Subject>,
+}
+
+/// Lists the items of the caller whose targets are still visible, newest first.
+///
+/// # Errors
+/// Returns `Unauthorized` without a caller, or an error if a database query fails.
+pub async fn list(
+    backend: &Backend,
+    caller: &Caller,
+    filter: &Filter,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    let db = backend.database.read();
+    let wanted = Entity::find()
+        .filter(Column::UserId.eq(caller.signed_in()?.id))
+        .filter(Column::State.eq(filter.state.unwrap_or(State::Pending)))
+        .filter(filter.condition())
+        .filter(todos::visible(caller.viewer(), now().date_naive()))
+        .order_by_desc(Column::Id);
+    let page = page_of(db, wanted, page).await?;
+    Ok(Page {
+        items: row::decorate(db, caller.viewer(), page.items).await?,
+        rest: page.rest,
+    })
+}
+
+impl Filter {
+    fn condition(&self) -> Condition {
+        let about = self.subject.map(|subject| match subject {
+            Subject::Issue => Column::IssueId.is_not_null(),
+            Subject::MergeRequest => Column::MergeRequestId.is_not_null(),
+            Subject::Epic => Column::EpicId.is_not_null(),
+        });
+        let within = self.group_id.map(|id| {
+            Condition::any()
+                .add(Column::NamespaceId.in_subquery(groups_below(id)))
+                .add(Column::ProjectId.in_subquery(projects_below(id)))
+        });
+        Condition::all()
+            .add_option(self.action.map(|action| Column::Action.eq(action)))
+            .add_option(self.author_id.map(|id| Column::AuthorId.eq(id)))
+            .add_option(self.project_id.map(|id| Column::ProjectId.eq(id)))
+            .add_option(within)
+            .add_option(about)
+    }
+}
+
+/// Selects a group and its subgroups.
+fn groups_below(id: i64) -> SelectStatement {
+    Query::select()
+        .column(namespace_ancestors::Column::NamespaceId)
+        .from(namespace_ancestors::Entity)
+        .and_where(Expr::col(namespace_ancestors::Column::AncestorId).eq(id))
+        .take()
+}
+
+fn projects_below(id: i64) -> SelectStatement {
+    Query::select()
+        .column(projects::Column::Id)
+        .from(projects::Entity)
+        .and_where(Expr::col(projects::Column::NamespaceId).in_subquery(groups_below(id)))
+        .take()
+}

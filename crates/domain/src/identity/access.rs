@@ -1,0 +1,414 @@
+//! Authorization of requests. Looks up the project, group or user that a request names, hides it from callers
+//! who cannot see it, and checks their rights.
+//!
+//! A service that is called by a handler reaches a project, group or user only through the access values of
+//! this module. Each of them was checked against the rules of the operation in the contract.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
+use storage::entities::access as levels;
+use storage::entities::access::{Viewer, visible_groups};
+use storage::entities::{namespaces, now, projects, saml_providers, users};
+
+use crate::identity::authentication::Caller;
+use crate::instance::feature_gates::{self, Actors};
+use crate::kernel::Backend;
+use crate::kernel::cache::{SeenGroup, SeenProject};
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::{Access, Minimum, Role, Standing, Tier, Visibility};
+
+/// Requirements of one operation in the contract.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule<'a> {
+    /// `x-access`.
+    pub access: Access,
+    /// `x-scope`.
+    pub scopes: &'static [&'static str],
+    /// `x-tier`.
+    pub tier: Tier,
+    /// `x-flag`: name and default.
+    pub flag: Option<(&'a str, bool)>,
+    /// The same for an operation whose service evaluates the gate.
+    pub later: Option<(&'static str, bool)>,
+    /// `x-job-token`.
+    pub jobs: bool,
+    /// Whether the operation only reads.
+    pub read: bool,
+}
+
+/// A resource that a request can be authorized for.
+pub trait Admission: Sized + Send {
+    /// Looks up the resource that `key` names and authorizes the caller for it.
+    ///
+    /// # Errors
+    /// Returns `Error::NotFound` if it does not exist or is hidden from the caller. Returns
+    /// `Error::Forbidden` if the caller may not perform the operation.
+    fn admit(
+        backend: &Backend,
+        caller: Caller,
+        key: Option<&str>,
+        rule: &Rule<'_>,
+    ) -> impl Future<Output = Result<Self>> + Send;
+}
+
+/// Access to the instance as a whole.
+#[derive(Debug, Clone)]
+pub struct InstanceAccess {
+    /// The caller.
+    pub caller: Caller,
+    /// Gate that the service evaluates for the project of the resource: name and default.
+    pub gate: Option<(&'static str, bool)>,
+}
+
+/// Access to a user.
+#[derive(Debug, Clone)]
+pub struct UserAccess {
+    /// The caller.
+    pub caller: Caller,
+    /// The user that the request names.
+    pub user: users::Model,
+}
+
+/// Access to a group.
+#[derive(Debug, Clone)]
+pub struct GroupAccess {
+    /// The caller.
+    pub caller: Caller,
+    /// The group.
+    pub group: namespaces::Model,
+    /// The caller's role in it, including inherited roles.
+    pub role: Option<Role>,
+    /// Whether the caller sees it without a role, because of a project in it or in its subgroups.
+    pub above: bool,
+}
+
+/// Access to a project.
+#[derive(Debug, Clone)]
+pub struct ProjectAccess {
+    /// The caller.
+    pub caller: Caller,
+    /// The project.
+    pub project: projects::Model,
+    /// The namespace that contains it.
+    pub namespace: namespaces::Model,
+    /// The caller's role in it, including inherited roles.
+    pub role: Option<Role>,
+}
+
+/// Access to the SCIM provisioning of a group, for its identity provider.
+#[derive(Debug, Clone)]
+pub struct ScimAccess {
+    /// The group.
+    pub group: namespaces::Model,
+    /// Its SAML provider, which is enabled.
+    pub provider: saml_providers::Model,
+}
+
+impl Caller {
+    /// Returns the effective access of the caller to a resource in which they have `role`.
+    #[must_use]
+    pub fn standing(&self, role: Option<Role>) -> Standing {
+        Standing {
+            signed_in: self.is_signed_in(),
+            external: self.as_user().is_some_and(|user| user.external),
+            admin: self.is_admin(),
+            role,
+        }
+    }
+
+    /// Returns the viewer for the database's visibility conditions.
+    #[must_use]
+    pub fn viewer(&self) -> Viewer {
+        match self.as_user() {
+            None => Viewer::Anonymous,
+            Some(user) if user.admin => Viewer::Admin,
+            Some(user) => Viewer::User {
+                id: user.id,
+                external: user.external,
+            },
+        }
+    }
+}
+
+impl GroupAccess {
+    /// Returns whether the caller has at least this role. Administrators have every role.
+    #[must_use]
+    pub fn holds(&self, role: Role) -> bool {
+        self.caller.standing(self.role).holds(role)
+    }
+}
+
+impl ProjectAccess {
+    /// Returns whether the caller has at least this role. Administrators have every role.
+    #[must_use]
+    pub fn holds(&self, role: Role) -> bool {
+        self.standing().holds(role)
+    }
+
+    /// Returns the caller's effective access to the project.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.caller.standing(self.role)
+    }
+
+    /// Returns access to a project, or `None` if the caller cannot see it.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn if_admitted(backend: &Backend, caller: &Caller, project_id: i64) -> Result<Option<Self>> {
+        match Self::find(backend, caller.clone(), &project_id.to_string()).await {
+            Ok(access) => Ok(Some(access)),
+            Err(Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Finds a project and the caller's role in it.
+    ///
+    /// # Errors
+    /// Returns `Error::NotFound` if the project does not exist or the caller cannot see it.
+    pub async fn find(backend: &Backend, caller: Caller, reference: &str) -> Result<Self> {
+        let hidden = || Error::not_found("Project");
+        let user = caller.as_user().map(|user| user.id);
+        let look_up = async {
+            let db = backend.database.read();
+            let (project, namespace) = projects::by_reference(db, reference).await?.ok_or_else(hidden)?;
+            let role = match user {
+                Some(user) => levels::project_level(db, user, project.id, now().date_naive()).await?,
+                None => None,
+            };
+            Ok::<_, Error>(Arc::new(SeenProject {
+                project,
+                namespace,
+                role,
+            }))
+        };
+        let question = (user, reference.to_owned());
+        let seen = backend
+            .memory
+            .projects
+            .recall(&backend.database, question, look_up);
+        let SeenProject {
+            project,
+            namespace,
+            role,
+        } = Arc::unwrap_or_clone(seen.await?);
+        let elsewhere = caller.only_project().is_some_and(|only| only != project.id);
+        if elsewhere || !caller.standing(role).sees(project.visibility) {
+            return Err(hidden());
+        }
+        Ok(Self {
+            caller,
+            project,
+            namespace,
+            role,
+        })
+    }
+}
+
+impl InstanceAccess {
+    /// Authorizes members from the role `least` for a resource that is named without its project. Hidden and
+    /// missing resources get the same answer, which does not name the project.
+    ///
+    /// # Errors
+    /// Returns `Error::NotFound` if the caller cannot see the project or its gate is closed. Returns
+    /// `Error::Forbidden` if the caller's role is lower than `least`.
+    pub async fn in_project(self, backend: &Backend, project_id: i64, least: Role) -> Result<ProjectAccess> {
+        let found = ProjectAccess::if_admitted(backend, &self.caller, project_id).await?;
+        let found = found.ok_or_else(|| Error::not_found(""))?;
+        if !found.holds(least) {
+            return Err(Error::forbidden());
+        }
+        let actors = Actors {
+            caller: &self.caller,
+            project_id: Some(project_id),
+            namespace_id: Some(found.namespace.id),
+        };
+        match self.gate {
+            Some((name, default)) if !feature_gates::is_open(backend, name, default, actors).await? => {
+                Err(Error::not_found(""))
+            }
+            _ => Ok(found),
+        }
+    }
+}
+
+impl GroupAccess {
+    /// Finds a group and the caller's role in it.
+    ///
+    /// # Errors
+    /// Returns `Error::NotFound` if the group does not exist or the caller cannot see it.
+    pub async fn find(backend: &Backend, caller: Caller, reference: &str) -> Result<Self> {
+        let hidden = || Error::not_found("Group");
+        let user = caller.as_user().map(|user| user.id);
+        let look_up = async {
+            let db = backend.database.read();
+            let group = namespaces::group_by_reference(db, reference)
+                .await?
+                .ok_or_else(hidden)?;
+            let role = match user {
+                Some(user) => levels::group_level(db, user, group.id, now().date_naive()).await?,
+                None => None,
+            };
+            // A user with a visible project in a group may see the group itself, as lists do, but nothing
+            // else.
+            let above = match user {
+                Some(_) if !caller.standing(role).sees(group.visibility) => {
+                    let seen = visible_groups(caller.viewer(), now().date_naive());
+                    let this = namespaces::Column::Id.eq(group.id);
+                    let found = namespaces::Entity::find().filter(seen).filter(this);
+                    found.count(db).await? > 0
+                }
+                _ => false,
+            };
+            Ok::<_, Error>(Arc::new(SeenGroup { group, role, above }))
+        };
+        let question = (user, reference.to_owned());
+        let seen = backend.memory.groups.recall(&backend.database, question, look_up);
+        let SeenGroup { group, role, above } = Arc::unwrap_or_clone(seen.await?);
+        // A job token belongs to one project and reaches no group.
+        let job = caller.only_project().is_some();
+        if job || !(above || caller.standing(role).sees(group.visibility)) {
+            return Err(hidden());
+        }
+        Ok(Self {
+            caller,
+            group,
+            role,
+            above,
+        })
+    }
+}
+
+impl Admission for InstanceAccess {
+    async fn admit(backend: &Backend, caller: Caller, _: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+        let actors = Actors {
+            caller: &caller,
+            project_id: None,
+            namespace_id: None,
+        };
+        decide(backend, actors, rule, None, Visibility::Public, false).await?;
+        Ok(Self {
+            caller,
+            gate: rule.later,
+        })
+    }
+}
+
+impl Admission for UserAccess {
+    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+        let found = users::by_reference(backend.database.read(), key.unwrap_or_default()).await?;
+        let user = found.ok_or_else(|| Error::not_found("User"))?;
+        let themself = caller.as_user().is_some_and(|caller| caller.id == user.id);
+        let actors = Actors {
+            caller: &caller,
+            project_id: None,
+            namespace_id: None,
+        };
+        let role = themself.then_some(Role::Owner);
+        decide(backend, actors, rule, role, Visibility::Public, false).await?;
+        Ok(Self { caller, user })
+    }
+}
+
+impl Admission for GroupAccess {
+    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+        let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
+        // Users who see the group through a project see the same as every viewer of a public group.
+        let visibility = match access.above {
+            true => Visibility::Public,
+            false => access.group.visibility,
+        };
+        let actors = Actors {
+            caller: &access.caller,
+            project_id: None,
+            namespace_id: Some(access.group.id),
+        };
+        decide(backend, actors, rule, access.role, visibility, false).await?;
+        Ok(access)
+    }
+}
+
+impl Admission for ProjectAccess {
+    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+        let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
+        let project = &access.project;
+        let actors = Actors {
+            caller: &access.caller,
+            project_id: Some(project.id),
+            namespace_id: Some(access.namespace.id),
+        };
+        let (visibility, archived) = (project.visibility, project.archived);
+        decide(backend, actors, rule, access.role, visibility, archived).await?;
+        Ok(access)
+    }
+}
+
+impl Admission for ScimAccess {
+    /// A token is valid for its own group only. For other groups, the answer reveals no more than creating a
+    /// group does: that a top-level name is taken (docs/API-DESIGN.md).
+    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+        let provider = caller.provisions().cloned().ok_or(Error::Unauthorized)?;
+        let path = key.unwrap_or_default();
+        let found = namespaces::by_full_path(backend.database.read(), path).await?;
+        match found.filter(|found| found.kind == namespaces::Kind::Group) {
+            Some(group) if group.id == provider.namespace_id => {
+                refuse_plan(backend, rule)?;
+                if !provider.enabled {
+                    return Err(Error::forbidden_because("Group SAML not enabled."));
+                }
+                Ok(Self { group, provider })
+            }
+            Some(group) if group.parent_id.is_none() => Err(Error::Unauthorized),
+            _ => Err(Error::not_found(format!("Group {path}"))),
+        }
+    }
+}
+
+fn refuse_plan(backend: &Backend, rule: &Rule<'_>) -> Result<()> {
+    if backend.instance.plan < rule.tier {
+        return Err(Error::forbidden_because(
+            "The plan of this server does not include this feature",
+        ));
+    }
+    Ok(())
+}
+
+/// Checks token scope, role, plan, gate and archived state, in this order.
+async fn decide(
+    backend: &Backend,
+    actors: Actors<'_>,
+    rule: &Rule<'_>,
+    role: Option<Role>,
+    visibility: Visibility,
+    archived: bool,
+) -> Result<()> {
+    let caller = actors.caller;
+    let covered = match caller.only_project() {
+        Some(_) => rule.jobs,
+        None => caller.covers(rule.scopes),
+    };
+    if !covered {
+        return Err(Error::InsufficientScope(rule.scopes.to_vec()));
+    }
+    if !caller.standing(role).may(rule.access, visibility) {
+        let nobody = !caller.is_signed_in() && rule.access.min != Minimum::None;
+        return Err(if nobody {
+            Error::Unauthorized
+        } else {
+            Error::forbidden()
+        });
+    }
+    refuse_plan(backend, rule)?;
+    if let Some((name, default)) = rule.flag
+        && !feature_gates::is_open(backend, name, default, actors).await?
+    {
+        return Err(Error::not_found(""));
+    }
+    if archived && !rule.read && !rule.access.archived {
+        return Err(Error::forbidden());
+    }
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! Access tokens of users. Only their digests are stored.
+
+use chrono::NaiveDate;
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, Select,
+};
+
+use crate::kernel::page::{Page, PageRequest};
+pub use storage::entities::access_tokens::Kind;
+use storage::entities::access_tokens::{self, Column, Entity, Model};
+use storage::entities::now;
+
+use crate::identity::authentication::Caller;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::SCOPES;
+use crate::kernel::query::page_of;
+use crate::kernel::{Backend, preconditions};
+use crate::secrets::Token;
+
+/// Prefix by which secret scanners recognize the tokens.
+const PREFIX: &str = "hfpat-";
+
+/// Attributes of a new token.
+#[derive(Debug, Clone)]
+pub struct NewToken {
+    /// The user it authenticates.
+    pub user_id: i64,
+    /// Name of the token.
+    pub name: String,
+    /// Kind of the token.
+    pub kind: Kind,
+    /// Its scopes.
+    pub scopes: Vec<String>,
+    /// Last day on which it is valid.
+    pub expires_at: Option<NaiveDate>,
+    /// The user who creates it, if it is not its owner.
+    pub created_by_id: Option<i64>,
+    /// The token itself, if the caller chose it. A random one is generated otherwise.
+    pub secret: Option<String>,
+}
+
+/// Creates a token. The secret is returned only here.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope.
+pub async fn create(backend: &Backend, new: NewToken) -> Result<(Model, String)> {
+    let (row, secret) = prepare(new)?;
+    Ok((row.insert(backend.database.write()).await?, secret))
+}
+
+/// Returns the row of a new token, and the token itself.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope.
+pub(crate) fn prepare(new: NewToken) -> Result<(access_tokens::ActiveModel, String)> {
+    let scopes = checked_scopes(&new.scopes, &SCOPES)?;
+    let secret = new
+        .secret
+        .unwrap_or_else(|| Token::generate(PREFIX).expose().to_owned());
+    let row = access_tokens::ActiveModel {
+        user_id: Set(new.user_id),
+        name: Set(new.name),
+        kind: Set(new.kind),
+        digest: Set(crate::secrets::digest(&secret)),
+        scopes: Set(scopes),
+        revoked: Set(false),
+        expires_at: Set(new.expires_at),
+        created_by_id: Set(new.created_by_id),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    Ok((row, secret))
+}
+
+/// Returns the scopes as they are stored, without duplicates.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope.
+pub(crate) fn checked_scopes(wanted: &[String], known: &[&str]) -> Result<String> {
+    if wanted.is_empty() {
+        return Err(Error::attribute("scopes", "can't be blank"));
+    }
+    let mut scopes: Vec<&str> = Vec::with_capacity(wanted.len());
+    for scope in wanted {
+        if !scopes.contains(&scope.as_str()) {
+            scopes.push(scope);
+        }
+    }
+    if scopes.iter().any(|scope| !known.contains(scope)) {
+        return Err(Error::attribute("scopes", "can only contain available scopes"));
+    }
+    Ok(scopes.join(" "))
+}
+
+/// Filter of token lists by state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Activity {
+    /// All tokens.
+    #[default]
+    Any,
+    /// Active tokens.
+    Active,
+    /// Revoked and expired tokens.
+    Inactive,
+}
+
+/// Returns a page of a user's impersonation tokens, oldest first.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn impersonation_list(
+    backend: &Backend,
+    user_id: i64,
+    activity: Activity,
+    page: &PageRequest,
+) -> Result<Page<Model>> {
+    paged(
+        backend,
+        access_tokens::of_user(user_id, Kind::Impersonation),
+        activity,
+        page,
+    )
+    .await
+}
+
+/// Returns one impersonation token of a user.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the user has no such token.
+pub async fn impersonation(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
+    let found = access_tokens::of_user(user_id, Kind::Impersonation)
+        .filter(Column::Id.eq(id))
+        .one(backend.database.read())
+        .await?;
+    found.ok_or_else(|| Error::not_found("Impersonation Token"))
+}
+
+/// Revokes an impersonation token. Its row stays, and revoking it again succeeds.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the user has no such token. Returns `Error::PreconditionFailed` if it was
+/// created after `unmodified_since`.
+pub async fn revoke_impersonation(
+    backend: &Backend,
+    user_id: i64,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let token = impersonation(backend, user_id, id).await?;
+    preconditions::unmodified_since(unmodified_since, token.created_at)?;
+    revoke(backend, token.id).await
+}
+
+/// Returns a page of personal access tokens: the caller's, or those of any user for administrators.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` if a caller other than an administrator requests the tokens of another user.
+pub async fn personal_list(
+    backend: &Backend,
+    caller: &Caller,
+    user_id: Option<i64>,
+    activity: Activity,
+    page: &PageRequest,
+) -> Result<Page<Model>> {
+    let own = caller.signed_in()?.id;
+    let wanted = match user_id {
+        Some(id) if id != own && !caller.is_admin() => return Err(Error::Unauthorized),
+        Some(id) => Some(id),
+        None => (!caller.is_admin()).then_some(own),
+    };
+    let tokens = match wanted {
+        Some(id) => access_tokens::of_user(id, Kind::Personal),
+        None => Entity::find()
+            .filter(Column::Kind.eq(Kind::Personal))
+            .order_by_asc(Column::Id),
+    };
+    paged(backend, tokens, activity, page).await
+}
+
+/// Returns the token that authenticated the request.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the request was authenticated otherwise.
+pub fn own(caller: &Caller) -> Result<Model> {
+    let token = caller.access_token().cloned();
+    token.ok_or_else(|| Error::not_found("Personal Access Token"))
+}
+
+/// Revokes a personal access token. Its row stays, and revoking it again succeeds.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the token does not exist. Returns `Error::Refused` if it belongs to another
+/// user and the caller is not an administrator. Returns `Error::PreconditionFailed` if it was created after
+/// `unmodified_since`.
+pub async fn revoke_personal(
+    backend: &Backend,
+    caller: &Caller,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let found = Entity::find_by_id(id)
+        .filter(Column::Kind.eq(Kind::Personal))
+        .one(backend.database.read())
+        .await?;
+    let token = found.ok_or_else(|| Error::not_found("Personal Access Token"))?;
+    if token.user_id != caller.signed_in()?.id && !caller.is_admin() {
+        return Err(Error::Refused("400 Bad request".into()));
+    }
+    preconditions::unmodified_since(unmodified_since, token.created_at)?;
+    revoke(backend, token.id).await
+}
+
+async fn revoke(backend: &Backend, id: i64) -> Result<()> {
+    Entity::update_many()
+        .col_expr(Column::Revoked, Expr::value(true))
+        .filter(Column::Id.eq(id))
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
+}
+
+/// Returns a page of the tokens that match `activity`.
+pub(crate) async fn paged(
+    backend: &Backend,
+    tokens: Select<Entity>,
+    activity: Activity,
+    page: &PageRequest,
+) -> Result<Page<Model>> {
+    let today = now().date_naive();
+    let expired = || Column::ExpiresAt.is_not_null().and(Column::ExpiresAt.lt(today));
+    let tokens = match activity {
+        Activity::Any => tokens,
+        Activity::Active => tokens
+            .filter(Column::Revoked.eq(false))
+            .filter(Column::ExpiresAt.is_null().or(Column::ExpiresAt.gte(today))),
+        Activity::Inactive => tokens.filter(Column::Revoked.eq(true).or(expired())),
+    };
+    page_of(backend.database.read(), tokens, page).await
+}

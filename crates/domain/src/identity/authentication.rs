@@ -1,0 +1,400 @@
+//! Authentication of requests by tokens and sessions, and impersonation by `sudo`.
+
+use std::sync::Arc;
+
+use sea_orm::{ColumnTrait, QueryFilter};
+use serde::{Deserialize, Serialize};
+use storage::entities::users::State;
+use storage::entities::{
+    access_tokens, job_tokens as job_token_rows, now, oauth_tokens, saml_providers, scim_tokens, sessions,
+    users,
+};
+use subtle::ConstantTimeEq;
+
+use crate::identity::{job_tokens, oauth};
+use crate::instance::settings;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result, TokenFault};
+use crate::secrets;
+
+/// Credentials of a request.
+#[derive(Default)]
+pub struct Credentials {
+    /// A token, from any header or parameter that accepts one.
+    pub token: Option<String>,
+    /// Whether the token was sent where OAuth access tokens are accepted.
+    pub bearer: bool,
+    /// A job token from its own header or parameter. `None` where job tokens are not accepted.
+    pub job: Option<String>,
+    /// Whether job tokens are accepted, so that a bearer token may be one.
+    pub takes_jobs: bool,
+    /// A browser session.
+    pub session: Option<Session>,
+    /// ID or username of the user to impersonate.
+    pub sudo: Option<String>,
+}
+
+/// A session cookie and its related request data.
+pub struct Session {
+    /// The cookie's value.
+    pub secret: String,
+    /// The CSRF token.
+    pub csrf: Option<String>,
+    /// Whether the request only reads.
+    pub read_only: bool,
+}
+
+/// The caller and the limits of the credentials.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    user: Option<Arc<users::Model>>,
+    reach: Reach,
+}
+
+/// Limits of the credentials.
+#[derive(Debug, Clone)]
+enum Reach {
+    /// All rights of the user.
+    Whole,
+    /// The scopes of an access token.
+    Scopes(Arc<access_tokens::Model>),
+    /// The scopes a user granted to an OAuth application.
+    Granted(Box<oauth_tokens::Model>),
+    /// One project, for the operations that accept job tokens.
+    Job(job_token_rows::Model),
+    /// SCIM provisioning of one group by its identity provider, which is not a user.
+    Provisioning(saml_providers::Model),
+}
+
+/// Scopes of job tokens where scopes are checked without the contract: Git over HTTP and the container
+/// registry.
+const SCOPES_OF_JOBS: &str = "read_repository write_registry";
+
+/// Reference to verified credentials, from which the caller can be restored without a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Proof {
+    /// No credentials.
+    None,
+    /// The password of the user with this ID.
+    User(i64),
+    /// The access token with this ID.
+    Token(i64),
+    /// The OAuth access token with this ID.
+    Granted(i64),
+    /// The job token with this ID.
+    Job(i64),
+}
+
+impl Caller {
+    /// Returns the anonymous caller.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            user: None,
+            reach: Reach::Whole,
+        }
+    }
+
+    /// Returns a caller with all rights of a user: by session, by password or by `sudo`.
+    #[must_use]
+    pub fn user(user: users::Model) -> Self {
+        Self {
+            user: Some(Arc::new(user)),
+            reach: Reach::Whole,
+        }
+    }
+
+    fn token(user: &Arc<users::Model>, token: &Arc<access_tokens::Model>) -> Self {
+        Self {
+            user: Some(Arc::clone(user)),
+            reach: Reach::Scopes(Arc::clone(token)),
+        }
+    }
+
+    fn granted((token, user): (oauth_tokens::Model, users::Model)) -> Self {
+        Self {
+            user: Some(Arc::new(user)),
+            reach: Reach::Granted(Box::new(token)),
+        }
+    }
+
+    fn job((token, user): (job_token_rows::Model, users::Model)) -> Self {
+        Self {
+            user: Some(Arc::new(user)),
+            reach: Reach::Job(token),
+        }
+    }
+
+    /// Returns whether a user is signed in.
+    #[must_use]
+    pub fn is_signed_in(&self) -> bool {
+        self.user.is_some()
+    }
+
+    /// Returns whether the caller is authenticated, as a user or an identity provider.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.is_signed_in() || self.provisions().is_some()
+    }
+
+    /// Returns the SAML provider whose identity provider is the caller, if any.
+    #[must_use]
+    pub fn provisions(&self) -> Option<&saml_providers::Model> {
+        match &self.reach {
+            Reach::Provisioning(provider) => Some(provider),
+            Reach::Whole | Reach::Scopes(_) | Reach::Granted(_) | Reach::Job(_) => None,
+        }
+    }
+
+    /// Returns whether the caller is an administrator.
+    #[must_use]
+    pub fn is_admin(&self) -> bool {
+        self.as_user().is_some_and(|user| user.admin)
+    }
+
+    /// Returns the user, if any.
+    #[must_use]
+    pub fn as_user(&self) -> Option<&users::Model> {
+        self.user.as_deref()
+    }
+
+    /// Returns the user.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unauthorized`] if no user is signed in.
+    pub fn signed_in(&self) -> Result<&users::Model> {
+        self.as_user().ok_or(Error::Unauthorized)
+    }
+
+    /// Returns the access token that authenticated the request, if any.
+    #[must_use]
+    pub fn access_token(&self) -> Option<&access_tokens::Model> {
+        match &self.reach {
+            Reach::Whole | Reach::Granted(_) | Reach::Job(_) | Reach::Provisioning(_) => None,
+            Reach::Scopes(token) => Some(token),
+        }
+    }
+
+    /// Returns the proof of the caller's authentication.
+    #[must_use]
+    pub fn proof(&self) -> Proof {
+        match &self.reach {
+            Reach::Whole => self.as_user().map_or(Proof::None, |user| Proof::User(user.id)),
+            Reach::Scopes(token) => Proof::Token(token.id),
+            Reach::Granted(token) => Proof::Granted(token.id),
+            Reach::Job(token) => Proof::Job(token.id),
+            // An identity provider is anonymous outside of SCIM.
+            Reach::Provisioning(_) => Proof::None,
+        }
+    }
+
+    /// Returns the space-separated scopes that limit the credentials, or `None` without a limit.
+    #[must_use]
+    pub fn scopes(&self) -> Option<&str> {
+        match &self.reach {
+            Reach::Whole => None,
+            Reach::Scopes(token) => Some(&token.scopes),
+            Reach::Granted(token) => Some(&token.scopes),
+            Reach::Job(_) => Some(SCOPES_OF_JOBS),
+            Reach::Provisioning(_) => Some(""),
+        }
+    }
+
+    /// Returns the only project that the credentials are valid for, if they are a job token.
+    #[must_use]
+    pub fn only_project(&self) -> Option<i64> {
+        match &self.reach {
+            Reach::Job(token) => Some(token.project_id),
+            Reach::Whole | Reach::Scopes(_) | Reach::Granted(_) | Reach::Provisioning(_) => None,
+        }
+    }
+
+    /// Returns whether the credentials cover one of these scopes.
+    #[must_use]
+    pub fn covers(&self, scopes: &[&str]) -> bool {
+        self.scopes()
+            .is_none_or(|own| own.split_ascii_whitespace().any(|scope| scopes.contains(&scope)))
+    }
+}
+
+/// Identifies the caller.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` if credentials are unknown, even where none are required. Returns
+/// `Error::InvalidToken` if a token is revoked or expired. Returns `Error::Forbidden` if the account is
+/// blocked or deactivated, or `sudo` is not allowed. Returns `Error::NotFound` if the target of `sudo` does
+/// not exist.
+pub async fn identify(backend: &Backend, credentials: Credentials) -> Result<Caller> {
+    let caller = match (credentials.token, credentials.job, credentials.session) {
+        (Some(token), _, _) if credentials.bearer => match by_token(backend, &token).await {
+            Err(Error::Unauthorized) if credentials.takes_jobs => by_job_token(backend, &token).await?,
+            known => known?,
+        },
+        (Some(token), _, _) => by_access_token(backend, &token).await?,
+        (None, Some(job), _) => by_job_token(backend, &job).await?,
+        (None, None, Some(session)) => by_session(backend, &session).await?,
+        (None, None, None) => Caller::anonymous(),
+    };
+    if let Some(user) = caller.as_user() {
+        refuse_shut_out(user)?;
+    }
+    match credentials.sudo {
+        Some(target) => sudo(backend, &caller, &target).await,
+        None => Ok(caller),
+    }
+}
+
+/// Rejects accounts that are not active.
+///
+/// # Errors
+/// Returns `Error::Forbidden` if the account is not active; the error contains the reason.
+pub fn refuse_shut_out(user: &users::Model) -> Result<()> {
+    match user.state {
+        State::Active => Ok(()),
+        State::Blocked | State::LdapBlocked => {
+            Err(Error::forbidden_because("Your account has been blocked."))
+        }
+        State::Deactivated => Err(Error::forbidden_because(
+            "Your account has been deactivated by your administrator. Please log back in from a web browser to reactivate your account.",
+        )),
+    }
+}
+
+/// Returns the caller of a token of any kind and scope.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` if the token is unknown. Returns `Error::InvalidToken` if it is revoked or
+/// expired.
+pub async fn by_token(backend: &Backend, token: &str) -> Result<Caller> {
+    match by_access_token(backend, token).await {
+        Err(Error::Unauthorized) => {}
+        known => return known,
+    }
+    Ok(Caller::granted(oauth::tokens::find(backend, token).await?))
+}
+
+/// Returns the caller of an earlier proof, if it is still valid.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` if the proof is not valid any more. Returns `Error::Forbidden` if the
+/// account is not active.
+pub async fn by_proof(backend: &Backend, proof: Proof) -> Result<Caller> {
+    let db = backend.database.read();
+    let caller = match proof {
+        Proof::None => return Ok(Caller::anonymous()),
+        Proof::User(id) => {
+            let found = users::live().filter(users::Column::Id.eq(id)).one(db).await?;
+            Caller::user(found.ok_or(Error::Unauthorized)?)
+        }
+        Proof::Token(id) => {
+            let found = access_tokens::by_id(db, id).await?;
+            let (token, user) = found.ok_or(Error::Unauthorized)?;
+            refuse_ended(backend, &token).await?;
+            Caller::token(&Arc::new(user), &Arc::new(token))
+        }
+        Proof::Granted(id) => Caller::granted(oauth::tokens::find_by_id(backend, id).await?),
+        Proof::Job(id) => Caller::job(job_tokens::find_by_id(db, id).await?),
+    };
+    refuse_shut_out(caller.signed_in()?)?;
+    Ok(caller)
+}
+
+/// Returns the caller of a token that is not an OAuth access token.
+async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
+    let digest = secrets::digest(token);
+    let found = async {
+        let found = access_tokens::by_digest(backend.database.read(), &digest).await?;
+        let (token, user) = found.ok_or(Error::Unauthorized)?;
+        Ok::<_, Error>((Arc::new(token), Arc::new(user)))
+    };
+    let tokens = &backend.memory.tokens;
+    let (token, user) = tokens.recall(&backend.database, digest.clone(), found).await?;
+    refuse_ended(backend, &token).await?;
+    access_tokens::touch(backend.database.write(), &token, now()).await?;
+    Ok(Caller::token(&user, &token))
+}
+
+/// Rejects a known token that is no longer valid.
+async fn refuse_ended(backend: &Backend, token: &access_tokens::Model) -> Result<()> {
+    if token.revoked {
+        return Err(Error::InvalidToken(TokenFault::Revoked));
+    }
+    if token.is_expired(now().date_naive()) {
+        return Err(Error::InvalidToken(TokenFault::Expired));
+    }
+    if token.kind == access_tokens::Kind::Impersonation
+        && !settings::read(backend).await?.impersonation_enabled
+    {
+        return Err(Error::InvalidToken(TokenFault::ImpersonationDisabled));
+    }
+    Ok(())
+}
+
+/// Returns the caller of a job token.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` if the token is unknown or has ended.
+pub async fn by_job_token(backend: &Backend, token: &str) -> Result<Caller> {
+    Ok(Caller::job(
+        job_tokens::find(backend.database.read(), token).await?,
+    ))
+}
+
+/// Returns the caller of a SCIM token, who is no user and may only provision one group. SCIM accepts no other
+/// tokens, and SCIM tokens are accepted nowhere else.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` if the token is unknown.
+pub async fn by_scim_token(backend: &Backend, token: &str) -> Result<Caller> {
+    let found = scim_tokens::opens(backend.database.read(), &secrets::digest(token)).await?;
+    Ok(Caller {
+        user: None,
+        reach: Reach::Provisioning(found.ok_or(Error::Unauthorized)?),
+    })
+}
+
+/// Returns the caller of a session. Reads need only the cookie, writes also need its CSRF token. An invalid
+/// cookie yields an anonymous caller, because browsers send cookies unprompted.
+async fn by_session(backend: &Backend, session: &Session) -> Result<Caller> {
+    let found =
+        sessions::by_digest(backend.database.read(), &secrets::digest(&session.secret), now()).await?;
+    let Some((row, user)) = found else {
+        return Ok(Caller::anonymous());
+    };
+    let wanted = csrf_token(&row);
+    let proven = session
+        .csrf
+        .as_ref()
+        .is_some_and(|sent| bool::from(sent.as_bytes().ct_eq(wanted.as_bytes())));
+    if session.read_only || proven {
+        Ok(Caller::user(user))
+    } else {
+        Ok(Caller::anonymous())
+    }
+}
+
+/// Returns the CSRF token of a session.
+#[must_use]
+pub fn csrf_token(session: &sessions::Model) -> String {
+    secrets::digest(&format!("csrf:{}:{}", session.csrf_seed, session.digest))
+}
+
+/// Returns the user that an administrator impersonates.
+async fn sudo(backend: &Backend, caller: &Caller, target: &str) -> Result<Caller> {
+    caller.signed_in()?;
+    if !caller.is_admin() {
+        return Err(Error::forbidden_because("Must be admin to use sudo"));
+    }
+    let Some(scopes) = caller.scopes() else {
+        return Err(Error::forbidden_because(
+            "Must be authenticated using an OAuth or Personal Access Token to use sudo",
+        ));
+    };
+    if !scopes.split_ascii_whitespace().any(|scope| scope == "sudo") {
+        return Err(Error::InsufficientScope(vec!["sudo"]));
+    }
+    let found = users::by_reference(backend.database.read(), target).await?;
+    let user = found.ok_or_else(|| Error::not_found(format!("User with ID or username '{target}'")))?;
+    refuse_shut_out(&user)?;
+    Ok(Caller::user(user))
+}

@@ -1,0 +1,163 @@
+//! Authorization of Git clients that fetch from and push to a project over HTTP.
+//!
+//! A client without credentials is asked for them for every resource that is not public, whether or not it
+//! exists. An authenticated client gets a 404 for resources that it cannot see.
+
+use git::Service;
+use storage::entities::users;
+
+use crate::identity::access::ProjectAccess;
+use crate::identity::authentication::{Caller, by_job_token, by_token, refuse_shut_out};
+use crate::identity::password_attempts;
+use crate::instance::settings;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Role;
+
+/// Username and password of HTTP Basic authentication.
+pub struct Basic {
+    /// Username or email address. Ignored if the password is a token, including job tokens.
+    pub name: String,
+    /// A token, or the user's password.
+    pub password: String,
+    /// Network address of the client.
+    pub address: Option<String>,
+}
+
+/// Maximum length of a password, in bytes.
+const LONGEST_PASSWORD: usize = 1024;
+
+/// Identifies the caller.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` if credentials are invalid. Returns `Error::InvalidToken` if a token is
+/// revoked or expired. Returns `Error::Forbidden` if the account is not active or its password must be
+/// changed. Returns [`Error::RateLimited`] after too many failed passwords.
+pub async fn identify(backend: &Backend, credentials: Option<Basic>) -> Result<Caller> {
+    let Some(basic) = credentials else {
+        return Ok(Caller::anonymous());
+    };
+    if basic.password.len() > LONGEST_PASSWORD {
+        return Err(Error::Unauthorized);
+    }
+    let caller = match by_token(backend, &basic.password).await {
+        Err(Error::Unauthorized) => match by_job_token(backend, &basic.password).await {
+            Err(Error::Unauthorized) => by_password(backend, basic).await?,
+            found => found?,
+        },
+        found => found?,
+    };
+    if let Some(user) = caller.as_user() {
+        refuse_shut_out(user)?;
+    }
+    Ok(caller)
+}
+
+async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
+    let Basic {
+        name,
+        password,
+        address,
+    } = basic;
+    // No username contains NUL, and PostgreSQL does not accept it in a query.
+    if name.is_empty() || name.contains('\0') {
+        return Err(Error::Unauthorized);
+    }
+    if !settings::read(backend)
+        .await?
+        .password_authentication_enabled_for_git
+    {
+        return Err(Error::Unauthorized);
+    }
+    let sources = password_attempts::sources(&name, "git", address.as_deref());
+    // Released after the outcome is recorded, which bounds the concurrent attempts. Failures are not recorded
+    // beforehand, because one client may send many valid requests at once.
+    let permit = password_attempts::turn().await?;
+    password_attempts::refuse_excess(backend, &sources).await?;
+    let database = backend.database.read();
+    let user = match users::by_username(database, &name).await? {
+        Some(user) => Some(user),
+        None => users::by_email(database, &name).await?,
+    };
+    let hash = user.as_ref().and_then(|user| user.password_hash.clone());
+    let outcome = match (password_attempts::fits(password, hash).await?, user) {
+        (true, Some(user)) if user.password_change_required => Err(Error::forbidden_because(
+            "Your password must be changed. Sign in with a web browser and choose a new one, or use a token.",
+        )),
+        (true, Some(user)) => Ok(Caller::user(user)),
+        _ => {
+            password_attempts::note_failure(backend, &sources).await?;
+            Err(Error::Unauthorized)
+        }
+    };
+    drop(permit);
+    outcome
+}
+
+/// Authorizes a caller for one of the two services on the project with this path.
+///
+/// # Errors
+/// Returns `Error::Unauthorized` if the caller is anonymous and credentials might help. Returns
+/// `Error::NotFound` if the caller cannot see the project. Returns `Error::Forbidden` if the caller may not
+/// use the service; the text is for the user.
+pub async fn admit(
+    backend: &Backend,
+    caller: Caller,
+    full_path: &str,
+    service: Service,
+) -> Result<ProjectAccess> {
+    let scopes: &[&str] = match service {
+        Service::UploadPack => &["api", "read_repository", "write_repository"],
+        Service::ReceivePack => &["api", "write_repository"],
+    };
+    if !caller.covers(scopes) {
+        let reason = format!("The token needs one of these scopes: {}", scopes.join(", "));
+        return Err(Error::forbidden_because(reason));
+    }
+    let known = caller.is_signed_in();
+    if service == Service::ReceivePack && !known || full_path.contains('\0') {
+        return Err(if known { hidden() } else { Error::Unauthorized });
+    }
+    let outcome = match ProjectAccess::find(backend, caller, full_path).await {
+        Ok(access) => decide(&access, service).map(|()| access),
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Err(Error::NotFound(_) | Error::Forbidden(_)) if !known => Err(Error::Unauthorized),
+        outcome => outcome,
+    }
+}
+
+fn hidden() -> Error {
+    Error::not_found("Project")
+}
+
+/// Checks feature, role and archived state, in this order.
+fn decide(access: &ProjectAccess, service: Service) -> Result<()> {
+    let project = &access.project;
+    let standing = access.standing();
+    if !standing.has(project.repository_access_level) {
+        return Err(Error::forbidden_because(
+            "The repository of this project is not available to you.",
+        ));
+    }
+    if !standing.reads_code(project.repository_access_level, project.visibility) {
+        return Err(Error::forbidden_because(
+            "You are not allowed to download code from this project.",
+        ));
+    }
+    if service == Service::UploadPack {
+        return Ok(());
+    }
+    if !access.holds(Role::Developer) {
+        return Err(Error::forbidden_because(
+            "You are not allowed to push code to this project.",
+        ));
+    }
+    if project.archived {
+        return Err(Error::forbidden_because(
+            "You cannot push to this project: it is archived and therefore read-only.",
+        ));
+    }
+    Ok(())
+}

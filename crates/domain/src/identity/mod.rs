@@ -1,0 +1,11 @@
+//! Callers: tokens, sessions, sign-in, OAuth, and what a caller may access.
+
+pub mod access;
+pub mod access_tokens;
+pub mod authentication;
+pub mod git_access;
+pub mod job_tokens;
+pub mod oauth;
+pub mod password_attempts;
+pub mod places;
+pub mod sessions;

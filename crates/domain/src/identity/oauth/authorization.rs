@@ -1,0 +1,178 @@
+//! Authorization requests of applications and the codes that follow from consent.
+
+use chrono::TimeDelta;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use storage::entities::{now, oauth_applications, oauth_grants, users};
+use url::Url;
+
+use super::applications::Application;
+use super::{Fault, narrowed, pkce};
+use crate::kernel::Backend;
+use crate::kernel::error::Error;
+use crate::secrets::Token;
+
+/// Lifetime of a code.
+const LIFETIME: TimeDelta = TimeDelta::minutes(10);
+/// Retention of expired codes, to detect reuse.
+const KEPT: TimeDelta = TimeDelta::days(1);
+/// Maximum length of the state parameter, in characters.
+const LONGEST_STATE: usize = 4096;
+
+/// Parameters of an authorization request.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The application.
+    pub client_id: Option<String>,
+    /// The requested redirect URI.
+    pub redirect_uri: Option<String>,
+    /// The response type.
+    pub response_type: Option<String>,
+    /// The scopes; by default all that the application may request.
+    pub scope: Option<String>,
+    /// The state, returned unchanged.
+    pub state: Option<String>,
+    /// The PKCE code challenge.
+    pub code_challenge: Option<String>,
+    /// The PKCE challenge method.
+    pub code_challenge_method: Option<String>,
+}
+
+/// A valid request that needs the user's consent.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The application.
+    pub application: Application,
+    /// The redirect URI, which is registered for the application.
+    pub redirect_uri: Url,
+    /// The scopes, separated by spaces.
+    pub scopes: String,
+    state: Option<String>,
+    sent_uri: String,
+    challenge: Option<(String, pkce::Method)>,
+}
+
+/// The reason why a request is invalid.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The origin is not certain, so the error is displayed to the user without a redirect.
+    Told(&'static str),
+    /// The error is returned to the application; contains the redirect address.
+    SentBack(String),
+    /// An internal error.
+    Internal(Error),
+}
+
+impl From<sea_orm::DbErr> for Refusal {
+    fn from(error: sea_orm::DbErr) -> Self {
+        Self::Internal(error.into())
+    }
+}
+
+/// Validates a request.
+///
+/// # Errors
+/// Returns [`Refusal`] if the request is invalid or an internal error occurs.
+pub async fn check(backend: &Backend, request: Request) -> Result<Question, Refusal> {
+    let unknown = Refusal::Told("The application that sent you here is not known to this server.");
+    let Some(uid) = request.client_id.as_deref().filter(|uid| !uid.contains('\0')) else {
+        return Err(unknown);
+    };
+    let found = oauth_applications::by_uid(backend.database.read(), uid).await?;
+    let application = found.ok_or(unknown)?;
+    let misled = "The address that the application wants you to go back to is not one of its own.";
+    let sent_uri = request.redirect_uri.unwrap_or_default();
+    if !application.redirect_uris().any(|known| known == sent_uri) {
+        return Err(Refusal::Told(misled));
+    }
+    let redirect_uri = Url::parse(&sent_uri).map_err(|_| Refusal::Told(misled))?;
+    let state = request.state;
+    if state.as_ref().is_some_and(|state| state.len() > LONGEST_STATE) {
+        return Err(Refusal::Told("The application sent a state that is too long."));
+    }
+    let refuse = |fault: &Fault| Refusal::SentBack(fault_address(&redirect_uri, fault, state.as_deref()));
+    match request.response_type.as_deref() {
+        Some("code") => {}
+        None | Some("") => return Err(refuse(&Fault::InvalidRequest("response_type is missing"))),
+        Some(_) => return Err(refuse(&Fault::UnsupportedResponseType)),
+    }
+    let scopes = narrowed(request.scope.as_deref(), application.scopes()).map_err(|fault| refuse(&fault))?;
+    let challenge = pkce::challenge(
+        request.code_challenge,
+        request.code_challenge_method.as_deref(),
+        !application.confidential,
+    )
+    .map_err(|fault| refuse(&fault))?;
+    Ok(Question {
+        redirect_uri,
+        scopes,
+        state,
+        sent_uri,
+        challenge,
+        application,
+    })
+}
+
+/// Records the user's consent and returns the redirect address with the code.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn agree(backend: &Backend, user: &users::Model, question: &Question) -> Result<String, Error> {
+    let (code, instant) = (Token::generate(""), now());
+    let row = oauth_grants::ActiveModel {
+        application_id: Set(question.application.id),
+        user_id: Set(user.id),
+        family: Set(hex::encode(rand::random::<[u8; 16]>())),
+        digest: Set(code.digest()),
+        redirect_uri: Set(question.sent_uri.clone()),
+        scopes: Set(question.scopes.clone()),
+        code_challenge: Set(question.challenge.as_ref().map(|(text, _)| text.clone())),
+        code_challenge_method: Set(question
+            .challenge
+            .as_ref()
+            .map(|(_, method)| method.word().to_owned())),
+        created_at: Set(instant),
+        expires_at: Set(instant + LIFETIME),
+        ..Default::default()
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            oauth_grants::Entity::delete_many()
+                .filter(oauth_grants::Column::ExpiresAt.lt(instant - KEPT))
+                .exec(transaction)
+                .await?;
+            row.insert(transaction).await?;
+            Ok::<_, Error>(())
+        })
+        .await?;
+    let code = [("code", code.expose())];
+    Ok(address(&question.redirect_uri, &code, question.state.as_deref()))
+}
+
+/// Returns the redirect address after a denial.
+#[must_use]
+pub fn deny(question: &Question) -> String {
+    fault_address(
+        &question.redirect_uri,
+        &Fault::AccessDenied,
+        question.state.as_deref(),
+    )
+}
+
+fn fault_address(target: &Url, fault: &Fault, state: Option<&str>) -> String {
+    let text = fault.to_string();
+    address(
+        target,
+        &[("error", fault.code()), ("error_description", &text)],
+        state,
+    )
+}
+
+fn address(target: &Url, pairs: &[(&str, &str)], state: Option<&str>) -> String {
+    let mut target = target.clone();
+    let state = state.map(|state| ("state", state));
+    target
+        .query_pairs_mut()
+        .extend_pairs(pairs.iter().copied().chain(state));
+    target.into()
+}

@@ -1,0 +1,282 @@
+//! OAuth tokens: issued for codes, refreshed, revoked and looked up.
+//!
+//! A refresh token works once: its successor revokes it together with its access token. Reuse of a code or
+//! refresh token indicates theft, so it revokes all tokens of its family.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait, QueryFilter,
+};
+use storage::entities::users::{self, State};
+use storage::entities::{now, oauth_grants, oauth_tokens};
+
+use super::applications::Application;
+use super::{Fault, narrowed, pkce};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result, TokenFault};
+use crate::secrets::{self, Token};
+
+/// Lifetime of an access token.
+const LIFETIME: TimeDelta = TimeDelta::hours(2);
+/// Retention of revoked tokens, to detect reuse.
+const KEPT: TimeDelta = TimeDelta::days(30);
+/// Prefix of access tokens, which secret scanners recognize.
+const PREFIX: &str = "hfoat-";
+/// Prefix of refresh tokens, which secret scanners recognize.
+const REFRESH_PREFIX: &str = "hfort-";
+
+/// The tokens issued to an application.
+#[derive(Debug)]
+pub struct Issued {
+    /// The access token.
+    pub access_token: String,
+    /// The refresh token for the next access token.
+    pub refresh_token: String,
+    /// Lifetime of the access token, in seconds.
+    pub expires_in: i64,
+    /// The scopes, separated by spaces.
+    pub scope: String,
+    /// The creation time.
+    pub created_at: DateTime<Utc>,
+}
+
+/// Owner and scopes of new tokens.
+struct Basis {
+    application_id: i64,
+    user_id: i64,
+    family: String,
+    scopes: String,
+}
+
+/// Exchanges a code for tokens.
+///
+/// # Errors
+/// Returns [`Fault::InvalidGrant`] for an invalid code. If the code was used before, all tokens issued for it
+/// are revoked.
+pub async fn exchange(
+    backend: &Backend,
+    application: &Application,
+    code: &str,
+    redirect_uri: Option<&str>,
+    verifier: Option<&str>,
+) -> Result<Issued, Fault> {
+    let sent = Sent {
+        digest: secrets::digest(code),
+        redirect_uri,
+        verifier,
+    };
+    backend
+        .database
+        .transaction(async |transaction| exchange_within(transaction, application, sent).await)
+        .await
+        .map_err(Fault::Internal)?
+}
+
+/// A code with the parameters that must match it.
+struct Sent<'a> {
+    digest: String,
+    redirect_uri: Option<&'a str>,
+    verifier: Option<&'a str>,
+}
+
+/// A refused grant is returned as `Ok`, so that the transaction commits the revocations.
+async fn exchange_within(
+    transaction: &DatabaseTransaction,
+    application: &Application,
+    sent: Sent<'_>,
+) -> Result<std::result::Result<Issued, Fault>> {
+    let found = oauth_grants::Entity::find()
+        .filter(oauth_grants::Column::Digest.eq(sent.digest))
+        .filter(oauth_grants::Column::ApplicationId.eq(application.id))
+        .one(transaction)
+        .await?;
+    let Some(grant) = found else {
+        return Ok(Err(Fault::InvalidGrant));
+    };
+    let instant = now();
+    if grant.used_at.is_some() {
+        oauth_tokens::revoke_family(transaction, &grant.family, instant).await?;
+        return Ok(Err(Fault::InvalidGrant));
+    }
+    let challenge = grant
+        .code_challenge
+        .as_deref()
+        .zip(grant.code_challenge_method.as_deref());
+    let fits = grant.expires_at > instant
+        && sent.redirect_uri == Some(grant.redirect_uri.as_str())
+        && pkce::answers(challenge, sent.verifier);
+    if !fits {
+        return Ok(Err(Fault::InvalidGrant));
+    }
+    let used = oauth_grants::Entity::update_many()
+        .col_expr(oauth_grants::Column::UsedAt, Expr::value(instant))
+        .filter(oauth_grants::Column::Id.eq(grant.id))
+        .filter(oauth_grants::Column::UsedAt.is_null())
+        .exec(transaction)
+        .await?;
+    if used.rows_affected == 0 {
+        // A concurrent request used the code, and one of the two is not entitled to it.
+        oauth_tokens::revoke_family(transaction, &grant.family, instant).await?;
+        return Ok(Err(Fault::InvalidGrant));
+    }
+    let basis = Basis {
+        application_id: application.id,
+        user_id: grant.user_id,
+        family: grant.family,
+        scopes: grant.scopes,
+    };
+    issue(transaction, basis).await
+}
+
+/// Replaces a refresh token and its access token.
+///
+/// # Errors
+/// Returns [`Fault::InvalidGrant`] for an invalid token. If it was replaced or revoked before, the whole
+/// family is revoked. Returns [`Fault::InvalidScope`] for scopes beyond its own.
+pub async fn refresh(
+    backend: &Backend,
+    application: &Application,
+    token: &str,
+    scope: Option<&str>,
+) -> Result<Issued, Fault> {
+    let digest = secrets::digest(token);
+    backend
+        .database
+        .transaction(async |transaction| refresh_within(transaction, application, digest, scope).await)
+        .await
+        .map_err(Fault::Internal)?
+}
+
+async fn refresh_within(
+    transaction: &DatabaseTransaction,
+    application: &Application,
+    digest: String,
+    scope: Option<&str>,
+) -> Result<std::result::Result<Issued, Fault>> {
+    let found = oauth_tokens::Entity::find()
+        .filter(oauth_tokens::Column::RefreshDigest.eq(digest))
+        .filter(oauth_tokens::Column::ApplicationId.eq(application.id))
+        .one(transaction)
+        .await?;
+    let Some(token) = found else {
+        return Ok(Err(Fault::InvalidGrant));
+    };
+    let instant = now();
+    let scopes = match narrowed(scope, token.scopes()) {
+        Ok(scopes) => scopes,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    let replaced = oauth_tokens::Entity::update_many()
+        .col_expr(oauth_tokens::Column::RevokedAt, Expr::value(instant))
+        .filter(oauth_tokens::Column::Id.eq(token.id))
+        .filter(oauth_tokens::Column::RevokedAt.is_null())
+        .exec(transaction)
+        .await?;
+    if replaced.rows_affected == 0 {
+        oauth_tokens::revoke_family(transaction, &token.family, instant).await?;
+        return Ok(Err(Fault::InvalidGrant));
+    }
+    let basis = Basis {
+        application_id: application.id,
+        user_id: token.user_id,
+        family: token.family,
+        scopes,
+    };
+    issue(transaction, basis).await
+}
+
+async fn issue(
+    transaction: &DatabaseTransaction,
+    basis: Basis,
+) -> Result<std::result::Result<Issued, Fault>> {
+    let user = users::live()
+        .filter(users::Column::Id.eq(basis.user_id))
+        .filter(users::Column::State.eq(State::Active))
+        .one(transaction)
+        .await?;
+    if user.is_none() {
+        return Ok(Err(Fault::InvalidGrant));
+    }
+    let (access, refresh, instant) = (Token::generate(PREFIX), Token::generate(REFRESH_PREFIX), now());
+    oauth_tokens::Entity::delete_many()
+        .filter(oauth_tokens::Column::RevokedAt.lt(instant - KEPT))
+        .exec(transaction)
+        .await?;
+    let row = oauth_tokens::ActiveModel {
+        application_id: Set(basis.application_id),
+        user_id: Set(basis.user_id),
+        family: Set(basis.family),
+        digest: Set(access.digest()),
+        refresh_digest: Set(refresh.digest()),
+        scopes: Set(basis.scopes),
+        created_at: Set(instant),
+        expires_at: Set(instant + LIFETIME),
+        ..Default::default()
+    };
+    let row = row.insert(transaction).await?;
+    Ok(Ok(Issued {
+        access_token: access.expose().to_owned(),
+        refresh_token: refresh.expose().to_owned(),
+        expires_in: LIFETIME.num_seconds(),
+        scope: row.scopes,
+        created_at: row.created_at,
+    }))
+}
+
+/// Revokes an access or refresh token of an application, and the other token of the pair. An unknown token is
+/// not an error (RFC 7009).
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn revoke(backend: &Backend, application: &Application, token: &str) -> Result<()> {
+    let digest = secrets::digest(token);
+    oauth_tokens::Entity::update_many()
+        .col_expr(oauth_tokens::Column::RevokedAt, Expr::value(now()))
+        .filter(oauth_tokens::Column::ApplicationId.eq(application.id))
+        .filter(oauth_tokens::Column::RevokedAt.is_null())
+        .filter(
+            Condition::any()
+                .add(oauth_tokens::Column::Digest.eq(digest.as_str()))
+                .add(oauth_tokens::Column::RefreshDigest.eq(digest.as_str())),
+        )
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
+}
+
+/// Returns an access token and its user.
+///
+/// # Errors
+/// Returns `Unauthorized` if the token is unknown, revoked or expired.
+pub async fn find(backend: &Backend, token: &str) -> Result<(oauth_tokens::Model, users::Model)> {
+    let found = oauth_tokens::by_digest(backend.database.read(), &secrets::digest(token)).await?;
+    still_good(found)
+}
+
+/// Returns an access token and its user, by the ID of the token.
+///
+/// # Errors
+/// Returns `Unauthorized` if the token is unknown, revoked or expired.
+pub async fn find_by_id(backend: &Backend, id: i64) -> Result<(oauth_tokens::Model, users::Model)> {
+    still_good(oauth_tokens::by_id(backend.database.read(), id).await?)
+}
+
+fn still_good(
+    found: Option<(oauth_tokens::Model, users::Model)>,
+) -> Result<(oauth_tokens::Model, users::Model)> {
+    let (token, user) = found.ok_or(Error::Unauthorized)?;
+    if token.revoked_at.is_some() {
+        return Err(Error::InvalidToken(TokenFault::Revoked));
+    }
+    if token.expires_at <= now() {
+        return Err(Error::InvalidToken(TokenFault::Expired));
+    }
+    Ok((token, user))
+}
+
+/// Returns the remaining lifetime of an access token, in seconds.
+#[must_use]
+pub fn seconds_left(token: &oauth_tokens::Model) -> i64 {
+    (token.expires_at - now()).num_seconds().max(0)
+}

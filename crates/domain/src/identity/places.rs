@@ -1,0 +1,143 @@
+//! Projects and groups as containers of resources that both have: labels, milestones, boards, badges and
+//! notes.
+
+use sea_orm::ConnectionTrait;
+use storage::entities::access as levels;
+use storage::entities::{Scope, namespaces, now, projects};
+
+use crate::identity::access::{GroupAccess, ProjectAccess};
+use crate::identity::authentication::Caller;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::{Role, Standing};
+
+/// A project or group with the permissions of the caller.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The caller.
+    pub caller: Caller,
+    /// The group, or the namespace of the project.
+    pub namespace: namespaces::Model,
+    /// The project; `None` for a group.
+    pub project: Option<projects::Model>,
+    role: Option<Role>,
+}
+
+impl From<ProjectAccess> for Place {
+    fn from(access: ProjectAccess) -> Self {
+        Self {
+            caller: access.caller,
+            namespace: access.namespace,
+            project: Some(access.project),
+            role: access.role,
+        }
+    }
+}
+
+impl From<GroupAccess> for Place {
+    fn from(access: GroupAccess) -> Self {
+        Self {
+            caller: access.caller,
+            namespace: access.group,
+            project: None,
+            role: access.role,
+        }
+    }
+}
+
+impl Place {
+    /// Returns the scope that selects the rows of this project or group.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        match &self.project {
+            Some(project) => Scope::Project(project.id),
+            None => Scope::Group(self.namespace.id),
+        }
+    }
+
+    /// Returns the caller's access to the project.
+    ///
+    /// # Errors
+    /// Returns `NotFound` for a group, which has no project resources.
+    pub fn on_project(&self) -> Result<ProjectAccess> {
+        let project = self.project.clone().ok_or_else(|| Error::not_found(""))?;
+        Ok(ProjectAccess {
+            caller: self.caller.clone(),
+            namespace: self.namespace.clone(),
+            role: self.role,
+            project,
+        })
+    }
+
+    /// Returns the caller's effective access.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.caller.standing(self.role)
+    }
+
+    /// Returns whether the caller has at least this role; administrators have every role.
+    #[must_use]
+    pub fn holds(&self, role: Role) -> bool {
+        self.standing().holds(role)
+    }
+
+    /// Refuses callers who can use neither issues nor merge requests, and thus none of the planning
+    /// resources.
+    ///
+    /// # Errors
+    /// Returns `Forbidden` in that case.
+    pub fn admit_to_planning(&self) -> Result<()> {
+        let standing = self.standing();
+        let there = self.project.as_ref().is_none_or(|project| {
+            standing.has(project.issues_access_level) || standing.has(project.merge_requests_access_level)
+        });
+        if there { Ok(()) } else { Err(Error::forbidden()) }
+    }
+
+    /// Refuses callers who cannot use issues, and thus no boards.
+    ///
+    /// # Errors
+    /// Returns `Forbidden` in that case.
+    pub fn admit_to_issues(&self) -> Result<()> {
+        let (standing, project) = (self.standing(), self.project.as_ref());
+        if project.is_none_or(|project| standing.has(project.issues_access_level)) {
+            Ok(())
+        } else {
+            Err(Error::forbidden())
+        }
+    }
+
+    /// Returns the group to which resources of the project can be promoted, or `None` for a project outside a
+    /// group.
+    ///
+    /// # Errors
+    /// Returns `Forbidden` if the caller does not have at least this role in the group.
+    pub async fn promotion_target(&self, db: &impl ConnectionTrait, least: Role) -> Result<Option<Self>> {
+        if self.project.is_none() || self.namespace.kind != namespaces::Kind::Group {
+            return Ok(None);
+        }
+        let role = match self.caller.as_user() {
+            Some(user) => levels::group_level(db, user.id, self.namespace.id, now().date_naive()).await?,
+            None => None,
+        };
+        let group = Self {
+            caller: self.caller.clone(),
+            namespace: self.namespace.clone(),
+            project: None,
+            role,
+        };
+        if group.holds(least) {
+            Ok(Some(group))
+        } else {
+            Err(Error::forbidden())
+        }
+    }
+
+    /// Returns the full path.
+    #[must_use]
+    pub fn full_path(&self) -> String {
+        match &self.project {
+            Some(project) => format!("{}/{}", self.namespace.full_path, project.path),
+            None => self.namespace.full_path.clone(),
+        }
+    }
+}

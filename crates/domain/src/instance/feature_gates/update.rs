@@ -1,0 +1,235 @@
+//! Updates of feature gates.
+
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter,
+};
+use serde_json::Value;
+use storage::database::Violation;
+use storage::entities::feature_gate_targets::{ActiveModel as TargetRow, Column as Of, Entity as Target};
+use storage::entities::feature_gates::{ActiveModel, Column, Entity, Model};
+use storage::entities::{namespaces, now, projects, users};
+
+use crate::instance::feature_gates::{Row, targets_of};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+
+/// A change of a gate.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// The new setting.
+    pub setting: Setting,
+    /// The base of a percentage; requests by default.
+    pub key: Option<Share>,
+    /// The targets to open or close it for; all if empty.
+    pub targets: Targets,
+}
+
+/// Setting of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    /// Open or closed for all.
+    Open(bool),
+    /// Open for a percentage.
+    Percentage(i32),
+}
+
+/// Base of a percentage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// Requests, at random.
+    Time,
+    /// Actors, always the same ones.
+    Actors,
+}
+
+/// Targets for which a gate is opened or closed. Unknown names are ignored.
+#[derive(Debug, Clone, Default)]
+pub struct Targets {
+    /// Name of a feature group.
+    pub feature_group: Option<String>,
+    /// Username of a user.
+    pub user: Option<String>,
+    /// Full path of a group.
+    pub group: Option<String>,
+    /// Full path of a project.
+    pub project: Option<String>,
+}
+
+impl Setting {
+    /// Parses a setting: a boolean, a whole percentage, or one of them as text.
+    ///
+    /// # Errors
+    /// Returns `Error::InvalidParameters` if the value is invalid.
+    pub fn read(value: &Value) -> Result<Self> {
+        let percentage = |number: i64| {
+            let percent = i32::try_from(number)
+                .ok()
+                .filter(|percent| (0..=100).contains(percent));
+            percent
+                .map(Self::Percentage)
+                .ok_or_else(|| Error::parameter("value does not have a valid value"))
+        };
+        let number = match value {
+            Value::Bool(open) => return Ok(Self::Open(*open)),
+            Value::Number(number) => number.as_i64(),
+            Value::String(text) => match text.trim() {
+                "true" => return Ok(Self::Open(true)),
+                "false" => return Ok(Self::Open(false)),
+                text => text.parse().ok(),
+            },
+            _ => None,
+        };
+        number.map_or_else(|| Err(Error::parameter("value is invalid")), percentage)
+    }
+}
+
+impl Targets {
+    /// Returns the names of the attributes that were sent.
+    fn sent(&self) -> Vec<&'static str> {
+        let all = [
+            ("feature_group", &self.feature_group),
+            ("user", &self.user),
+            ("group", &self.group),
+            ("project", &self.project),
+        ];
+        let sent = all.into_iter().filter(|(_, value)| value.is_some());
+        sent.map(|(name, _)| name).collect()
+    }
+}
+
+/// Sets a gate, and creates it if needed.
+///
+/// # Errors
+/// Returns `Error::InvalidParameters` if both a key and a target are given.
+pub async fn set(backend: &Backend, name: String, wish: Wish) -> Result<Row> {
+    let sent = wish.targets.sent();
+    if wish.key.is_some() && !sent.is_empty() {
+        let fault = |target: &&str| format!("key, {target} are mutually exclusive");
+        return Err(Error::InvalidParameters(sent.iter().map(fault).collect()));
+    }
+    backend
+        .database
+        .transaction(async |transaction| {
+            let gate = make(transaction, name).await?;
+            let id = gate.id;
+            let mut row = gate.into_active_model();
+            match wish.setting {
+                Setting::Open(open) if sent.is_empty() => {
+                    row.enabled = Set(open);
+                    (row.percentage_of_time, row.percentage_of_actors) = (Set(None), Set(None));
+                    let all = Target::delete_many().filter(Of::FeatureGateId.eq(id));
+                    all.exec(transaction).await?;
+                }
+                Setting::Open(open) => {
+                    for target in find(transaction, id, &wish.targets).await? {
+                        place(transaction, target, open).await?;
+                    }
+                }
+                Setting::Percentage(percent) => {
+                    row.enabled = Set(false);
+                    match wish.key.unwrap_or(Share::Time) {
+                        Share::Time => row.percentage_of_time = Set(Some(percent)),
+                        Share::Actors => row.percentage_of_actors = Set(Some(percent)),
+                    }
+                }
+            }
+            row.updated_at = Set(now());
+            let gate = row.update(transaction).await?;
+            let targets = targets_of(transaction, [id]).await?;
+            Ok(Row { gate, targets })
+        })
+        .await
+}
+
+/// Inserts the gate if it does not exist, and locks it until the transaction ends.
+async fn make(transaction: &DatabaseTransaction, name: String) -> Result<Model> {
+    let at = now();
+    let row = ActiveModel {
+        name: Set(name),
+        enabled: Set(false),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    let again = OnConflict::column(Column::Name)
+        .update_column(Column::UpdatedAt)
+        .to_owned();
+    let made = Entity::insert(row).on_conflict(again);
+    Ok(made.exec_with_returning(transaction).await?)
+}
+
+/// Returns rows for the existing targets.
+async fn find(transaction: &DatabaseTransaction, gate: i64, targets: &Targets) -> Result<Vec<TargetRow>> {
+    let empty = || TargetRow {
+        feature_gate_id: Set(gate),
+        ..Default::default()
+    };
+    let mut found = Vec::new();
+    let group = targets.feature_group.as_deref().map(str::trim);
+    if let Some(group) = group.filter(|group| !group.is_empty()) {
+        found.push(TargetRow {
+            feature_group: Set(Some(group.to_owned())),
+            ..empty()
+        });
+    }
+    if let Some(name) = &targets.user
+        && let Some(user) = users::by_username(transaction, name).await?
+    {
+        found.push(TargetRow {
+            user_id: Set(Some(user.id)),
+            ..empty()
+        });
+    }
+    if let Some(path) = &targets.group
+        && let Some(group) = namespaces::by_full_path(transaction, path).await?
+        && group.kind == namespaces::Kind::Group
+    {
+        found.push(TargetRow {
+            namespace_id: Set(Some(group.id)),
+            ..empty()
+        });
+    }
+    if let Some(path) = &targets.project
+        && let Some((project, _)) = projects::by_full_path(transaction, path).await?
+    {
+        found.push(TargetRow {
+            project_id: Set(Some(project.id)),
+            ..empty()
+        });
+    }
+    Ok(found)
+}
+
+/// Inserts or deletes the row of a target. The gate is locked, so no other transaction does the same.
+async fn place(transaction: &DatabaseTransaction, target: TargetRow, open: bool) -> Result<()> {
+    let mut same = Target::find().filter(Of::FeatureGateId.eq(target.feature_gate_id.clone().take()));
+    if let Some(Some(id)) = target.user_id.clone().take() {
+        same = same.filter(Of::UserId.eq(id));
+    }
+    if let Some(Some(id)) = target.namespace_id.clone().take() {
+        same = same.filter(Of::NamespaceId.eq(id));
+    }
+    if let Some(Some(id)) = target.project_id.clone().take() {
+        same = same.filter(Of::ProjectId.eq(id));
+    }
+    if let Some(Some(name)) = target.feature_group.clone().take() {
+        same = same.filter(Of::FeatureGroup.eq(name));
+    }
+    match (same.one(transaction).await?, open) {
+        (None, true) => {
+            let added = target.insert(transaction).await;
+            added.map_err(|error| match Violation::of(&error) {
+                // The target was deleted meanwhile.
+                Some(Violation::ForeignKey(_)) => Error::not_found(""),
+                _ => error.into(),
+            })?;
+        }
+        (Some(row), false) => {
+            Target::delete_by_id(row.id).exec(transaction).await?;
+        }
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! Settings and feature gates of the instance.
+
+pub mod feature_gates;
+pub mod settings;

@@ -1,0 +1,119 @@
+//! The context that all services share.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use storage::database::{self, Database};
+use storage::entities::iid_counters;
+use tokio_util::task::TaskTracker;
+
+use crate::integrations::object_storage::ObjectStorage;
+use crate::integrations::webhooks;
+use crate::kernel::cache::Memory;
+use crate::kernel::error::Error;
+use crate::kernel::policy::Tier;
+use crate::kernel::record_validator::RecordValidator;
+use crate::kernel::upload_slots::Places;
+use crate::secrets::Keyring;
+
+/// Shared context of all services. Cloning increments a reference count.
+#[derive(Clone)]
+pub struct Backend(Arc<Parts>);
+
+/// The parts of a [`Backend`].
+pub struct Parts {
+    /// The database.
+    pub database: Database,
+    /// The repositories.
+    pub repositories: git::Store,
+    /// Object storage for files outside of repositories.
+    pub objects: ObjectStorage,
+    /// Keys for encrypting stored secrets.
+    pub keyring: Keyring,
+    /// Client for webhooks.
+    pub webhooks: webhooks::Client,
+    /// Configuration of the instance.
+    pub instance: Instance,
+    /// Checks records of imported archives.
+    pub record_validator: Arc<dyn RecordValidator>,
+    /// Caches of database rows.
+    pub memory: Memory,
+    /// Ref updates and blob uploads in progress, including those whose client disconnected.
+    pub moves: TaskTracker,
+    /// Slots for uploads of registry blobs.
+    pub places: Places,
+}
+
+/// Configuration of the instance.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    /// Public URL, without a trailing slash.
+    pub base_url: String,
+    /// Plan of the instance.
+    pub plan: Tier,
+    /// Maximum size of an image layer, in bytes.
+    pub max_layer_bytes: u64,
+    /// Days after which untagged images are deleted; 0 disables the deletion.
+    pub untagged_image_days: u32,
+    /// Maximum number of accounts that the identity provider of one group may create.
+    pub max_scim_users: u32,
+    /// Whether `X-Service-*` headers are also sent under the names of the reference service.
+    pub compat: bool,
+}
+
+impl Backend {
+    /// Creates the context from its parts.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for Backend {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl From<sea_orm::DbErr> for Error {
+    fn from(error: sea_orm::DbErr) -> Self {
+        if iid_counters::are_used_up(&error) {
+            return Self::Refused("There are no numbers left".into());
+        }
+        match database::is_deadlock(&error) {
+            true => Self::Busy,
+            false => Self::internal(error),
+        }
+    }
+}
+
+impl From<crate::integrations::object_storage::Error> for Error {
+    fn from(error: crate::integrations::object_storage::Error) -> Self {
+        Self::internal(error)
+    }
+}
+
+impl From<crate::secrets::Error> for Error {
+    fn from(error: crate::secrets::Error) -> Self {
+        Self::internal(error)
+    }
+}
+
+/// Maps Git errors that no service has handled specifically.
+impl From<git::Error> for Error {
+    fn from(error: git::Error) -> Self {
+        match error {
+            git::Error::RevisionNotFound => Self::not_found("Commit"),
+            git::Error::BranchNotFound => Self::not_found("Branch"),
+            git::Error::TagNotFound => Self::not_found("Tag"),
+            git::Error::Protocol(text) => Self::Refused(text.into()),
+            git::Error::RepositoryMissing => Self::not_found("Repository"),
+            git::Error::Locked => Self::Conflict("409 Conflict: Resource lock".into()),
+            git::Error::Timeout | git::Error::Busy(_) => Self::TimedOut,
+            git::Error::LimitExceeded(text) => Self::Refused(text.into()),
+            other => Self::internal(other),
+        }
+    }
+}

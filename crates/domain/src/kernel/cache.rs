@@ -1,0 +1,64 @@
+//! Caches of database results that cannot have changed since they were read (ADR 17).
+//!
+//! Only results that depend on the database alone belong here. Refs of repositories qualify: each change of
+//! them is recorded in the database before any client learns of it (ADR 6).
+
+use std::sync::Arc;
+
+use git::Oid;
+pub use storage::database::{Remembered, Version};
+use storage::entities::{access_tokens, namespaces, projects, users};
+
+use crate::instance::feature_gates::{Opening, Question};
+use crate::instance::settings::Settings;
+use crate::kernel::policy::Role;
+
+/// Capacity for tokens, and for projects and groups per user: about two kilobytes each.
+const FEW: u64 = 4_096;
+/// Capacity for resolved revisions, about 200 bytes each.
+const REVISIONS: u64 = 20_000;
+
+/// The caches.
+pub struct Memory {
+    /// Tokens with their users, by digest.
+    pub(crate) tokens: Remembered<String, (Arc<access_tokens::Model>, Arc<users::Model>)>,
+    /// Projects with a user's role, by user and reference.
+    pub(crate) projects: Remembered<(Option<i64>, String), Arc<SeenProject>>,
+    /// Groups with a user's role, by user and reference.
+    pub(crate) groups: Remembered<(Option<i64>, String), Arc<SeenGroup>>,
+    /// Settings of the instance.
+    pub(crate) settings: Remembered<(), Settings>,
+    /// State of feature gates, by query.
+    pub(crate) gates: Remembered<Question, Opening>,
+    /// Commits by project and revision.
+    pub(crate) revisions: Remembered<(i64, String), Oid>,
+}
+
+/// A project with the permissions of a user.
+#[derive(Clone)]
+pub(crate) struct SeenProject {
+    pub(crate) project: projects::Model,
+    pub(crate) namespace: namespaces::Model,
+    pub(crate) role: Option<Role>,
+}
+
+/// A group with the permissions of a user.
+#[derive(Clone)]
+pub(crate) struct SeenGroup {
+    pub(crate) group: namespaces::Model,
+    pub(crate) role: Option<Role>,
+    pub(crate) above: bool,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            tokens: Remembered::new(FEW, |_| 1),
+            projects: Remembered::new(FEW, |_| 1),
+            groups: Remembered::new(FEW, |_| 1),
+            settings: Remembered::new(1, |_| 1),
+            gates: Remembered::new(FEW, |_| 1),
+            revisions: Remembered::new(REVISIONS, |_| 1),
+        }
+    }
+}

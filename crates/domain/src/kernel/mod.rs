@@ -1,0 +1,23 @@
+//! Types and functions that all areas share.
+
+pub mod backend;
+pub mod blob_content;
+pub mod cache;
+pub mod cron;
+pub mod download;
+pub mod durations;
+pub mod error;
+pub mod names;
+pub mod page;
+pub mod patch;
+pub mod policy;
+pub mod preconditions;
+pub mod query;
+pub mod rate_limit;
+pub mod record_validator;
+pub mod ssh_keys;
+pub mod text;
+pub mod upload_slots;
+pub mod urls;
+
+pub use backend::{Backend, Instance, Parts};

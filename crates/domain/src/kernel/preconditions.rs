@@ -1,0 +1,53 @@
+//! Preconditions of requests on the state of the changed resource.
+
+use chrono::{DateTime, SubsecRound, Utc};
+
+use crate::kernel::error::{Error, Result};
+
+/// Fails if the resource was modified after the date of an `If-Unmodified-Since` header. HTTP dates have a
+/// resolution of one second, so a change within that second passes. An invalid date is ignored.
+///
+/// # Errors
+/// Returns `PreconditionFailed` if the resource was modified later.
+pub fn unmodified_since(header: Option<&str>, changed: DateTime<Utc>) -> Result<()> {
+    let limit = header.map(str::trim).and_then(|text| {
+        let http = DateTime::parse_from_rfc2822(text);
+        http.or_else(|_| DateTime::parse_from_rfc3339(text)).ok()
+    });
+    match limit {
+        Some(limit) if changed.trunc_subsecs(0) > limit => Err(Error::PreconditionFailed),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed() -> DateTime<Utc> {
+        "2024-05-06T07:08:09.900Z".parse().expect("a time")
+    }
+
+    fn passes(header: &str) -> bool {
+        unmodified_since(Some(header), changed()).is_ok()
+    }
+
+    #[test]
+    fn a_change_after_the_date_is_refused() {
+        assert!(!passes("Mon, 06 May 2024 07:08:08 GMT"));
+        assert!(!passes("2024-05-06T07:08:08Z"));
+    }
+
+    #[test]
+    fn a_change_within_the_second_or_before_passes() {
+        assert!(passes("Mon, 06 May 2024 07:08:09 GMT"));
+        assert!(passes("Tue, 07 May 2024 00:00:00 GMT"));
+        assert!(passes("2024-05-06T09:08:09+02:00"));
+    }
+
+    #[test]
+    fn what_is_no_date_sets_no_condition() {
+        assert!(passes("yesterday") && passes(""));
+        assert!(unmodified_since(None, changed()).is_ok());
+    }
+}

@@ -1,0 +1,134 @@
+//! Query helpers for lists: pages, bounded totals and text search.
+
+use chrono::{DateTime, DurationRound, TimeDelta, Utc};
+use sea_orm::sea_query::{Asterisk, BinOper, Expr, Func, LikeExpr, Query, SelectStatement};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, QuerySelect, QueryTrait, Select};
+
+use crate::kernel::error::Result;
+use crate::kernel::page::{MAX_COUNTED, Page, PageRequest};
+
+/// Character that escapes wildcards.
+const ESCAPE: char = '!';
+
+/// Counts the rows of a statement up to one more than [`MAX_COUNTED`]. The statement must not use `GROUP BY`
+/// or `DISTINCT`.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement) -> Result<u64> {
+    // Only the existence of rows counts. Their columns may be outside of the index that answers this.
+    rows.clear_selects()
+        .expr_as(Expr::val(1), "found")
+        .clear_order_by()
+        .limit(MAX_COUNTED + 1)
+        .reset_offset();
+    let statement = Query::select()
+        .expr_as(Func::count(Expr::col(Asterisk)), "total")
+        .from_subquery(rows, "counted")
+        .take();
+    let row = db.query_one(&statement).await?;
+    let total: i64 = match row {
+        Some(row) => row.try_get("", "total")?,
+        None => 0,
+    };
+    Ok(u64::try_from(total).unwrap_or(0))
+}
+
+/// Returns the total of a list of which a page plus one row was read. If the list ends on the page, the page
+/// determines the total. Otherwise it is counted like in [`bounded_count`]. For lists that are slow to count.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn total_of(
+    db: &impl ConnectionTrait,
+    page: &PageRequest,
+    read: usize,
+    rows: SelectStatement,
+) -> Result<u64> {
+    let read = read as u64;
+    let begins = read > 0 || page.offset() == 0;
+    if begins && read <= page.limit() {
+        return Ok(page.offset().saturating_add(read));
+    }
+    bounded_count(db, rows).await
+}
+
+/// Returns a page of a query, in its order, with the total.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn page_of<E: EntityTrait>(
+    db: &impl ConnectionTrait,
+    wanted: Select<E>,
+    page: &PageRequest,
+) -> Result<Page<E::Model>> {
+    let total = bounded_count(db, wanted.clone().into_query()).await?;
+    let found = wanted
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
+    Ok(Page::new(page, found, total))
+}
+
+/// Matches timestamps up to an instant. Timestamps are shown in milliseconds but stored with more digits, so
+/// the whole millisecond of the bound is included.
+pub fn no_later(column: Expr, instant: DateTime<Utc>) -> Expr {
+    let shown = instant.duration_trunc(TimeDelta::milliseconds(1));
+    let bound = match shown {
+        Ok(shown) if shown == instant => instant + TimeDelta::microseconds(999),
+        _ => instant,
+    };
+    column.lte(bound)
+}
+
+/// Matches texts that contain another text. Both are folded: the column is the `*_key` of the searched one,
+/// because databases differ in case folding.
+pub fn contains(column: impl ColumnTrait, folded: &str) -> Expr {
+    contains_in(Expr::col(column.as_column_ref()), folded)
+}
+
+/// Like [`contains`], for a column of an aliased table.
+pub fn contains_in(key: Expr, folded: &str) -> Expr {
+    key.like(pattern("%", folded, "%"))
+}
+
+/// Matches folded texts that start with another text.
+pub fn begins_with(column: impl ColumnTrait, folded: &str) -> Expr {
+    begins(Expr::col(column.as_column_ref()), folded)
+}
+
+/// Like [`begins_with`], for an expression.
+pub fn begins(key: Expr, folded: &str) -> Expr {
+    key.like(pattern("", folded, "%"))
+}
+
+/// Matches folded texts that end with another text.
+pub fn ends_with(column: impl ColumnTrait, folded: &str) -> Expr {
+    Expr::col(column.as_column_ref()).like(pattern("%", folded, ""))
+}
+
+/// Matches texts, lowercased by the database, that contain another text. The database lowercases that text as
+/// well, because it may know different letters.
+pub fn contains_in_any_case(lowered: Expr, text: &str) -> Expr {
+    let pattern = Func::lower(Expr::val(escaped("%", text, "%")));
+    let pattern = Expr::from(pattern).binary(BinOper::Escape, Expr::Constant(ESCAPE.into()));
+    lowered.binary(BinOper::Like, pattern)
+}
+
+/// Returns the pattern of texts with `text` between `before` and `after`.
+fn pattern(before: &str, text: &str, after: &str) -> LikeExpr {
+    LikeExpr::new(escaped(before, text, after)).escape(ESCAPE)
+}
+
+fn escaped(before: &str, text: &str, after: &str) -> String {
+    let mut pattern = String::from(before);
+    for character in text.chars() {
+        if ['%', '_', ESCAPE].contains(&character) {
+            pattern.push(ESCAPE);
+        }
+        pattern.push(character);
+    }
+    pattern.push_str(after);
+    pattern
+}

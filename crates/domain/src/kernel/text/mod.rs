@@ -1,0 +1,8 @@
+//! Parsers for user text: mentions, references and closing keywords. They are pure and run in linear time,
+//! because the input is not trusted.
+
+mod code_blocks;
+pub mod mentions;
+pub mod references;
+
+pub use crate::kernel::text::code_blocks::prose;

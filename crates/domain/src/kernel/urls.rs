@@ -1,0 +1,109 @@
+//! URLs in API responses and webhooks, and validation of URLs in requests.
+
+use storage::entities::{namespaces, projects};
+use url::Url;
+
+use crate::kernel::error::{Error, Result};
+
+/// Returns the URL of an avatar, if there is one. `kind` is `user`, `group` or `project`.
+#[must_use]
+pub fn avatar_url(base: &str, kind: &str, id: i64, file: Option<&str>) -> Option<String> {
+    file.map(|file| format!("{base}/uploads/-/system/{kind}/avatar/{id}/{file}"))
+}
+
+/// Returns the full path of a project.
+#[must_use]
+pub fn project_path(namespace: &namespaces::Model, project: &projects::Model) -> String {
+    format!("{}/{}", namespace.full_path, project.path)
+}
+
+/// Returns the SSH URL of the repository of a project with this full path.
+#[must_use]
+pub fn ssh_url(base: &str, path: &str) -> String {
+    let host = base.split_once("://").map_or(base, |(_, rest)| rest);
+    let host = host.split(['/', ':']).next().unwrap_or_default();
+    format!("git@{host}:{path}.git")
+}
+
+/// Returns the path of an image in the registry. Container tools require lowercase.
+#[must_use]
+pub fn image_path(project_path: &str, name: &str) -> String {
+    let path = match name {
+        "" => project_path.to_owned(),
+        name => format!("{project_path}/{name}"),
+    };
+    path.to_lowercase()
+}
+
+/// Returns the registry host for container tools: the host of the server, with its port.
+#[must_use]
+pub fn registry_host(base: &str) -> &str {
+    let host = base.split_once("://").map_or(base, |(_, rest)| rest);
+    host.split('/').next().unwrap_or_default()
+}
+
+/// Validates an HTTP URL, which may contain placeholders after its host.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if the scheme is not http or https, the host is missing, or the URL
+/// contains whitespace or control characters.
+pub fn check_web(attribute: &'static str, url: &str) -> Result<()> {
+    let plain = !url
+        .chars()
+        .any(|char| char.is_whitespace() || char.is_control() || "<>\"\\".contains(char));
+    let web = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if plain && web {
+        Ok(())
+    } else {
+        Err(Error::attribute(
+            attribute,
+            "is blocked: Only allowed schemes are http, https",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_called_by_host_and_path() {
+        assert_eq!(image_path("Engines/Difference", ""), "engines/difference");
+        assert_eq!(image_path("Engines/Difference", "a/b"), "engines/difference/a/b");
+        for (base, host) in [
+            ("https://git.example.com", "git.example.com"),
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("https://git.example.com:8443/below", "git.example.com:8443"),
+        ] {
+            assert_eq!(registry_host(base), host);
+        }
+    }
+
+    #[test]
+    fn addresses_are_of_the_web() {
+        for good in [
+            "https://h/%{project_path}?a=%{commit_sha}",
+            "http://h:8080",
+            "https://[::1]/x",
+        ] {
+            assert!(check_web("link_url", good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "h/x",
+            "//h/x",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "ftp://h/x",
+            "https://",
+            "https:///",
+            "http://h/ x",
+            "https://h/\"><script>",
+            "https://h\n/x",
+            "https://%{project_path}/x",
+            "file:///etc/passwd",
+        ] {
+            assert!(check_web("link_url", bad).is_err(), "{bad}");
+        }
+    }
+}

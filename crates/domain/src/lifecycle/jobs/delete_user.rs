@@ -1,0 +1,66 @@
+//! Deletes a user who is already hidden, with the personal namespace and its projects.
+
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use serde::{Deserialize, Serialize};
+use storage::entities::{commit_comments, namespaces, users};
+use storage::jobs::{Failure, Job};
+
+use crate::accounts::avatars;
+use crate::discussion::{award_emoji, notes};
+use crate::kernel::Backend;
+use crate::spaces::namespaces::remove_tree;
+
+/// Deletes a user permanently. Every step finds the results of earlier ones, so the job can be interrupted at
+/// any point.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DeleteUser {
+    /// The user.
+    pub user_id: i64,
+    /// Whether the content that the user created is deleted as well.
+    pub hard: bool,
+    /// The groups that are deleted with the user.
+    pub groups: Vec<i64>,
+}
+
+impl Job for DeleteUser {
+    const KIND: &'static str = "delete_user";
+
+    fn dedup_key(&self) -> Option<String> {
+        Some(self.user_id.to_string())
+    }
+}
+
+/// Runs the job.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
+    // Only a user who is marked for deletion: the payload alone is not sufficient proof. The user row is
+    // deleted last.
+    let user = users::Entity::find_by_id(job.user_id)
+        .filter(users::Column::DeletionStartedAt.is_not_null())
+        .one(backend.database.read())
+        .await?;
+    if user.is_none() {
+        return Ok(());
+    }
+    for group in &job.groups {
+        remove_tree(&backend, *group).await?;
+    }
+    if let Some(personal) = namespaces::of_user(backend.database.read(), job.user_id).await? {
+        remove_tree(&backend, personal.id).await?;
+    }
+    if job.hard {
+        commit_comments::Entity::delete_many()
+            .filter(commit_comments::Column::AuthorId.eq(job.user_id))
+            .exec(backend.database.write())
+            .await?;
+        notes::remove_all_of(&backend, job.user_id).await?;
+    }
+    award_emoji::remove_all_of(&backend, job.user_id).await?;
+    avatars::remove(&backend, avatars::Owner::User(job.user_id)).await?;
+    users::Entity::delete_by_id(job.user_id)
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
+}

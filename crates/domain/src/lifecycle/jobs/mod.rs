@@ -1,0 +1,5 @@
+//! Background jobs of this area.
+
+pub mod delete_group;
+pub mod delete_project;
+pub mod delete_user;

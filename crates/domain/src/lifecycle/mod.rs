@@ -1,0 +1,4 @@
+//! Deletion and transfer across areas.
+
+pub mod jobs;
+pub mod transfer;

@@ -1,0 +1,211 @@
+//! Labels that became unavailable by a transfer.
+
+use sea_orm::sea_query::{Expr, ExprTrait, JoinType, OnConflict, Query, SelectStatement, UnionType};
+use sea_orm::{ConnectionTrait, DatabaseTransaction};
+use storage::entities::issuables::Kind;
+use storage::entities::label_priorities::{self, Labelled};
+use storage::entities::{namespace_ancestors, now};
+
+use super::Moved;
+use super::nearest::{FORMER, FOUND, HOME, OTHER, above, ids, nearest, own, project_of, scalar};
+use crate::kernel::error::{Error, Result};
+
+/// Tables that refer to labels, with the column of the labeled row.
+const CARRIERS: [(&str, &str); 3] = [
+    ("issue_labels", "issue_id"),
+    ("merge_request_labels", "merge_request_id"),
+    ("label_priorities", "project_id"),
+];
+
+impl Moved {
+    /// Relabels epics, which can have only group labels. The transferred group gets copies of missing labels.
+    pub(super) async fn relabel_epics(&self, transaction: &DatabaseTransaction, group_id: i64) -> Result<()> {
+        let epics = ids(
+            "epics",
+            Expr::col("namespace_id").in_subquery(namespace_ancestors::at_or_below(group_id)),
+        );
+        let carried = Query::select()
+            .distinct()
+            .column("label_id")
+            .from("epic_labels")
+            .and_where(Expr::col("label_id").in_subquery(self.out_of_reach("labels")))
+            .and_where(Expr::col("epic_id").in_subquery(epics.clone()))
+            .take();
+        let alike = like_former(Expr::val(group_id))
+            .from_as("labels", FORMER)
+            .and_where(Expr::col((FORMER, "id")).in_subquery(carried))
+            .and_where(Expr::exists(above("labels", Expr::val(group_id))).not())
+            .take();
+        insert_labels(transaction, "namespace_id", alike).await?;
+        let table = ("epic_labels", "epic_id");
+        self.drop_repeated(transaction, table, epics.clone()).await?;
+        let group = scalar(
+            Query::select()
+                .column("namespace_id")
+                .from("epics")
+                .and_where(Expr::col(("epics", "id")).eq(Expr::col(table)))
+                .take(),
+        );
+        let nearest = Query::select()
+            .expr(scalar(above("labels", group)))
+            .from_as("labels", FORMER)
+            .and_where(Expr::col((FORMER, "id")).eq(Expr::col((table.0, "label_id"))))
+            .take();
+        self.replace(transaction, table, epics, nearest).await?;
+        Ok(())
+    }
+
+    /// Replaces unavailable labels by available ones with the same title.
+    pub(super) async fn relabel(&self, transaction: &DatabaseTransaction) -> Result<()> {
+        let mut carried = Query::select()
+            .column("project_id")
+            .column("label_id")
+            .from("label_priorities")
+            .and_where(Expr::col("label_id").in_subquery(self.out_of_reach("labels")))
+            .and_where(Expr::col("project_id").in_subquery(self.projects()))
+            .take();
+        for kind in Kind::ALL {
+            let of_things = Query::select()
+                .expr_as(kind.column(kind.project()), "project_id")
+                .column((kind.labels(), "label_id"))
+                .from(kind.labels())
+                .join(
+                    JoinType::InnerJoin,
+                    kind.table(),
+                    kind.column("id").eq(Expr::col((kind.labels(), kind.key()))),
+                )
+                .and_where(Expr::col((kind.labels(), "label_id")).in_subquery(self.out_of_reach("labels")))
+                .and_where(kind.column(kind.project()).in_subquery(self.projects()))
+                .take();
+            carried.union(UnionType::Distinct, of_things);
+        }
+        let alike = like_former(Expr::col((HOME, "id")))
+            .from_subquery(carried, "carried")
+            .join_as(
+                JoinType::InnerJoin,
+                "labels",
+                FORMER,
+                Expr::col((FORMER, "id")).eq(Expr::col(("carried", "label_id"))),
+            )
+            .join_as(
+                JoinType::InnerJoin,
+                "projects",
+                HOME,
+                Expr::col((HOME, "id")).eq(Expr::col(("carried", "project_id"))),
+            )
+            .and_where(Expr::exists(own("labels")).not())
+            .and_where(Expr::exists(above("labels", Expr::col((HOME, "namespace_id")))).not())
+            .take();
+        insert_labels(transaction, "project_id", alike).await?;
+        let mut changed = 0;
+        for (table, key) in CARRIERS {
+            let (here, project) = match Kind::ALL.into_iter().find(|kind| kind.labels() == table) {
+                Some(kind) => (self.things(kind), project_of(kind, Expr::col((table, key)))),
+                None => (self.projects(), Expr::col((table, key))),
+            };
+            changed += self
+                .drop_repeated(transaction, (table, key), here.clone())
+                .await?;
+            let nearest = nearest("labels", Expr::col((table, "label_id")), project);
+            changed += self.replace(transaction, (table, key), here, nearest).await?;
+        }
+        if changed > 0 {
+            label_priorities::refresh(transaction, Labelled::Of(&self.projects())).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes rows of a table that would become duplicates when two labels of the same title are merged.
+    async fn drop_repeated(
+        &self,
+        transaction: &DatabaseTransaction,
+        (table, key): (&'static str, &'static str),
+        here: SelectStatement,
+    ) -> Result<u64> {
+        let other = |column: &'static str| Expr::col((OTHER, column));
+        let reached = other("label_id").in_subquery(self.out_of_reach("labels")).not();
+        let same = Query::select()
+            .expr(Expr::val(1))
+            .from_as(table, OTHER)
+            .join_as(
+                JoinType::InnerJoin,
+                "labels",
+                FOUND,
+                Expr::col((FOUND, "id")).eq(other("label_id")),
+            )
+            .join_as(
+                JoinType::InnerJoin,
+                "labels",
+                FORMER,
+                Expr::col((FORMER, "title")).eq(Expr::col((FOUND, "title"))),
+            )
+            .and_where(other(key).eq(Expr::col((table, key))))
+            .and_where(Expr::col((FORMER, "id")).eq(Expr::col((table, "label_id"))))
+            .and_where(other("id").ne(Expr::col((table, "id"))))
+            .and_where(reached.or(other("id").lt(Expr::col((table, "id")))))
+            .take();
+        let delete = Query::delete()
+            .from_table(table)
+            .and_where(Expr::col((table, "label_id")).in_subquery(self.out_of_reach("labels")))
+            .and_where(Expr::col((table, key)).in_subquery(here))
+            .and_where(Expr::exists(same))
+            .take();
+        Ok(transaction.execute(&delete).await?.rows_affected())
+    }
+
+    /// Replaces the label in the rows of a table.
+    async fn replace(
+        &self,
+        transaction: &DatabaseTransaction,
+        (table, key): (&'static str, &'static str),
+        here: SelectStatement,
+        by: SelectStatement,
+    ) -> Result<u64> {
+        let update = Query::update()
+            .table(table)
+            .value("label_id", scalar(by))
+            .and_where(Expr::col((table, "label_id")).in_subquery(self.out_of_reach("labels")))
+            .and_where(Expr::col((table, key)).in_subquery(here))
+            .take();
+        Ok(transaction.execute(&update).await?.rows_affected())
+    }
+}
+
+/// Selects the columns of [`insert_labels`] for copies of `former`.
+fn like_former(owner: Expr) -> SelectStatement {
+    let former = |column: &'static str| Expr::col((FORMER, column));
+    Query::select()
+        .expr(owner)
+        .expr(former("title"))
+        .expr(former("title_key"))
+        .expr(former("color"))
+        .expr(former("description"))
+        .expr(Expr::val(now()))
+        .expr(Expr::val(now()))
+        .take()
+}
+
+/// Inserts labels, one for each title.
+async fn insert_labels(
+    transaction: &DatabaseTransaction,
+    owner: &'static str,
+    alike: SelectStatement,
+) -> Result<()> {
+    let insert = Query::insert()
+        .into_table("labels")
+        .columns([
+            owner,
+            "title",
+            "title_key",
+            "color",
+            "description",
+            "created_at",
+            "updated_at",
+        ])
+        .select_from(alike)
+        .map_err(Error::internal)?
+        .on_conflict(OnConflict::columns([owner, "title"]).do_nothing().to_owned())
+        .take();
+    transaction.execute(&insert).await?;
+    Ok(())
+}

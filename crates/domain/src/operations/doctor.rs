@@ -1,0 +1,110 @@
+//! Consistency check of the database, the repositories and the registry blobs. Includes every object of the
+//! repositories.
+
+use std::collections::HashSet;
+
+use chrono::TimeDelta;
+use git::RepositoryId;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use storage::entities::{namespaces, now, projects, ref_updates};
+
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::registry;
+
+/// Projects read per statement.
+const BATCH: u64 = 200;
+/// Age up to which an unfinished change may still be in progress in a running server.
+const LONGEST_CHANGE: TimeDelta = TimeDelta::hours(4);
+
+/// Result of a check.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Number of projects.
+    pub projects: usize,
+    /// Problems, one line each.
+    pub problems: Vec<String>,
+}
+
+/// Checks the whole instance. `deserted` means that no server is running, so no change can be in progress.
+///
+/// # Errors
+/// Returns an error if the database cannot be read. Errors of a repository become findings.
+pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
+    // Listed before the rows, so that new repositories are not reported as orphans.
+    let mut orphans: HashSet<RepositoryId> = backend.repositories.stored().await?.into_iter().collect();
+    let mut findings = Findings::default();
+    let mut after = 0;
+    loop {
+        let batch = projects::Entity::find()
+            .filter(projects::Column::Id.gt(after))
+            .find_also_related(namespaces::Entity)
+            .order_by_asc(projects::Column::Id)
+            .limit(BATCH)
+            .all(backend.database.read())
+            .await?;
+        let Some((last, _)) = batch.last() else { break };
+        after = last.id;
+        for (project, namespace) in batch {
+            findings.projects += 1;
+            orphans.remove(&RepositoryId::of_project(project.id));
+            // A deletion in progress may have removed the repository already.
+            if project.deletion_started_at.is_some() {
+                continue;
+            }
+            let above = namespace.map(|namespace| namespace.full_path).unwrap_or_default();
+            let name = format!("project {} ({above}/{})", project.id, project.path);
+            let problems = match of_project(backend, &project).await {
+                Ok(problems) => problems,
+                Err(error) => vec![error.to_string()],
+            };
+            let lines = problems.into_iter().map(|problem| format!("{name}: {problem}"));
+            findings.problems.extend(lines);
+        }
+    }
+    let mut orphans: Vec<String> = orphans.into_iter().map(|id| format!("{id:?}")).collect();
+    orphans.sort_unstable();
+    let lines = orphans
+        .into_iter()
+        .map(|id| format!("repository {id}: no project has it"));
+    findings.problems.extend(lines);
+    findings
+        .problems
+        .extend(registry::integrity::examine(backend).await?);
+    let before = if deserted { now() } else { now() - LONGEST_CHANGE };
+    for intent in ref_updates::unsettled(backend.database.read(), before).await? {
+        findings.problems.push(format!(
+            "project {}: a change of references announced at {} was never recorded; the next start of a server does it",
+            intent.project_id,
+            intent.created_at.to_rfc3339()
+        ));
+    }
+    Ok(findings)
+}
+
+async fn of_project(backend: &Backend, project: &projects::Model) -> git::Result<Vec<String>> {
+    let id = RepositoryId::of_project(project.id);
+    if !backend.repositories.exists(&id).await? {
+        return Ok(vec!["its repository is missing".to_owned()]);
+    }
+    let repository = backend.repositories.repository(&id);
+    let mut problems = Vec::new();
+    match &project.default_branch {
+        None if !repository.is_empty().await? => {
+            problems.push("it has branches but no default branch".to_owned());
+        }
+        None => {}
+        Some(name) => {
+            if matches!(repository.branch(name).await, Err(git::Error::BranchNotFound)) {
+                problems.push(format!("its default branch {name} does not exist"));
+            }
+            let head = repository.default_branch().await?;
+            if head != *name {
+                problems.push(format!("its default branch is {name}, but HEAD names {head}"));
+            }
+        }
+    }
+    let broken = repository.fsck().await?.into_iter();
+    problems.extend(broken.map(|line| format!("git fsck: {line}")));
+    Ok(problems)
+}

@@ -1,0 +1,75 @@
+//! First start on an empty database: creates the administrator `root` and a token.
+
+use sea_orm::{EntityTrait, PaginatorTrait};
+use storage::entities::access_tokens::Kind;
+use storage::entities::users;
+
+use crate::accounts::users as accounts;
+use crate::accounts::users::NewUser;
+use crate::identity::access_tokens::{self, NewToken};
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::secrets::{Secret, Token};
+
+/// Credentials that the operator chose for the first administrator.
+#[derive(Debug, Clone, Default)]
+pub struct Chosen {
+    /// The token.
+    pub token: Option<Secret>,
+    /// The password.
+    pub password: Option<Secret>,
+}
+
+/// Generated credentials of the first administrator, to be printed once; absent if the operator chose them.
+#[derive(Debug)]
+pub struct MadeUp {
+    /// The token.
+    pub token: Option<Secret>,
+    /// The password.
+    pub password: Option<Secret>,
+}
+
+/// Creates the administrator `root` if there are no users; otherwise returns `None`.
+///
+/// # Errors
+/// Returns an error if a chosen password is too short or a database query fails.
+pub async fn first_start(backend: &Backend, chosen: Chosen) -> Result<Option<MadeUp>> {
+    if users::Entity::find().count(backend.database.read()).await? > 0 {
+        return Ok(None);
+    }
+    let random = || Secret::new(Token::generate("").expose().to_owned());
+    let made_password = chosen.password.is_none().then(random);
+    let password = made_password
+        .as_ref()
+        .or(chosen.password.as_ref())
+        .map(|secret| secret.expose().clone());
+    let root = NewUser {
+        username: "root".to_owned(),
+        name: "Administrator".to_owned(),
+        email: "root@localhost".to_owned(),
+        password,
+        admin: true,
+    };
+    let root = accounts::create(backend, root).await?;
+    let chosen_token = chosen.token.is_some();
+    let new = NewToken {
+        user_id: root.id,
+        name: "first start".to_owned(),
+        kind: Kind::Personal,
+        scopes: vec![
+            "api".to_owned(),
+            "sudo".to_owned(),
+            "read_repository".to_owned(),
+            "write_repository".to_owned(),
+        ],
+        expires_at: None,
+        created_by_id: None,
+        secret: chosen.token.map(Secret::into_exposed),
+    };
+    let (_, token) = access_tokens::create(backend, new).await?;
+    let made_token = (!chosen_token).then(|| Secret::new(token));
+    Ok(Some(MadeUp {
+        token: made_token,
+        password: made_password,
+    }))
+}

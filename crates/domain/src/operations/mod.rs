@@ -1,0 +1,6 @@
+//! First start, startup checks, diagnosis and backups.
+
+pub mod backups;
+pub mod doctor;
+pub mod first_start;
+pub mod startup;

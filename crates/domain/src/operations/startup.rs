@@ -1,0 +1,78 @@
+//! Presence of processes in a data directory, and recovery when a server starts alone.
+//!
+//! Every process that updates refs takes a shared lock on one file of the data directory, which all nodes
+//! share. A process that gets the exclusive lock is alone, so every pending intent belongs to a killed
+//! process.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use storage::jobs;
+
+use crate::code::ref_updates;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+
+/// Name of the file in the data directory.
+const LOCK: &str = "presence.lock";
+
+/// The presence of a process in a data directory; it ends on drop.
+#[derive(Debug)]
+pub struct Presence(#[expect(dead_code, reason = "held for its lock")] File);
+
+/// Registers a process in a data directory. If no other process is present, recovers the work of killed
+/// servers before others can register.
+///
+/// # Errors
+/// Returns an error if the file cannot be locked, or if a database query or a Git operation fails.
+pub async fn arrive(backend: &Backend, data_dir: &Path) -> Result<Presence> {
+    let path = data_dir.join(LOCK);
+    let (file, alone) = blocking(move || try_alone(&path)).await?;
+    if alone {
+        let released = jobs::release_abandoned(backend.database.write()).await?;
+        if released > 0 {
+            tracing::warn!(released, "requeued the jobs of a killed server");
+        }
+        let finished = ref_updates::recover(backend, true).await?;
+        if finished > 0 {
+            tracing::warn!(finished, "recovered ref updates of a killed server");
+        }
+    }
+    blocking(move || {
+        file.lock_shared()?;
+        Ok(Presence(file))
+    })
+    .await
+}
+
+/// Returns whether no process is present in a data directory.
+///
+/// # Errors
+/// Returns an error if the file cannot be locked.
+pub async fn is_deserted(data_dir: &Path) -> Result<bool> {
+    let path: PathBuf = data_dir.join(LOCK);
+    blocking(move || try_alone(&path)).await.map(|(_, alone)| alone)
+}
+
+fn try_alone(path: &Path) -> std::io::Result<(File, bool)> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok((file, true)),
+        Err(TryLockError::WouldBlock) => Ok((file, false)),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+async fn blocking<T, F>(work: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce() -> std::io::Result<T> + Send + 'static,
+{
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(Error::internal)?.map_err(Error::internal)
+}

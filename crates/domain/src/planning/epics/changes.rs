@@ -1,0 +1,314 @@
+//! Creates, updates and deletes epics.
+
+use chrono::{DateTime, NaiveDate, Utc};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel};
+use storage::database::Violation;
+use storage::entities::epics::{ActiveModel, Entity, Model};
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::issues::State;
+use storage::entities::now;
+use storage::entities::todos::Target;
+
+use super::{Row, find, lock, of_one, parents};
+use crate::discussion::notes::system::{self, Parent};
+use crate::discussion::todos;
+use crate::identity::places::Place;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::patch::Patch;
+use crate::kernel::policy::Role;
+use crate::kernel::{Backend, preconditions};
+use crate::planning::epics::labels::Labelling;
+use crate::planning::issues::StateEvent;
+use crate::planning::mentions::{self, Scene, Written};
+use crate::planning::milestones::check_days;
+
+/// Attributes of a new epic.
+#[derive(Debug, Clone, Default)]
+pub struct NewEpic {
+    /// Title of the epic.
+    pub title: String,
+    /// Description of the epic.
+    pub description: Option<String>,
+    /// Titles of the labels.
+    pub labels: Vec<String>,
+    /// Start date.
+    pub start_date: Option<NaiveDate>,
+    /// Due date.
+    pub due_date: Option<NaiveDate>,
+    /// Whether the epic is confidential.
+    pub confidential: bool,
+    /// ID of the parent epic.
+    pub parent_id: Option<i64>,
+    /// Time of creation. Ignored unless the caller is an Owner.
+    pub created_at: Option<DateTime<Utc>>,
+}
+
+/// Attributes to change; absent ones stay.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Change {
+    /// Title of the epic.
+    pub title: Option<String>,
+    /// Description of the epic.
+    pub description: Patch<String>,
+    /// Changes of the labels.
+    pub labels: Labelling,
+    /// Start date.
+    pub start_date: Patch<NaiveDate>,
+    /// Due date.
+    pub due_date: Patch<NaiveDate>,
+    /// Whether the epic is confidential.
+    pub confidential: Option<bool>,
+    /// ID of the parent epic. Null and 0 both remove the parent.
+    pub parent_id: Patch<i64>,
+    /// Change of the state.
+    pub state_event: Option<StateEvent>,
+    /// Time of the change. Ignored unless the caller is an Owner.
+    pub updated_at: Option<DateTime<Utc>>,
+}
+
+/// Attribute names, for the error of an update without any.
+const FIELDS: [&str; 11] = [
+    "title",
+    "description",
+    "labels",
+    "add_labels",
+    "remove_labels",
+    "start_date",
+    "due_date",
+    "confidential",
+    "parent_id",
+    "state_event",
+    "updated_at",
+];
+
+/// Creates an epic. `created_at` is ignored unless the caller is an Owner.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if the title is blank, the dates are in the wrong order or the parent
+/// is invalid.
+pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Row> {
+    let author = place.caller.signed_in()?.id;
+    let title = titled(&new.title)?;
+    let made = new.created_at.filter(|_| place.holds(Role::Owner));
+    let made = made.unwrap_or_else(now);
+    let parent_id = new.parent_id.filter(|id| *id != 0);
+    let scene = Scene::of_epic(place, new.confidential, Some(author));
+    let said = [title, new.description.as_deref().unwrap_or_default()];
+    let said = mentions::listen(backend, &scene, &[], &said).await?;
+    let labels = Labelling {
+        all: Patch::Set(new.labels.clone()),
+        ..Labelling::default()
+    };
+    let row = ActiveModel {
+        author_id: Set(Some(author)),
+        created_at: Set(made),
+        updated_at: Set(made),
+        ..checked(place.namespace.id, new)?
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            if let Some(parent_id) = parent_id {
+                parents::check(transaction, place, None, parent_id).await?;
+            }
+            let iid = iid_counters::next(transaction, place.scope(), Subject::Epics).await;
+            let row = ActiveModel {
+                iid: Set(iid.map_err(refused)?),
+                ..row
+            };
+            let epic = row.insert(transaction).await.map_err(refused)?;
+            labels.enter(transaction, place, epic.id).await?;
+            said.enter(transaction, written(place, &epic, author), Vec::new())
+                .await?;
+            of_one(transaction, place.caller.viewer(), epic).await
+        })
+        .await
+}
+
+/// Returns the row of a valid open epic, without IID, author and times.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if the title is blank or the dates are in the wrong order.
+pub(crate) fn checked(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
+    let title = titled(&new.title)?;
+    check_days(new.start_date, new.due_date)?;
+    Ok(ActiveModel {
+        namespace_id: Set(group_id),
+        parent_id: Set(new.parent_id.filter(|id| *id != 0)),
+        title: Set(title.to_owned()),
+        description: Set(new.description.filter(|text| !text.is_empty())),
+        state: Set(State::Opened),
+        confidential: Set(new.confidential),
+        start_date: Set(new.start_date),
+        due_date: Set(new.due_date),
+        ..Default::default()
+    })
+}
+
+/// Updates an epic. `updated_at` is ignored unless the caller is an Owner.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the epic does not exist. Returns `Error::Forbidden` if the caller is neither
+/// its author nor a Reporter. Returns `Error::InvalidParameters` if no attribute is given. Otherwise fails
+/// like [`create`].
+pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) -> Result<Row> {
+    if change == Change::default() {
+        return Err(Error::nothing_sent(&FIELDS));
+    }
+    let editor = place.caller.signed_in()?.id;
+    change
+        .title
+        .as_deref()
+        .map_or(Ok(()), |title| titled(title).map(drop))?;
+    let found = find(backend.database.read(), place, iid).await?;
+    if found.author_id != Some(editor) && !place.holds(Role::Reporter) {
+        return Err(Error::forbidden());
+    }
+    let confidential = change.confidential.unwrap_or(found.confidential);
+    let scene = Scene::of_epic(place, confidential, found.author_id);
+    let said = mentions::listen(
+        backend,
+        &scene,
+        &mentions::texts(Some(&found.title), found.description.as_ref()),
+        &mentions::texts(change.title.as_deref(), change.description.value()),
+    )
+    .await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            if let Patch::Set(parent_id) = change.parent_id
+                && parent_id != 0
+            {
+                parents::check(transaction, place, Some(found.id), parent_id).await?;
+            }
+            let before = lock(transaction, place, iid).await?;
+            change.labels.enter(transaction, place, before.id).await?;
+            let epic = enter(transaction, place, editor, before, change).await?;
+            todos::settle(transaction, editor, Target::Epic(epic.id)).await?;
+            said.enter(transaction, written(place, &epic, editor), Vec::new())
+                .await?;
+            of_one(transaction, place.caller.viewer(), epic).await
+        })
+        .await
+}
+
+/// Returns the epic as a source of text.
+fn written<'a>(place: &'a Place, epic: &Model, author_id: i64) -> Written<'a> {
+    Written::on(place, Parent::Epic(epic.id), epic.iid, author_id)
+}
+
+/// Applies the columns of an update and creates its system notes.
+async fn enter(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    editor: i64,
+    before: Model,
+    change: Change,
+) -> Result<Model> {
+    let mut row = before.clone().into_active_model();
+    let mut notes = Vec::new();
+    if let Some(title) = change.title.as_deref().map(str::trim)
+        && title != before.title
+    {
+        row.title = Set(title.to_owned());
+        notes.push(system::retitled(&before.title, title));
+    }
+    if !change.description.is_keep() {
+        let description = change.description.into_value().filter(|text| !text.is_empty());
+        if description != before.description {
+            row.description = Set(description);
+            notes.push("changed the description".to_owned());
+        }
+    }
+    if !notes.is_empty() {
+        row.last_edited_at = Set(Some(now()));
+        row.last_edited_by_id = Set(Some(editor));
+    }
+    let start = day(&change.start_date, before.start_date);
+    let due = day(&change.due_date, before.due_date);
+    check_days(start, due)?;
+    row.start_date = Set(start);
+    row.due_date = Set(due);
+    if due != before.due_date {
+        notes.push(system::due(due));
+    }
+    if let Some(confidential) = change
+        .confidential
+        .filter(|wanted| *wanted != before.confidential)
+    {
+        row.confidential = Set(confidential);
+        let note = match confidential {
+            true => "made the epic confidential",
+            false => "made the epic visible to everyone",
+        };
+        notes.push(note.to_owned());
+    }
+    match change.parent_id {
+        Patch::Keep => {}
+        Patch::Clear | Patch::Set(0) => row.parent_id = Set(None),
+        Patch::Set(id) => row.parent_id = Set(Some(id)),
+    }
+    match (change.state_event, before.state) {
+        (Some(StateEvent::Close), State::Opened) => {
+            row.state = Set(State::Closed);
+            row.closed_at = Set(Some(now()));
+            row.closed_by_id = Set(Some(editor));
+            notes.push("closed".to_owned());
+        }
+        (Some(StateEvent::Reopen), State::Closed) => {
+            row.state = Set(State::Opened);
+            row.closed_at = Set(None);
+            row.closed_by_id = Set(None);
+            notes.push("reopened".to_owned());
+        }
+        _ => {}
+    }
+    let changed = change.updated_at.filter(|_| place.holds(Role::Owner));
+    row.updated_at = Set(changed.unwrap_or_else(now));
+    let epic = row.update(transaction).await?;
+    system::write(transaction, Parent::Epic(epic.id), Some(editor), notes).await?;
+    Ok(epic)
+}
+
+/// Deletes an epic with its notes. Its issues and child epics stay, and its IID is not reused.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the epic does not exist. Returns `Error::PreconditionFailed` if it changed
+/// after `unmodified_since`.
+pub async fn delete(
+    backend: &Backend,
+    place: &Place,
+    iid: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let epic = lock(transaction, place, iid).await?;
+            preconditions::unmodified_since(unmodified_since, epic.updated_at)?;
+            Entity::delete_by_id(epic.id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Returns the title as it is stored.
+fn titled(title: &str) -> Result<&str> {
+    match title.trim() {
+        "" => Err(Error::attribute("title", "can't be blank")),
+        title => Ok(title),
+    }
+}
+
+fn day(said: &Patch<NaiveDate>, before: Option<NaiveDate>) -> Option<NaiveDate> {
+    said.as_update().map_or(before, |said| said.copied())
+}
+
+/// Maps a database error of an insert or update.
+fn refused(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        // The group was deleted meanwhile.
+        Some(Violation::ForeignKey(_)) => Error::not_found("Group"),
+        _ => error.into(),
+    }
+}

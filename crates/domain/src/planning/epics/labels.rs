@@ -1,0 +1,75 @@
+//! Labels of epics.
+
+use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use storage::entities::epic_labels::{self, ActiveModel, Column, Entity};
+
+use crate::identity::places::Place;
+use crate::kernel::error::Result;
+use crate::kernel::patch::Patch;
+use crate::planning::labels::{named, resolve_or_create};
+
+/// Changes of the labels of an epic, by title. Labels belong to the group or its ancestors.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Labelling {
+    /// All labels; replaces the present ones.
+    pub all: Patch<Vec<String>>,
+    /// Labels to add.
+    pub add: Vec<String>,
+    /// Labels to remove.
+    pub remove: Vec<String>,
+}
+
+impl Labelling {
+    /// Applies the changes. An unknown title creates a label if the caller may create labels, and is ignored
+    /// otherwise.
+    ///
+    /// # Errors
+    /// Returns `Error::InvalidAttributes` if a label is invalid. Returns an error if the database fails.
+    pub(super) async fn enter(
+        &self,
+        transaction: &DatabaseTransaction,
+        place: &Place,
+        epic_id: i64,
+    ) -> Result<()> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        let carried = epic_labels::of(transaction, [epic_id]).await?.remove(&epic_id);
+        let before: Vec<i64> = carried.iter().flatten().map(|label| label.id).collect();
+        let mut after = match self.all.is_keep() {
+            true => before.clone(),
+            false => Vec::new(),
+        };
+        let titles = self.all.value().into_iter().flatten().chain(&self.add);
+        let titles: Vec<&str> = titles.map(String::as_str).collect();
+        after.extend(resolve_or_create(transaction, place, &titles).await?);
+        let lost: Vec<&str> = self.remove.iter().map(|title| title.trim()).collect();
+        let lost = named(transaction, place, &lost).await?;
+        after.retain(|id| !lost.values().any(|label| label.id == *id));
+        after.sort_unstable();
+        after.dedup();
+        let gone: Vec<i64> = before.iter().copied().filter(|id| !after.contains(id)).collect();
+        if !gone.is_empty() {
+            Entity::delete_many()
+                .filter(Column::EpicId.eq(epic_id))
+                .filter(Column::LabelId.is_in(gone))
+                .exec(transaction)
+                .await?;
+        }
+        let fresh: Vec<ActiveModel> = after
+            .into_iter()
+            .filter(|id| !before.contains(id))
+            .map(|label_id| ActiveModel {
+                epic_id: Set(epic_id),
+                label_id: Set(label_id),
+                ..Default::default()
+            })
+            .collect();
+        if !fresh.is_empty() {
+            Entity::insert_many(fresh)
+                .exec_without_returning(transaction)
+                .await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! Lists of epics: filter, order and pagination.
+
+use chrono::{DateTime, Utc};
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, Select};
+use storage::entities::epics::{self, Column, Entity};
+use storage::entities::issues::State;
+use storage::entities::{award_emoji, epic_labels, fold, labels, namespace_ancestors, now, users};
+
+use super::{Row, decorate};
+use crate::identity::places::Place;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::query::{contains, no_later, page_of};
+use crate::planning::issuables::list::NO_LABEL;
+
+/// Sort order of epics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// By time of creation.
+    #[default]
+    CreatedAt,
+    /// By time of the last change.
+    UpdatedAt,
+    /// By title.
+    Title,
+}
+
+/// Filter of epics, combined with AND. The field names are those of the contract.
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub author_id: Option<i64>,
+    pub author_username: Option<String>,
+    pub labels: Vec<String>,
+    pub search: Option<String>,
+    pub state: Option<State>,
+    pub created_after: Option<DateTime<Utc>>,
+    pub created_before: Option<DateTime<Utc>>,
+    pub updated_after: Option<DateTime<Utc>>,
+    pub updated_before: Option<DateTime<Utc>>,
+    pub my_reaction_emoji: Option<String>,
+    pub iids: Option<Vec<i64>>,
+    pub confidential: Option<bool>,
+    /// Whether epics of subgroups are included.
+    pub descendants: bool,
+    /// Whether epics of ancestor groups are included.
+    pub ancestors: bool,
+    pub order: Order,
+    pub ascending: bool,
+}
+
+/// Returns a page of the epics of a group that are visible to the caller. Ties are sorted newest first.
+///
+/// # Errors
+/// Returns `Error::InvalidParameters` if filters exclude each other.
+pub async fn list(
+    backend: &Backend,
+    place: &Place,
+    filter: &Filter,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    if filter.author_id.is_some() && filter.author_username.is_some() {
+        return Err(Error::parameter(
+            "author_id, author_username are mutually exclusive",
+        ));
+    }
+    let user_id = place.caller.as_user().map(|user| user.id);
+    let wanted = Entity::find()
+        .filter(epics::visible(place.caller.viewer(), now().date_naive()))
+        .filter(filter.places(place.namespace.id))
+        .filter(filter.own())
+        .filter(filter.related(user_id));
+    let db = backend.database.read();
+    let found = page_of(db, filter.ordered(wanted), page).await?;
+    Ok(Page {
+        items: decorate(db, place.caller.viewer(), found.items).await?,
+        rest: found.rest,
+    })
+}
+
+impl Filter {
+    /// Returns the condition for the groups that are searched.
+    fn places(&self, group_id: i64) -> Condition {
+        let below = namespace_ancestors::at_or_below(group_id);
+        let above = namespace_ancestors::at_or_above(group_id);
+        Condition::any()
+            .add(Column::NamespaceId.eq(group_id))
+            .add_option(self.descendants.then(|| Column::NamespaceId.in_subquery(below)))
+            .add_option(self.ancestors.then(|| Column::NamespaceId.in_subquery(above)))
+    }
+
+    /// Returns the conditions on columns of the epic.
+    fn own(&self) -> Condition {
+        let text = self.search.as_deref().filter(|text| !text.is_empty()).map(fold);
+        let search = text.map(|text| {
+            Condition::any()
+                .add(contains(Column::TitleKey, &text))
+                .add(contains(Column::DescriptionKey, &text))
+        });
+        let iids = self
+            .iids
+            .as_ref()
+            .map(|all| Column::Iid.is_in(all.iter().copied()));
+        Condition::all()
+            .add_option(self.author_id.map(|id| Column::AuthorId.eq(id)))
+            .add_option(self.state.map(|state| Column::State.eq(state)))
+            .add_option(self.confidential.map(|few| Column::Confidential.eq(few)))
+            .add_option(self.created_after.map(|time| Column::CreatedAt.gte(time)))
+            .add_option(
+                self.created_before
+                    .map(|time| no_later(Column::CreatedAt.into_expr(), time)),
+            )
+            .add_option(self.updated_after.map(|time| Column::UpdatedAt.gte(time)))
+            .add_option(
+                self.updated_before
+                    .map(|time| no_later(Column::UpdatedAt.into_expr(), time)),
+            )
+            .add_option(iids)
+            .add_option(search)
+    }
+
+    /// Returns the conditions on related rows. An anonymous caller has no award emoji to filter by.
+    fn related(&self, user_id: Option<i64>) -> Condition {
+        let mut all = Condition::all();
+        if let Some(name) = &self.author_username {
+            let named = Query::select()
+                .column(users::Column::Id)
+                .from(users::Entity)
+                .and_where(users::Column::UsernameKey.eq(fold(name)))
+                .take();
+            all = all.add(Column::AuthorId.in_subquery(named));
+        }
+        match word(self.labels.iter().map(String::as_str)) {
+            Some(Word::None) => all = all.add(labelled(None).not()),
+            Some(Word::Any) => all = all.add(labelled(None)),
+            None => {
+                let titles = self.labels.iter().map(|title| title.trim());
+                for title in titles.filter(|title| !title.is_empty()) {
+                    all = all.add(labelled(Some(title)));
+                }
+            }
+        }
+        if let (Some(name), Some(user_id)) = (self.my_reaction_emoji.as_deref(), user_id) {
+            all = all.add(match word([name]) {
+                Some(Word::None) => reacted(user_id, None).not(),
+                Some(Word::Any) => reacted(user_id, None),
+                None => reacted(user_id, Some(name)),
+            });
+        }
+        all
+    }
+
+    fn ordered(&self, wanted: Select<Entity>) -> Select<Entity> {
+        let column = match self.order {
+            Order::CreatedAt => Column::CreatedAt,
+            Order::UpdatedAt => Column::UpdatedAt,
+            Order::Title => Column::TitleKey,
+        };
+        let direction = match self.ascending {
+            true => sea_orm::Order::Asc,
+            false => sea_orm::Order::Desc,
+        };
+        wanted.order_by(column, direction).order_by_desc(Column::Id)
+    }
+}
+
+/// A keyword that means none or at least one. Case-insensitive.
+enum Word {
+    None,
+    Any,
+}
+
+/// Returns the keyword among texts, if any. The one for none takes precedence.
+fn word<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Word> {
+    let mut found = None;
+    for text in texts {
+        match text.trim().to_ascii_lowercase().as_str() {
+            text if NO_LABEL.contains(&text) => return Some(Word::None),
+            "any" => found = Some(Word::Any),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Matches epics with any label, or with the label of a title; checked row by row.
+fn labelled(title: Option<&str>) -> Expr {
+    let mut row = Query::select();
+    row.expr(Expr::val(1)).from(epic_labels::Entity).and_where(
+        Expr::col((epic_labels::Entity, epic_labels::Column::EpicId)).eq(Expr::col((Entity, Column::Id))),
+    );
+    if let Some(title) = title {
+        let ids = Query::select()
+            .column(labels::Column::Id)
+            .from(labels::Entity)
+            .and_where(labels::Column::Title.eq(title))
+            .take();
+        row.and_where(Expr::col((epic_labels::Entity, epic_labels::Column::LabelId)).in_subquery(ids));
+    }
+    Expr::exists(row.take())
+}
+
+/// Matches epics with an award emoji of a user, or with one of a given name; checked row by row.
+fn reacted(user_id: i64, name: Option<&str>) -> Expr {
+    let award = |column: award_emoji::Column| Expr::col((award_emoji::Entity, column));
+    let mut row = Query::select();
+    row.expr(Expr::val(1))
+        .from(award_emoji::Entity)
+        .and_where(award(award_emoji::Column::EpicId).eq(Expr::col((Entity, Column::Id))))
+        .and_where(award(award_emoji::Column::UserId).eq(user_id));
+    if let Some(name) = name {
+        row.and_where(award(award_emoji::Column::Name).eq(name));
+    }
+    Expr::exists(row.take())
+}

@@ -1,0 +1,44 @@
+//! Deletes issues.
+
+use sea_orm::EntityTrait;
+use storage::entities::events::Action;
+use storage::entities::issues;
+
+use super::{find, lock};
+use crate::activity::events::{self, NewEvent};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::preconditions;
+use crate::planning::issues::events::{count, open_to_all, target};
+
+/// Deletes an issue with its related rows. Its IID is not reused.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the issue does not exist. Returns `Error::PreconditionFailed` if it changed
+/// after `unmodified_since`.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let author = access.caller.signed_in()?.id;
+    let found = find(backend.database.read(), access, iid).await?;
+    preconditions::unmodified_since(unmodified_since, found.updated_at)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let issue = lock(transaction, access, iid).await?;
+            preconditions::unmodified_since(unmodified_since, issue.updated_at)?;
+            issues::Entity::delete_by_id(issue.id).exec(transaction).await?;
+            count(transaction, issue.project_id, -open_to_all(&issue)).await?;
+            let event = NewEvent {
+                target: Some(target(&issue)),
+                ..NewEvent::new(access.project.id, author, Action::Destroyed)
+            };
+            events::record(transaction, event).await?;
+            Ok::<_, Error>(())
+        })
+        .await
+}

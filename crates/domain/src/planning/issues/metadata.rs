@@ -1,0 +1,141 @@
+//! Attributes of issues other than their text: those shared with merge requests, due date, weight and
+//! confidentiality.
+
+use chrono::NaiveDate;
+use sea_orm::{ActiveValue::Set, DatabaseTransaction};
+use storage::entities::issues;
+
+use crate::discussion::notes::system;
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::kernel::patch::Patch;
+use crate::kernel::policy::Tier;
+use crate::planning::issuables::{self, Kind, Outcome};
+
+/// Attributes to change. Undefined ones stay; null and 0 remove the value.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metadata {
+    /// Attributes shared with merge requests.
+    pub shared: issuables::Metadata,
+    /// Whether the issue is confidential.
+    pub confidential: Option<bool>,
+    /// Due date.
+    pub due_date: Patch<NaiveDate>,
+    /// Weight of the issue.
+    pub weight: Patch<i64>,
+}
+
+/// A change with the rows that were looked up before the transaction.
+#[derive(Debug, Default)]
+pub(super) struct Prepared {
+    shared: issuables::Prepared,
+    confidential: Option<bool>,
+    due_date: Patch<NaiveDate>,
+    weight: Patch<i64>,
+}
+
+impl Metadata {
+    /// Looks up the referenced users and milestone.
+    ///
+    /// # Errors
+    /// Returns `Error::InvalidAttributes` if the milestone does not belong to the project or an ancestor
+    /// group.
+    pub(super) async fn prepare(self, backend: &Backend, access: &ProjectAccess) -> Result<Prepared> {
+        Ok(Prepared {
+            shared: self.shared.prepare(backend, access, Kind::Issue).await?,
+            confidential: self.confidential,
+            due_date: self.due_date,
+            weight: match backend.instance.plan < Tier::Starter {
+                true => Patch::Keep,
+                false => self.weight,
+            },
+        })
+    }
+}
+
+impl Prepared {
+    /// Like [`issuables::Prepared::hold`].
+    ///
+    /// # Errors
+    /// Fails like [`issuables::Prepared::hold`].
+    pub async fn hold(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
+        self.shared.hold(transaction, access).await
+    }
+
+    /// Applies the change to the row of the issue. Returns the texts of the system notes.
+    pub fn enter(&self, row: &mut issues::ActiveModel, before: Option<&issues::Model>) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(milestone) = self.shared.milestone() {
+            let id = milestone.map(|milestone| milestone.id);
+            if before.is_some_and(|before| before.milestone_id != id) {
+                notes.push(system::milestone(
+                    milestone.map(|milestone| milestone.title.as_str()),
+                ));
+            }
+            row.milestone_id = Set(id);
+            row.milestone_due_on = Set(milestone.and_then(|milestone| milestone.due_date));
+        }
+        if let Some(due) = opt(&self.due_date) {
+            if before.is_some_and(|before| before.due_date != due) {
+                notes.push(system::due(due));
+            }
+            row.due_date = Set(due);
+        }
+        if let Some(weight) = opt(&self.weight) {
+            // The contract limits the range.
+            let weight = weight.and_then(|weight| i32::try_from(weight).ok());
+            if before.is_some_and(|before| before.weight != weight) {
+                notes.push(system::weight(weight));
+            }
+            row.weight = Set(weight);
+        }
+        if let Some(confidential) = self.confidential {
+            if before.is_some_and(|before| before.confidential != confidential) {
+                let note = match confidential {
+                    true => "made the issue confidential",
+                    false => "made the issue visible to everyone",
+                };
+                notes.push(note.to_owned());
+            }
+            row.confidential = Set(confidential);
+        }
+        if let Some(locked) = self.shared.locked() {
+            if before.is_some_and(|before| before.discussion_locked != locked) {
+                notes.push(system::locked(Kind::Issue.noun(), locked));
+            }
+            row.discussion_locked = Set(locked);
+        }
+        notes
+    }
+
+    /// Returns the IDs of the new assignees, or `None` if they stay.
+    pub fn assignee_ids(&self) -> Option<Vec<i64>> {
+        self.shared.assignee_ids()
+    }
+
+    /// Returns whether the issue becomes confidential, or `None` if it stays as it is.
+    pub fn confidential(&self) -> Option<bool> {
+        self.confidential
+    }
+
+    /// Like [`issuables::Prepared::attach`].
+    ///
+    /// # Errors
+    /// Fails like [`issuables::Prepared::attach`].
+    pub async fn attach(
+        &self,
+        transaction: &DatabaseTransaction,
+        access: &ProjectAccess,
+        issue_id: i64,
+        new: bool,
+    ) -> Result<Outcome> {
+        let issue = (Kind::Issue, issue_id);
+        self.shared.attach(transaction, access, issue, new).await
+    }
+}
+
+/// Returns the given value, `Some(None)` for null, or `None` if it is undefined.
+fn opt<T: Copy>(said: &Patch<T>) -> Option<Option<T>> {
+    said.as_update().map(|said| said.copied())
+}

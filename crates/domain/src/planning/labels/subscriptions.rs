@@ -1,0 +1,60 @@
+//! Subscriptions to labels.
+
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use storage::database::Violation;
+use storage::entities::now;
+use storage::entities::subscriptions::{ActiveModel, Column, Entity};
+
+use super::{Row, find, missing, row};
+use crate::identity::places::Place;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+
+/// Subscribes the caller to a label, or unsubscribes the caller.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the label does not exist. Returns `Error::Forbidden` if neither issues nor
+/// merge requests are available to the caller. Returns `Error::NotModified` if nothing changes.
+pub async fn set_subscribed(
+    backend: &Backend,
+    place: &Place,
+    reference: &str,
+    subscribed: bool,
+) -> Result<Row> {
+    place.admit_to_planning()?;
+    let user_id = place.caller.signed_in()?.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let label = find(transaction, place, reference).await?;
+            let known = Entity::find()
+                .filter(Column::LabelId.eq(label.id))
+                .filter(Column::UserId.eq(user_id))
+                .one(transaction)
+                .await?;
+            if known.is_some_and(|known| known.subscribed) == subscribed {
+                return Err(Error::NotModified);
+            }
+            let at = now();
+            let wish = ActiveModel {
+                user_id: Set(user_id),
+                label_id: Set(Some(label.id)),
+                subscribed: Set(subscribed),
+                created_at: Set(at),
+                updated_at: Set(at),
+                ..Default::default()
+            };
+            let changed = OnConflict::columns([Column::LabelId, Column::UserId])
+                .update_columns([Column::Subscribed, Column::UpdatedAt])
+                .to_owned();
+            let wish = Entity::insert(wish).on_conflict(changed);
+            let entered = wish.exec_without_returning(transaction).await;
+            entered.map_err(|error| match Violation::of(&error) {
+                Some(Violation::ForeignKey(_)) => missing(),
+                _ => error.into(),
+            })?;
+            row(transaction, place, label).await
+        })
+        .await
+}

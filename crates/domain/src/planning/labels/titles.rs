@@ -1,0 +1,150 @@
+//! Lookup of labels by title, and creation of missing ones.
+
+use std::collections::HashMap;
+
+use sea_orm::sea_query::{Expr, LockType, OnConflict};
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    QueryOrder, QuerySelect,
+};
+use storage::entities::labels::{self, ActiveModel, Column, Model};
+use storage::entities::{Scope, fold, namespace_ancestors, now};
+
+use super::rules::{self, DEFAULT_COLOR};
+use crate::identity::places::Place;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Role;
+
+/// Maximum labels in one assignment.
+pub(crate) const MOST: usize = 100;
+
+/// Returns the IDs of the labels with these titles, in the given order without duplicates. Labels of the
+/// project or group take precedence over those of its ancestors, nearest first. A missing label is created
+/// with the default color if the caller may create labels, and ignored otherwise. Titles are trimmed, and
+/// empty ones are ignored.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if there are more than 100 titles or a title is invalid.
+pub async fn resolve_or_create(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    titles: &[&str],
+) -> Result<Vec<i64>> {
+    let mut wanted: Vec<&str> = Vec::new();
+    for title in titles.iter().map(|title| title.trim()) {
+        if !title.is_empty() && !wanted.contains(&title) {
+            wanted.push(title);
+        }
+    }
+    if wanted.len() > MOST {
+        return Err(Error::attribute(
+            "labels",
+            format!("are too many (maximum is {MOST})"),
+        ));
+    }
+    for title in &wanted {
+        rules::title(title)?;
+    }
+    // Locked, so that the labels cannot be deleted before they are assigned.
+    let mut known = nearest(transaction, place, &wanted, Some(LockType::KeyShare)).await?;
+    let mut unknown = wanted.clone();
+    unknown.retain(|title| !known.contains_key(*title) && place.holds(Role::Reporter));
+    // Inserted in sorted order to avoid deadlocks.
+    unknown.sort_unstable();
+    for title in unknown {
+        known.insert(title.to_owned(), make(transaction, place, title).await?);
+    }
+    let ids = wanted.iter().filter_map(|title| known.get(*title));
+    Ok(ids.map(|label| label.id).collect())
+}
+
+/// Locks the labels with these titles until the transaction ends and returns their IDs. Creates none, and has
+/// no maximum.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn hold_named(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    titles: &[&str],
+) -> Result<Vec<i64>> {
+    let known = nearest(transaction, place, titles, Some(LockType::KeyShare)).await?;
+    let mut ids: Vec<i64> = known.values().map(|label| label.id).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// Returns the labels with these titles, by title. Missing ones are absent.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn named(
+    db: &impl ConnectionTrait,
+    place: &Place,
+    titles: &[&str],
+) -> Result<HashMap<String, Model>> {
+    nearest(db, place, titles, None).await
+}
+
+/// Like [`named`], with an optional lock.
+async fn nearest(
+    db: &impl ConnectionTrait,
+    place: &Place,
+    titles: &[&str],
+    lock: Option<LockType>,
+) -> Result<HashMap<String, Model>> {
+    if titles.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut found = labels::available(place.scope(), place.namespace.id)
+        .filter(Column::Title.is_in(titles.iter().copied()))
+        .order_by_asc(Column::Id);
+    if let Some(lock) = lock {
+        found = found.lock(lock);
+    }
+    let found = found.all(db).await?;
+    let above = namespace_ancestors::of(db, place.namespace.id).await?;
+    let distance = |label: &Model| {
+        let group = above
+            .iter()
+            .find(|row| Some(row.ancestor_id) == label.namespace_id);
+        group.map(|row| row.depth)
+    };
+    let mut nearest: HashMap<String, Model> = HashMap::new();
+    for label in found {
+        match nearest.get(&label.title) {
+            // The label of a project has no distance, which sorts first.
+            Some(other) if distance(other) <= distance(&label) => {}
+            _ => {
+                nearest.insert(label.title.clone(), label);
+            }
+        }
+    }
+    Ok(nearest)
+}
+
+/// Creates a label with a title in the project or group. If a concurrent request created it, returns that
+/// one.
+async fn make(transaction: &DatabaseTransaction, place: &Place, title: &str) -> Result<Model> {
+    let column = match place.scope() {
+        Scope::Project(_) => Column::ProjectId,
+        Scope::Group(_) => Column::NamespaceId,
+    };
+    let at = now();
+    let row = ActiveModel {
+        project_id: Set(place.scope().project_id()),
+        namespace_id: Set(place.scope().namespace_id()),
+        title: Set(title.to_owned()),
+        title_key: Set(fold(title)),
+        color: Set(DEFAULT_COLOR.to_owned()),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    // A no-op update, so that the existing row is returned.
+    let theirs = OnConflict::columns([column, Column::Title])
+        .value(Column::UpdatedAt, Expr::col((labels::Entity, Column::UpdatedAt)))
+        .to_owned();
+    let made = labels::Entity::insert(row).on_conflict(theirs);
+    Ok(made.exec_with_returning(transaction).await?)
+}

@@ -1,0 +1,200 @@
+//! Cross-references: each referenced issue and merge request gets one system note about the location. Users
+//! who cannot see that location do not see the note.
+
+use sea_orm::sea_query::IntoCondition;
+use sea_orm::sea_query::{Expr, ExprTrait, LockType, Order, Query};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect,
+};
+use storage::entities::notes::{ActiveModel, Column, Entity};
+use storage::entities::{issuables, issues, merge_requests, now};
+
+use super::{Written, meant};
+use crate::discussion::notes::system::{self, Parent};
+use crate::identity::places::Place;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::kernel::text::references;
+
+/// Referenced noteables, by ID.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// Issues.
+    pub issues: Vec<i64>,
+    /// Merge requests.
+    pub merge_requests: Vec<i64>,
+}
+
+/// Finds the references in `after` that are not in `before`, in a text of the project, limited to what the
+/// caller can see.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn named(
+    backend: &Backend,
+    place: &Place,
+    before: &[&str],
+    after: &[&str],
+) -> Result<Named> {
+    let Some(project) = &place.project else {
+        return Ok(Named::default());
+    };
+    let (db, base) = (backend.database.read(), backend.instance.base_url.as_str());
+    let (viewer, today) = (place.caller.viewer(), now().date_naive());
+    let here = (project, &place.namespace);
+    let fresh = |read: fn(&str, &str) -> Vec<references::Reference>| {
+        let old: Vec<_> = before.iter().flat_map(|text| read(text, base)).collect();
+        let new = after.iter().flat_map(|text| read(text, base));
+        new.filter(|one| !old.contains(one)).collect::<Vec<_>>()
+    };
+    let mut named = Named::default();
+    let columns = (issues::Column::ProjectId, issues::Column::Iid);
+    if let Some(wanted) = meant(db, here, fresh(references::issues), columns).await? {
+        named.issues = issues::Entity::find()
+            .select_only()
+            .column(issues::Column::Id)
+            .filter(wanted)
+            .filter(issues::visible(viewer, today))
+            .into_tuple()
+            .all(db)
+            .await?;
+    }
+    let columns = (
+        merge_requests::Column::TargetProjectId,
+        merge_requests::Column::Iid,
+    );
+    if let Some(wanted) = meant(db, here, fresh(references::merge_requests), columns).await? {
+        named.merge_requests = merge_requests::Entity::find()
+            .select_only()
+            .column(merge_requests::Column::Id)
+            .filter(wanted)
+            .filter(merge_requests::visible(viewer, today))
+            .into_tuple()
+            .all(db)
+            .await?;
+    }
+    Ok(named)
+}
+
+impl Named {
+    /// Writes the notes on noteables that have none from this location.
+    ///
+    /// # Errors
+    /// Returns an error if a database query fails.
+    pub async fn enter(self, transaction: &DatabaseTransaction, written: Written<'_>) -> Result<()> {
+        let (column, id, noun, mark) = match written.on {
+            Parent::Issue(id) => (Column::ReferencedIssueId, id, "issue", '#'),
+            Parent::MergeRequest(id) => (Column::ReferencedMergeRequestId, id, "merge request", '!'),
+            Parent::Snippet(_) | Parent::Epic(_) => return Ok(()),
+        };
+        let author = Some(written.author_id);
+        self.tell(
+            transaction,
+            written.place,
+            Some(written.on),
+            column.eq(id),
+            |target, path| {
+                let body = format!("mentioned in {noun} {path}{mark}{}", written.iid);
+                system::naming(target, written.on, author, body)
+            },
+        )
+        .await
+    }
+
+    /// Writes a note on each target except `on`, unless it has a system note that matches `told`. The note is
+    /// built from the target and the path by which the target refers to this location, which is empty within
+    /// a project.
+    pub(super) async fn tell(
+        self,
+        transaction: &DatabaseTransaction,
+        place: &Place,
+        on: Option<Parent>,
+        told: impl IntoCondition,
+        note: impl Fn(Parent, &str) -> ActiveModel,
+    ) -> Result<()> {
+        let issues = still_there(transaction, issuables::Kind::Issue, self.issues).await?;
+        let merge_requests = issuables::Kind::MergeRequest;
+        let merge_requests = still_there(transaction, merge_requests, self.merge_requests).await?;
+        let targets = issues
+            .into_iter()
+            .map(|(id, project)| (Parent::Issue(id), project));
+        let others = merge_requests.into_iter();
+        let targets = targets.chain(others.map(|(id, project)| (Parent::MergeRequest(id), project)));
+        let mut targets: Vec<(Parent, i64)> = targets.filter(|(target, _)| Some(*target) != on).collect();
+        if targets.is_empty() {
+            return Ok(());
+        }
+        let told: Vec<(Option<i64>, Option<i64>)> = Entity::find()
+            .select_only()
+            .columns([Column::IssueId, Column::MergeRequestId])
+            .filter(told)
+            .filter(Column::System.eq(true))
+            .filter(of_any(&targets))
+            .into_tuple()
+            .all(transaction)
+            .await?;
+        targets.retain(|(target, _)| {
+            !told.iter().any(|(issue, merge_request)| match target {
+                Parent::Issue(id) => *issue == Some(*id),
+                Parent::MergeRequest(id) => *merge_request == Some(*id),
+                Parent::Snippet(_) | Parent::Epic(_) => false,
+            })
+        });
+        if targets.is_empty() {
+            return Ok(());
+        }
+        let (here, path) = (
+            place.project.as_ref().map(|project| project.id),
+            place.full_path(),
+        );
+        let rows = targets
+            .into_iter()
+            .map(|(target, project)| match here == Some(project) {
+                true => note(target, ""),
+                false => note(target, &path),
+            });
+        Entity::insert_many(rows)
+            .exec_without_returning(transaction)
+            .await?;
+        Ok(())
+    }
+}
+
+/// Matches the notes on targets.
+fn of_any(targets: &[(Parent, i64)]) -> Condition {
+    let issues = targets.iter().filter_map(|(target, _)| match target {
+        Parent::Issue(id) => Some(*id),
+        _ => None,
+    });
+    let merge_requests = targets.iter().filter_map(|(target, _)| match target {
+        Parent::MergeRequest(id) => Some(*id),
+        _ => None,
+    });
+    Condition::any()
+        .add(Column::IssueId.is_in(issues))
+        .add(Column::MergeRequestId.is_in(merge_requests))
+}
+
+/// Returns the targets that still exist, with their projects, locked until the transaction ends.
+async fn still_there(
+    transaction: &DatabaseTransaction,
+    kind: issuables::Kind,
+    ids: Vec<i64>,
+) -> Result<Vec<(i64, i64)>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let project = kind.project();
+    let kept = Query::select()
+        .columns(["id", project])
+        .from(kind.table())
+        .and_where(Expr::col("id").is_in(ids))
+        .order_by("id", Order::Asc)
+        .lock(LockType::KeyShare)
+        .take();
+    let rows = transaction.query_all(&kept).await?;
+    let found = rows
+        .iter()
+        .map(|row| Ok((row.try_get("", "id")?, row.try_get("", project)?)));
+    found.collect()
+}

@@ -1,0 +1,131 @@
+//! Resolves mentions to users: single users, the members of a group, or all members of the project or group.
+
+use std::collections::BTreeMap;
+
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
+use storage::entities::access::visible_groups;
+use storage::entities::members::Source;
+use storage::entities::todos::Action;
+use storage::entities::{Scope, namespaces, now, users};
+
+use super::{Kind, Scene};
+use crate::identity::authentication::Caller;
+use crate::identity::places::Place;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::kernel::policy::{Role, Standing};
+use crate::kernel::text::mentions::{ALL, Mention};
+use crate::spaces::members;
+
+/// Maximum number of members that a mention of a group, or of all members, resolves to.
+const MOST_MEMBERS: u64 = 1000;
+/// Maximum number of mentioned groups in a text.
+const MOST_GROUPS: u64 = 10;
+
+/// Returns the mentioned users who can read the text, each with the reason of the to-do item.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn mentioned(
+    backend: &Backend,
+    scene: &Scene<'_>,
+    mentions: Vec<Mention>,
+) -> Result<Vec<(i64, Action)>> {
+    if mentions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let db = backend.database.read();
+    let mut meant: BTreeMap<i64, bool> = BTreeMap::new();
+    let mut mean = |id: i64, addressed: bool| *meant.entry(id).or_default() |= addressed;
+    let addressed = |key: &str| {
+        mentions
+            .iter()
+            .any(|mention| mention.name == key && mention.addressed)
+    };
+    let names = || mentions.iter().map(|mention| mention.name.as_str());
+    for user in active(db, users::Column::UsernameKey.is_in(names())).await? {
+        mean(user.id, addressed(&user.username_key));
+    }
+    let groups = namespaces::Entity::find()
+        .filter(namespaces::Column::FullPathKey.is_in(names()))
+        .filter(visible_groups(scene.place.caller.viewer(), now().date_naive()))
+        .limit(MOST_GROUPS)
+        .all(db)
+        .await?;
+    for group in groups {
+        let members = members::roles(db, Source::Group(group.id), &group, None, MOST_MEMBERS).await?;
+        members
+            .into_keys()
+            .for_each(|id| mean(id, addressed(&group.full_path_key)));
+    }
+    if names().any(|name| name == ALL) {
+        let (source, namespace) = whole(scene.place);
+        let members = members::roles(db, source, namespace, None, MOST_MEMBERS).await?;
+        members.into_keys().for_each(|id| mean(id, addressed(ALL)));
+    }
+    let readers = readers(db, scene, meant.keys().copied().collect()).await?;
+    let because = |addressed| match addressed {
+        true => Action::DirectlyAddressed,
+        false => Action::Mentioned,
+    };
+    let meant = meant.into_iter().filter(|(id, _)| readers.contains(id));
+    Ok(meant.map(|(id, addressed)| (id, because(addressed))).collect())
+}
+
+async fn active(db: &impl ConnectionTrait, which: sea_orm::sea_query::Expr) -> Result<Vec<users::Model>> {
+    let found = users::live()
+        .filter(which)
+        .filter(users::Column::State.eq(users::State::Active));
+    Ok(found.all(db).await?)
+}
+
+/// Returns the project or group as a source of members.
+fn whole(place: &Place) -> (Source, &namespaces::Model) {
+    let source = match place.scope() {
+        Scope::Project(id) => Source::Project(id),
+        Scope::Group(id) => Source::Group(id),
+    };
+    (source, &place.namespace)
+}
+
+/// Returns those of the given users who can read the text.
+async fn readers(db: &impl ConnectionTrait, scene: &Scene<'_>, ids: Vec<i64>) -> Result<Vec<i64>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let users = active(db, users::Column::Id.is_in(ids.iter().copied())).await?;
+    let (source, namespace) = whole(scene.place);
+    let roles = members::roles(db, source, namespace, Some(&ids), ids.len() as u64).await?;
+    let may_read = |user: &users::Model| {
+        let role = roles.get(&user.id).copied();
+        scene.is_read_by(user.id, Caller::user(user.clone()).standing(role))
+    };
+    Ok(users
+        .iter()
+        .filter(|user| may_read(user))
+        .map(|user| user.id)
+        .collect())
+}
+
+impl Scene<'_> {
+    /// Returns whether a user can read the text.
+    fn is_read_by(&self, user_id: i64, standing: Standing) -> bool {
+        let reporter = standing.holds(Role::Reporter);
+        let there = match (&self.place.project, self.kind) {
+            (Some(project), kind) => {
+                standing.sees(project.visibility)
+                    && match kind {
+                        Kind::MergeRequest => {
+                            standing.has(project.merge_requests_access_level)
+                                && standing.reads_code(project.repository_access_level, project.visibility)
+                        }
+                        Kind::Issue | Kind::Epic => standing.has(project.issues_access_level),
+                    }
+            }
+            (None, _) => standing.sees(self.place.namespace.visibility),
+        };
+        there
+            && (!self.confidential || reporter || self.own.contains(&user_id))
+            && (!self.confidential_note || reporter)
+    }
+}

@@ -1,0 +1,67 @@
+//! Resolves references to rows, without regard to permissions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, QueryFilter};
+use storage::entities::{fold, namespaces, projects};
+
+use crate::kernel::error::Result;
+use crate::kernel::text::references::Reference;
+
+/// Returns a condition on the columns of project and IID that matches the references, or `None` if none
+/// resolves.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn meant(
+    db: &impl ConnectionTrait,
+    (project, namespace): (&projects::Model, &namespaces::Model),
+    references: Vec<Reference>,
+    (project_column, iid_column): (impl ColumnTrait, impl ColumnTrait),
+) -> Result<Option<Condition>> {
+    let mut here: BTreeSet<i64> = BTreeSet::new();
+    let mut elsewhere: BTreeMap<(String, String), BTreeSet<i64>> = BTreeMap::new();
+    for reference in references {
+        let Some(path) = reference.project else {
+            here.insert(reference.iid);
+            continue;
+        };
+        let (parent, name) = match path.rsplit_once('/') {
+            Some((parent, name)) => (fold(parent), fold(name)),
+            None => (namespace.full_path_key.clone(), fold(&path)),
+        };
+        elsewhere.entry((parent, name)).or_default().insert(reference.iid);
+    }
+    let mut any = Condition::any();
+    let mut nothing = true;
+    let mut add = |id: i64, iids: &BTreeSet<i64>| {
+        nothing = false;
+        let of_project = Condition::all()
+            .add(project_column.eq(id))
+            .add(iid_column.is_in(iids.iter().copied()));
+        any = std::mem::replace(&mut any, Condition::any()).add(of_project);
+    };
+    if !here.is_empty() {
+        add(project.id, &here);
+    }
+    if !elsewhere.is_empty() {
+        let paths = elsewhere.keys().fold(Condition::any(), |any, (parent, name)| {
+            let path = Condition::all()
+                .add(namespaces::Column::FullPathKey.eq(parent.as_str()))
+                .add(projects::Column::PathKey.eq(name.as_str()));
+            any.add(path)
+        });
+        let found = projects::live()
+            .find_also_related(namespaces::Entity)
+            .filter(paths)
+            .all(db)
+            .await?;
+        for (project, namespace) in found {
+            let Some(namespace) = namespace else { continue };
+            if let Some(iids) = elsewhere.get(&(namespace.full_path_key, project.path_key)) {
+                add(project.id, iids);
+            }
+        }
+    }
+    Ok((!nothing).then_some(any))
+}

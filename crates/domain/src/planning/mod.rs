@@ -1,0 +1,9 @@
+//! Issues, epics, labels, milestones, boards, and mentions in texts.
+
+pub mod boards;
+pub mod epics;
+pub mod issuables;
+pub mod issues;
+pub mod labels;
+pub mod mentions;
+pub mod milestones;

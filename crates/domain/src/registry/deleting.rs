@@ -1,0 +1,68 @@
+//! Deletes tags and repositories of the container registry.
+
+use sea_orm::{ColumnTrait, QueryFilter};
+use storage::entities::registry_repositories;
+use storage::entities::registry_tags::{self, Column};
+use storage::jobs;
+
+use super::{admit, find, repositories, tags};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::preconditions::unmodified_since;
+use crate::registry::jobs::delete_registry_repository::DeleteRegistryRepository;
+
+/// Deletes a tag; other tags of the same manifest remain.
+///
+/// # Errors
+/// Returns `NotFound` if the tag does not exist, and `PreconditionFailed` if it was pushed after the given
+/// date. Returns `Forbidden` if the registry is not available to the caller.
+pub async fn delete_tag(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository_id: i64,
+    name: &str,
+    if_unmodified_since: Option<&str>,
+) -> Result<()> {
+    admit(access)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let repository = find(transaction, access, repository_id).await?;
+            // The lock serializes this with concurrent pushes of the tag.
+            let held = registry_repositories::hold(transaction, repository.id).await?;
+            held.ok_or_else(|| Error::not_found(""))?;
+            let found = registry_tags::of_repository(repository.id).filter(Column::Name.eq(name));
+            let tag = found
+                .one(transaction)
+                .await?
+                .ok_or_else(|| Error::not_found("Tag"))?;
+            unmodified_since(if_unmodified_since, tag.updated_at)?;
+            tags::remove(transaction, repository.id, &[tag.name]).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Starts the deletion of a repository, which is hidden from then on.
+///
+/// # Errors
+/// Returns `NotFound` if the repository does not exist, and `Forbidden` if the registry is not available to
+/// the caller.
+pub async fn delete_repository(backend: &Backend, access: &ProjectAccess, repository_id: i64) -> Result<()> {
+    admit(access)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let repository = find(transaction, access, repository_id).await?;
+            // Only one of two concurrent requests succeeds.
+            if !repositories::begin_deletion(transaction, repository.id).await? {
+                return Err(Error::not_found(""));
+            }
+            let job = DeleteRegistryRepository {
+                repository_id: repository.id,
+            };
+            jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+        })
+        .await
+}

@@ -1,0 +1,310 @@
+//! Garbage collection of the container registry, safe during concurrent pushes.
+//!
+//! Each step is independent and deletes data that has been unreferenced for long enough, mostly because of the
+//! step before:
+//! 1. abandoned uploads;
+//! 2. manifests that no tag and no other manifest refers to;
+//! 3. links to blobs that no manifest of the repository refers to and no client requested recently;
+//! 4. blobs without a link;
+//! 5. orphaned pieces, with their objects.
+//!
+//! Steps 2 to 4 repeat the condition in the deleting statement, or lock the row and check it again. A concurrent
+//! push is therefore either seen and its data retained, or it finds that the data does not exist.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sea_orm::sea_query::{Expr, Query, SelectStatement};
+use sea_orm::{
+    ColumnTrait, Condition, DatabaseTransaction, DeleteMany, EntityTrait, ExprTrait, QueryFilter, QueryOrder,
+    QuerySelect, Select,
+};
+use storage::entities::{
+    now, registry_blobs as blobs, registry_manifest_references as references,
+    registry_manifests as manifests, registry_pieces as pieces, registry_repositories as repositories,
+    registry_repository_blobs as links, registry_tags as tags, registry_uploads as uploads,
+};
+
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+
+/// Maximum time between two related requests of a client: an upload and its next part, or a blob and its
+/// manifest.
+const GRACE: TimeDelta = TimeDelta::hours(24);
+/// Number of rows that are read or deleted at a time.
+const BATCH: u64 = 500;
+
+/// Numbers of deleted rows.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Collected {
+    /// Manifests.
+    pub manifests: u64,
+    /// Links between blobs and repositories.
+    pub links: u64,
+    /// Blobs.
+    pub blobs: u64,
+}
+
+/// Deletes abandoned uploads and the objects of orphaned pieces, and returns their number.
+///
+/// # Errors
+/// Returns an error if a database query or the storage fails.
+pub async fn sweep(backend: &Backend) -> Result<u64> {
+    let db = backend.database.write();
+    let ended = uploads::Entity::delete_many()
+        .filter(uploads::Column::UpdatedAt.lt(now() - GRACE))
+        .exec(db)
+        .await?;
+    let mut swept = ended.rows_affected;
+    loop {
+        let orphans = pieces::orphans(backend.database.read(), now() - GRACE, BATCH).await?;
+        if orphans.is_empty() {
+            return Ok(swept);
+        }
+        for piece in orphans {
+            remove(backend, &piece).await?;
+            swept += 1;
+        }
+    }
+}
+
+/// Deletes orphaned pieces immediately. If that fails, a later sweep deletes them.
+pub(super) async fn discard(backend: &Backend, left: Vec<pieces::Model>) {
+    for piece in left {
+        if let Err(error) = remove(backend, &piece).await {
+            tracing::warn!(%error, key = piece.key, "failed to delete a piece of a blob");
+        }
+    }
+}
+
+/// Deletes the object first: a row without an object is found again.
+async fn remove(backend: &Backend, piece: &pieces::Model) -> Result<()> {
+    backend.objects.discard(&piece.key).await?;
+    pieces::Entity::delete_by_id(piece.id)
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
+}
+
+/// Deletes manifests, blob links and blobs that have been unreferenced for long enough.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn collect(backend: &Backend) -> Result<Collected> {
+    let mut collected = Collected::default();
+    if backend.instance.untagged_image_days > 0 {
+        let kept = TimeDelta::days(i64::from(backend.instance.untagged_image_days));
+        collected.manifests = manifests_of_no_use(backend, now() - kept).await?;
+    }
+    collected.links = links_of_no_use(backend, now() - GRACE).await?;
+    collected.blobs = blobs_of_no_use(backend, now() - GRACE).await?;
+    Ok(collected)
+}
+
+/// Deletes manifests that have been untagged since before an instant, unless a list contains them or their
+/// subject exists.
+async fn manifests_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
+    let old = manifests::Column::UntaggedSince.lt(before);
+    let candidates = manifests::Entity::find()
+        .select_only()
+        .column(manifests::Column::Id)
+        .column(manifests::Column::RepositoryId)
+        .filter(old.clone());
+    let useless = manifests::Entity::delete_many()
+        .filter(old)
+        .filter(Expr::not_exists(parents()))
+        .filter(Expr::not_exists(tags_of()))
+        .filter(Expr::not_exists(subjects()));
+    take_away(backend, manifests::Column::Id, candidates, useless).await
+}
+
+/// Deletes rows of repositories that are still unreferenced while pushes are blocked. The candidates are
+/// returned with their repositories and processed in batches.
+async fn take_away<E: EntityTrait>(
+    backend: &Backend,
+    id: E::Column,
+    candidates: Select<E>,
+    useless: DeleteMany<E>,
+) -> Result<u64> {
+    let (mut removed, mut after) = (0, 0);
+    loop {
+        let found: Vec<(i64, i64)> = candidates
+            .clone()
+            .filter(id.gt(after))
+            .order_by_asc(id)
+            .limit(BATCH)
+            .into_tuple()
+            .all(backend.database.read())
+            .await?;
+        let Some((last, _)) = found.last() else {
+            return Ok(removed);
+        };
+        after = *last;
+        for (row, repository_id) in found {
+            let gone = async |transaction: &DatabaseTransaction| {
+                // The lock blocks pushes to the repository, so that none of them relies on the deleted row.
+                if repositories::hold(transaction, repository_id).await?.is_none() {
+                    return Ok(0);
+                }
+                let gone = useless.clone().filter(id.eq(row)).exec(transaction).await?;
+                Ok::<_, crate::kernel::error::Error>(gone.rows_affected)
+            };
+            removed += backend.database.transaction(gone).await?;
+        }
+    }
+}
+
+fn parents() -> SelectStatement {
+    Query::select()
+        .expr(Expr::val(1))
+        .from(references::Entity)
+        .and_where(
+            Expr::col((references::Entity, references::Column::ChildId))
+                .equals((manifests::Entity, manifests::Column::Id)),
+        )
+        .take()
+}
+
+fn tags_of() -> SelectStatement {
+    Query::select()
+        .expr(Expr::val(1))
+        .from(tags::Entity)
+        .and_where(
+            Expr::col((tags::Entity, tags::Column::ManifestId))
+                .equals((manifests::Entity, manifests::Column::Id)),
+        )
+        .take()
+}
+
+fn subjects() -> SelectStatement {
+    const SUBJECT: &str = "subject";
+    Query::select()
+        .expr(Expr::val(1))
+        .from_as(manifests::Entity, SUBJECT)
+        .and_where(
+            Expr::col((SUBJECT, manifests::Column::RepositoryId))
+                .equals((manifests::Entity, manifests::Column::RepositoryId)),
+        )
+        .and_where(
+            Expr::col((SUBJECT, manifests::Column::Digest))
+                .equals((manifests::Entity, manifests::Column::SubjectDigest)),
+        )
+        .take()
+}
+
+/// Deletes links to blobs that no manifest of the repository needs and that have not been requested since an
+/// instant.
+async fn links_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
+    let needed = Query::select()
+        .expr(Expr::val(1))
+        .from(references::Entity)
+        .and_where(
+            Expr::col((references::Entity, references::Column::RepositoryId))
+                .equals((links::Entity, links::Column::RepositoryId)),
+        )
+        .and_where(
+            Expr::col((references::Entity, references::Column::BlobId))
+                .equals((links::Entity, links::Column::BlobId)),
+        )
+        .take();
+    let of_no_use = Condition::all()
+        .add(links::Column::TouchedAt.lt(before))
+        .add(Expr::not_exists(needed));
+    let candidates = links::Entity::find()
+        .select_only()
+        .column(links::Column::Id)
+        .column(links::Column::RepositoryId)
+        .filter(of_no_use.clone());
+    let useless = links::Entity::delete_many().filter(of_no_use);
+    take_away(backend, links::Column::Id, candidates, useless).await
+}
+
+/// Deletes rows that are not reliable in a restored backup. Objects are copied after the rows, so those of
+/// uploads and of unreferenced blobs may have been deleted in between. Otherwise the server would report
+/// missing objects as existing.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn begin_anew(backend: &Backend) -> Result<()> {
+    let db = backend.database.write();
+    uploads::Entity::delete_many().exec(db).await?;
+    blobs::Entity::delete_many()
+        .filter(blobs::Column::UnreferencedSince.is_not_null())
+        .filter(Expr::not_exists(linked()))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
+fn linked() -> SelectStatement {
+    Query::select()
+        .expr(Expr::val(1))
+        .from(links::Entity)
+        .and_where(
+            Expr::col((links::Entity, links::Column::BlobId)).equals((blobs::Entity, blobs::Column::Id)),
+        )
+        .take()
+}
+
+/// Marks blobs without a repository, and deletes blobs that were marked before an instant.
+async fn blobs_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
+    let db = backend.database.write();
+    blobs::Entity::update_many()
+        .col_expr(blobs::Column::UnreferencedSince, Expr::value(now()))
+        .filter(blobs::Column::UnreferencedSince.is_null())
+        .filter(Expr::not_exists(linked()))
+        .exec(db)
+        .await?;
+    let (mut removed, mut after) = (0, 0);
+    loop {
+        let found: Vec<i64> = blobs::Entity::find()
+            .select_only()
+            .column(blobs::Column::Id)
+            .filter(blobs::Column::Id.gt(after))
+            .filter(blobs::Column::UnreferencedSince.lt(before))
+            .order_by_asc(blobs::Column::Id)
+            .limit(BATCH)
+            .into_tuple()
+            .all(backend.database.read())
+            .await?;
+        let Some(last) = found.last() else {
+            return Ok(removed);
+        };
+        after = *last;
+        for id in found {
+            removed += backend
+                .database
+                .transaction(async |transaction| of_no_use(transaction, id, before).await)
+                .await?;
+        }
+    }
+}
+
+/// Deletes a blob if it is still unreferenced while it is locked.
+async fn of_no_use(transaction: &DatabaseTransaction, id: i64, before: DateTime<Utc>) -> Result<u64> {
+    let locked = blobs::Entity::find_by_id(id)
+        .filter(blobs::Column::UnreferencedSince.lt(before))
+        .lock_exclusive()
+        .one(transaction)
+        .await?;
+    if locked.is_none() {
+        return Ok(0);
+    }
+    // A separate statement sees the commits that happened while it waited for the row lock.
+    let linked = links::Entity::find()
+        .filter(links::Column::BlobId.eq(id))
+        .limit(1)
+        .one(transaction)
+        .await?;
+    if linked.is_some() {
+        blobs::Entity::update_many()
+            .col_expr(
+                blobs::Column::UnreferencedSince,
+                Expr::value(None::<DateTime<Utc>>),
+            )
+            .filter(blobs::Column::Id.eq(id))
+            .exec(transaction)
+            .await?;
+        return Ok(0);
+    }
+    let gone = blobs::Entity::delete_by_id(id).exec(transaction).await?;
+    Ok(gone.rows_affected)
+}

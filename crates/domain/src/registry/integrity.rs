@@ -1,0 +1,86 @@
+//! Compares the rows of blobs with the object storage, for `doctor`.
+
+use std::collections::HashSet;
+
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use storage::entities::{registry_blobs, registry_pieces};
+
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::registry::upload_stream::FOLDER;
+
+/// Number of blobs that are read at a time.
+const BATCH: u64 = 200;
+
+/// Returns the problems, one per line. Objects are located and measured, not read.
+///
+/// # Errors
+/// Returns an error if the database or the storage cannot be read.
+pub async fn examine(backend: &Backend) -> Result<Vec<String>> {
+    // Before the rows: an object that is written concurrently has its row already.
+    let mut unknown: HashSet<String> = backend.objects.keys(Some(FOLDER)).await?.into_iter().collect();
+    let mut problems = of_blobs(backend).await?;
+    let mut after = 0;
+    loop {
+        let pieces: Vec<(i64, String)> = registry_pieces::Entity::find()
+            .select_only()
+            .column(registry_pieces::Column::Id)
+            .column(registry_pieces::Column::Key)
+            .filter(registry_pieces::Column::Id.gt(after))
+            .order_by_asc(registry_pieces::Column::Id)
+            .limit(BATCH)
+            .into_tuple()
+            .all(backend.database.read())
+            .await?;
+        let Some((last, _)) = pieces.last() else { break };
+        after = *last;
+        for (_, key) in &pieces {
+            unknown.remove(key);
+        }
+    }
+    let mut unknown: Vec<String> = unknown.into_iter().collect();
+    unknown.sort_unstable();
+    for key in unknown {
+        // An object that was deleted concurrently is not a problem.
+        if backend.objects.size(&key).await?.is_some() {
+            problems.push(format!("object {key}: no blob has it"));
+        }
+    }
+    Ok(problems)
+}
+
+async fn of_blobs(backend: &Backend) -> Result<Vec<String>> {
+    let (mut problems, mut after) = (Vec::new(), 0);
+    loop {
+        let blobs = registry_blobs::Entity::find()
+            .filter(registry_blobs::Column::Id.gt(after))
+            .order_by_asc(registry_blobs::Column::Id)
+            .limit(BATCH)
+            .all(backend.database.read())
+            .await?;
+        let Some(last) = blobs.last() else {
+            return Ok(problems);
+        };
+        after = last.id;
+        for blob in blobs {
+            if let Some(problem) = of_blob(backend, &blob).await? {
+                problems.push(format!("blob {}: {problem}", blob.digest));
+            }
+        }
+    }
+}
+
+async fn of_blob(backend: &Backend, blob: &registry_blobs::Model) -> Result<Option<String>> {
+    let mut end = 0;
+    for piece in registry_pieces::of_blob(backend.database.read(), blob.id).await? {
+        let size = backend.objects.size(&piece.key).await?;
+        if size.and_then(|size| i64::try_from(size).ok()) != Some(piece.size) || piece.start != end {
+            return Ok(Some(format!(
+                "the object {} is missing or has another length",
+                piece.key
+            )));
+        }
+        end += piece.size;
+    }
+    Ok((end != blob.size).then(|| format!("{end} of {} bytes are there", blob.size)))
+}

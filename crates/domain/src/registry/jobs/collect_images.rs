@@ -1,0 +1,33 @@
+//! Removes unreferenced data of the container registry.
+
+use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
+
+use crate::kernel::Backend;
+use crate::registry::garbage_collection;
+
+/// Deletes manifests and blobs that have been unreferenced for long enough, and the files of earlier
+/// deletions.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CollectImages {}
+
+impl Job for CollectImages {
+    const KIND: &'static str = "collect_images";
+
+    fn dedup_key(&self) -> Option<String> {
+        Some(String::new())
+    }
+}
+
+/// Runs the job. It can be interrupted at any point and run again.
+///
+/// # Errors
+/// Returns an error if the database or the storage fails; the job is then retried.
+pub async fn run(backend: Backend, _: CollectImages) -> Result<(), Failure> {
+    let collected = garbage_collection::collect(&backend).await?;
+    let swept = garbage_collection::sweep(&backend).await?;
+    if collected != garbage_collection::Collected::default() || swept > 0 {
+        tracing::info!(?collected, swept, "removed unreferenced registry blobs");
+    }
+    Ok(())
+}

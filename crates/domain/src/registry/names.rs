@@ -1,0 +1,118 @@
+//! Image names, which start with the path of a project.
+
+use std::fmt;
+
+use crate::registry::error::{Code, Fault};
+
+/// Maximum length of a name in bytes, which clients accept together with a host name.
+const LONGEST: usize = 255;
+/// Maximum number of segments after the path of the project.
+const FURTHER: usize = 2;
+
+/// A valid name: segments of lowercase letters and digits, separated by `.`, `_`, `__` or dashes inside a
+/// segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name(String);
+
+impl Name {
+    /// Parses a name.
+    ///
+    /// # Errors
+    /// Returns `NAME_INVALID` if it is invalid.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        if text.len() <= LONGEST && text.split('/').all(is_part) {
+            return Ok(Self(text.to_owned()));
+        }
+        let wrong = "a name has at most 255 characters, in parts of lower case letters and digits";
+        Err(Fault::about(Code::NameInvalid, wrong, text.escape_default()))
+    }
+
+    /// Returns the possible splits into the path of a project, which has at least two segments, and the name
+    /// of a repository. The longest path comes first.
+    pub(super) fn readings(&self) -> impl Iterator<Item = (&str, &str)> {
+        let ends = self.0.match_indices('/').map(|(index, _)| index);
+        let mut cuts: Vec<usize> = ends.skip(1).collect();
+        if self.0.contains('/') {
+            cuts.push(self.0.len());
+        }
+        cuts.into_iter().rev().take(FURTHER + 1).map(|cut| {
+            let (path, image) = self.0.split_at(cut);
+            (path, image.trim_start_matches('/'))
+        })
+    }
+
+    /// Returns the name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn is_part(part: &str) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = part.as_bytes();
+    let ends = bytes.first().is_some_and(plain) && bytes.last().is_some_and(plain);
+    ends && bytes.split(plain).all(|between| {
+        matches!(between, b"" | b"." | b"_" | b"__") || between.iter().all(|byte| *byte == b'-')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_protocol() {
+        for good in [
+            "a",
+            "a/b",
+            "group/sub-group/my__app/web.v2",
+            "0",
+            "a---b",
+            "a.b_c",
+        ] {
+            assert!(Name::parse(good).is_ok(), "{good}");
+        }
+        let long = "a/".repeat(128) + "a";
+        for bad in [
+            "",
+            "/",
+            "a/",
+            "/a",
+            "a//b",
+            "A",
+            "a_",
+            "-a",
+            "a..b",
+            "a___b",
+            "a._b",
+            "a b",
+            "ä",
+            "a/../b",
+            "a\0",
+            long.as_str(),
+        ] {
+            assert!(Name::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_mean_the_longest_path_first() {
+        let readings = |text| {
+            let name = Name::parse(text).expect("a name");
+            name.readings()
+                .map(|(path, image)| format!("{path} {image}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(readings("a"), Vec::<String>::new());
+        assert_eq!(readings("a/b"), ["a/b "]);
+        assert_eq!(readings("a/b/c"), ["a/b/c ", "a/b c"]);
+        assert_eq!(readings("a/b/c/d/e"), ["a/b/c/d/e ", "a/b/c/d e", "a/b/c d/e"]);
+    }
+}

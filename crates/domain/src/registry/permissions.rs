@@ -1,0 +1,152 @@
+//! Permissions of callers on the images of a project.
+
+use serde::{Deserialize, Serialize};
+
+use crate::identity::access::ProjectAccess;
+use crate::kernel::policy::Role;
+
+/// An operation on images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Read images.
+    Pull,
+    /// Add images.
+    Push,
+    /// Delete tags.
+    Delete,
+    /// Delete manifests and blobs, including their tags.
+    Destroy,
+}
+
+/// A set of operations, as granted by tokens.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actions {
+    /// Whether it contains reading.
+    pub pull: bool,
+    /// Whether it contains adding.
+    pub push: bool,
+    /// Whether it contains deletion of any kind.
+    pub delete: bool,
+}
+
+impl Actions {
+    /// Parses the actions of a scope; `*` means all, and unknown ones are ignored.
+    #[must_use]
+    pub fn named(words: &str) -> Self {
+        let has = |wanted| words.split(',').any(|word| word == wanted || word == "*");
+        Self {
+            pull: has("pull"),
+            push: has("push"),
+            delete: has("delete"),
+        }
+    }
+
+    /// Returns whether the set contains an operation.
+    #[must_use]
+    pub fn contain(self, action: Action) -> bool {
+        match action {
+            Action::Pull => self.pull,
+            Action::Push => self.push,
+            Action::Delete | Action::Destroy => self.delete,
+        }
+    }
+
+    /// Returns whether the set is empty.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Returns the operations of the set that the caller may do on a project.
+    #[must_use]
+    pub fn allowed(self, access: &ProjectAccess) -> Self {
+        let may = |action| refusal(access, action).is_none();
+        Self {
+            pull: self.pull && may(Action::Pull),
+            push: self.push && may(Action::Push),
+            delete: self.delete && may(Action::Delete),
+        }
+    }
+
+    /// Returns the intersection.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            pull: self.pull || other.pull,
+            push: self.push || other.push,
+            delete: self.delete || other.delete,
+        }
+    }
+}
+
+/// Returns whether the caller, who can see the project, may pull its images, regardless of the scopes of
+/// their credentials. The rule is that of the code.
+#[must_use]
+pub fn may_pull(access: &ProjectAccess) -> bool {
+    let (level, visibility) = (
+        access.project.container_registry_access_level,
+        access.project.visibility,
+    );
+    access.standing().reads_code(level, visibility)
+}
+
+/// Returns why the caller, who can see the project, may not do an operation on its images, or `None` if they
+/// may.
+#[must_use]
+pub fn refusal(access: &ProjectAccess, action: Action) -> Option<&'static str> {
+    let (project, standing) = (&access.project, access.standing());
+    let level = project.container_registry_access_level;
+    let scopes: &[&str] = match action {
+        Action::Pull => &["api", "read_registry", "write_registry"],
+        Action::Push | Action::Delete | Action::Destroy => &["api", "write_registry"],
+    };
+    if !standing.has(level) {
+        return Some("the container registry of this project is not available to you");
+    }
+    if !access.caller.covers(scopes) {
+        return Some("the token needs the scope api, or read_registry to pull and write_registry to push");
+    }
+    if !may_pull(access) {
+        return Some("you are not allowed to pull images of this project");
+    }
+    let least = match action {
+        Action::Pull => return None,
+        Action::Push | Action::Delete => Role::Developer,
+        Action::Destroy => Role::Maintainer,
+    };
+    if !access.holds(least) {
+        return Some(match action {
+            Action::Push => "you are not allowed to push images to this project",
+            _ => "you are not allowed to delete these images",
+        });
+    }
+    project
+        .archived
+        .then_some("the project is archived and therefore read-only")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_scope_are_read_one_by_one() {
+        let all = Actions {
+            pull: true,
+            push: true,
+            delete: true,
+        };
+        assert_eq!(Actions::named("*"), all);
+        assert_eq!(Actions::named("pull,push,delete"), all);
+        assert_eq!(
+            Actions::named("pull,metadata_read"),
+            Actions {
+                pull: true,
+                ..Actions::default()
+            }
+        );
+        for nothing in ["", ",", "PULL", "pull push", "pulls"] {
+            assert!(Actions::named(nothing).is_empty(), "{nothing}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Registry tokens: issued to a client for its credentials, and sent with each request.
+//!
+//! A token contains a reference to the credentials and the maximum permissions. It is encrypted with the key
+//! of the instance, so that every node can read it and clients cannot forge it. Each request checks the
+//! credentials and the role again, so that a caller who lost either is refused.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+use storage::entities::now;
+
+use super::names::Name;
+use super::repositories::{self, Place};
+use crate::identity::authentication::{Caller, Proof, by_proof};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::registry::error::{Code, Fault};
+use crate::registry::permissions::{Action, Actions, may_pull, refusal};
+
+/// Encryption context of tokens.
+const PLACE: &str = "registry.token";
+/// Lifetime of a token.
+const LIFETIME: TimeDelta = TimeDelta::minutes(15);
+/// Maximum number of scopes in a request.
+const SCOPES: usize = 64;
+
+/// An issued token.
+pub struct Issued {
+    /// The token.
+    pub token: String,
+    /// The creation time.
+    pub issued_at: DateTime<Utc>,
+    /// The lifetime in seconds.
+    pub expires_in: i64,
+}
+
+/// Content of a token. The field names are short because the token is sent in a header.
+#[derive(Debug, Serialize, Deserialize)]
+struct Claims {
+    #[serde(rename = "p")]
+    proof: Proof,
+    #[serde(rename = "a")]
+    access: Vec<(String, Actions)>,
+    #[serde(rename = "e")]
+    expires_at: i64,
+}
+
+/// The caller of a request and the permissions of their token.
+pub struct Bearer {
+    caller: Caller,
+    access: Vec<(String, Actions)>,
+}
+
+/// The reason why a request needs another token.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Challenge {
+    /// The token is missing or no longer valid.
+    Missing,
+    /// The token does not grant the operation, but another one might.
+    Insufficient,
+}
+
+/// The reason why a request is refused.
+pub enum Refusal {
+    /// Another token may help.
+    Challenge(Challenge),
+    /// No token helps.
+    Fault(Fault),
+}
+
+impl<E: Into<Fault>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self::Fault(error.into())
+    }
+}
+
+/// Issues a token with the requested scopes that the caller is allowed. Scopes that are forbidden or refer to
+/// missing repositories are silently omitted. A scope has the form `repository:NAME:ACTION,ACTION`; other
+/// forms grant no access.
+///
+/// # Errors
+/// Returns a validation error for too many scopes.
+pub async fn issue(backend: &Backend, caller: &Caller, scopes: &[&str]) -> Result<Issued> {
+    if scopes.len() > SCOPES {
+        return Err(Error::parameter(format!("there may be {SCOPES} scopes")));
+    }
+    let mut access: Vec<(String, Actions)> = Vec::new();
+    for scope in scopes {
+        let Some((name, asked)) = read_scope(scope) else {
+            continue;
+        };
+        let Some(place) = Place::find(backend, caller, &name).await? else {
+            continue;
+        };
+        let granted = asked.allowed(&place.access);
+        match access.iter_mut().find(|(known, _)| known == name.as_str()) {
+            Some((_, known)) => *known = known.and(granted),
+            None if granted.is_empty() => {}
+            None => access.push((name.to_string(), granted)),
+        }
+    }
+    let issued_at = now();
+    let claims = Claims {
+        proof: caller.proof(),
+        access,
+        expires_at: (issued_at + LIFETIME).timestamp(),
+    };
+    let text = serde_json::to_string(&claims).map_err(Error::internal)?;
+    Ok(Issued {
+        token: backend.keyring.encrypt(&text, PLACE)?,
+        issued_at,
+        expires_in: LIFETIME.num_seconds(),
+    })
+}
+
+/// Parses the name and the actions of a scope; returns `None` unless it is a repository scope.
+fn read_scope(scope: &str) -> Option<(Name, Actions)> {
+    let (kind, rest) = scope.split_once(':')?;
+    let (name, actions) = rest.rsplit_once(':')?;
+    let kind = kind.split('(').next()?;
+    let name = Name::parse(name).ok().filter(|_| kind == "repository")?;
+    Some((name, Actions::named(actions)))
+}
+
+impl Bearer {
+    /// Identifies the caller of a token.
+    ///
+    /// # Errors
+    /// Returns [`Challenge::Missing`] if the token is invalid or expired, or if its credentials are no longer
+    /// valid.
+    pub async fn of(backend: &Backend, token: &str) -> Result<Self, Refusal> {
+        let missing = || Refusal::Challenge(Challenge::Missing);
+        let text = backend.keyring.decrypt(token, PLACE).map_err(|_| missing())?;
+        let claims: Claims = serde_json::from_str(text.expose()).map_err(|_| missing())?;
+        if claims.expires_at <= now().timestamp() {
+            return Err(missing());
+        }
+        match by_proof(backend, claims.proof).await {
+            Ok(caller) => Ok(Self {
+                caller,
+                access: claims.access,
+            }),
+            Err(Error::Unauthorized | Error::InvalidToken(_) | Error::Forbidden(_)) => Err(missing()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Checks that the bearer may do an operation on the images of this name. A repository that they may not
+    /// pull is reported as missing, whether it exists or not.
+    ///
+    /// # Errors
+    /// Returns a challenge if another token may help, otherwise `NAME_UNKNOWN` or `DENIED`.
+    pub async fn admit(&self, backend: &Backend, name: &Name, action: Action) -> Result<Place, Refusal> {
+        let anonymous = !self.caller.is_signed_in();
+        let hidden = || match anonymous {
+            true => Refusal::Challenge(Challenge::Missing),
+            false => Refusal::Fault(repositories::unknown(name)),
+        };
+        let place = Place::find(backend, &self.caller, name)
+            .await?
+            .ok_or_else(hidden)?;
+        // A missing scope does not hide the repository: the user may pull it with other credentials.
+        if !may_pull(&place.access) && place.access.role.is_none() {
+            return Err(hidden());
+        }
+        match refusal(&place.access, action) {
+            Some(_) if anonymous => return Err(Refusal::Challenge(Challenge::Missing)),
+            Some(reason) => return Err(Refusal::Fault(Fault::new(Code::Denied, reason))),
+            None => {}
+        }
+        let granted = self.access.iter().find(|(known, _)| known == name.as_str());
+        match granted {
+            Some((_, granted)) if granted.contain(action) => Ok(place),
+            _ => Err(Refusal::Challenge(Challenge::Insufficient)),
+        }
+    }
+
+    /// Resolves this name, if the bearer may pull from it.
+    ///
+    /// # Errors
+    /// Returns an error if a database query fails.
+    pub async fn source(&self, backend: &Backend, name: &Name) -> Result<Option<Place>, Fault> {
+        match self.admit(backend, name, Action::Pull).await {
+            Ok(place) => Ok(Some(place)),
+            Err(Refusal::Fault(fault @ Fault::Rule(_))) => Err(fault),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_name_a_repository_and_actions() {
+        let (name, actions) = read_scope("repository:a/b/c:pull,push").expect("a scope");
+        assert_eq!((name.as_str(), actions), ("a/b/c", Actions::named("pull,push")));
+        assert!(read_scope("repository(plugin):a/b:pull").is_some());
+        for other in [
+            "",
+            "repository",
+            "repository:a/b",
+            "registry:catalog:*",
+            "repository:A/b:pull",
+            "repository:host:5000/a/b:pull",
+        ] {
+            assert!(read_scope(other).is_none(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Receives the data of an upload: hashed on arrival and stored in pieces, so that a failure loses at most
+//! the last piece.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter,
+};
+use storage::database::Violation;
+use storage::entities::now;
+use storage::entities::registry_pieces::{ActiveModel, Column, Entity, Model as Piece};
+use storage::entities::registry_uploads::{self, Model as Upload};
+use tokio::time::{Instant, timeout};
+
+use super::digest::Hashing;
+use super::uploads::unknown;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::registry::error::{Code, Fault};
+use crate::registry::garbage_collection;
+
+/// Folder of all registry objects in the storage.
+pub(super) const FOLDER: &str = "registry";
+/// Maximum size of a piece, in bytes.
+const PIECE: u64 = 128 << 20;
+/// Time limit for a piece; the data received until then is stored.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// Maximum number of pieces of an upload, which limits tiny parts.
+const PIECES: i32 = 10_000;
+/// Maximum time that an upload waits for a slot.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// The body of a request.
+pub type Body = BoxStream<'static, std::io::Result<Bytes>>;
+
+/// Returns the error of a blob that exceeds the maximum size.
+pub(super) fn too_large(backend: &Backend) -> Fault {
+    let most = backend.instance.max_layer_bytes;
+    Fault::new(Code::SizeInvalid, format!("a blob may have {most} bytes"))
+}
+
+/// Receives a body. It continues after the caller has disconnected, until the body ends or breaks off.
+///
+/// # Errors
+/// Returns the errors of [`super::uploads::receive`].
+pub(super) async fn receive(
+    backend: &Backend,
+    user_id: Option<i64>,
+    upload: Upload,
+    mut body: Body,
+) -> Result<Upload, Fault> {
+    let hashing = Hashing::resume(&upload.hash_state).ok_or_else(unknown)?;
+    // Slots are for data: a request without any does not wait for one or occupy one.
+    let Some(first) = next_bytes(&mut body).await? else {
+        return Ok(upload);
+    };
+    let place = timeout(WAIT, backend.places.take(user_id)).await;
+    let place = place.map_err(|_| Fault::new(Code::TooManyRequests, "very many uploads are going on"))?;
+    let place = place.map_err(Error::internal)?;
+    let body = stream::iter([Ok(first)]).chain(body).boxed();
+    let reception = Reception {
+        backend: backend.clone(),
+        upload,
+        hashing,
+        body,
+    };
+    let task = backend.moves.spawn(async move {
+        let _place = place;
+        reception.run().await
+    });
+    task.await.map_err(Error::internal)?
+}
+
+struct Reception {
+    backend: Backend,
+    upload: Upload,
+    hashing: Hashing,
+    body: Body,
+}
+
+/// Reason for the end of a piece.
+enum End {
+    /// The body ended.
+    Body,
+    /// The piece reached its maximum size or time.
+    Piece,
+    /// The body failed.
+    Broken(Fault),
+}
+
+impl Reception {
+    async fn run(mut self) -> Result<Upload, Fault> {
+        loop {
+            let Some(first) = next_bytes(&mut self.body).await? else {
+                return Ok(self.upload);
+            };
+            if self.upload.pieces >= PIECES {
+                let text = format!("an upload may have {PIECES} parts; send larger ones");
+                return Err(Fault::new(Code::BlobUploadInvalid, text));
+            }
+            let piece = announce(&self.backend, &self.upload).await?;
+            match self.piece(&piece, first).await {
+                Ok(End::Piece) => {}
+                Ok(End::Body) => return Ok(self.upload),
+                Ok(End::Broken(fault)) => return Err(fault),
+                Err(fault) => {
+                    forget(&self.backend, piece).await;
+                    return Err(fault);
+                }
+            }
+        }
+    }
+
+    /// Writes a piece, and advances the upload.
+    async fn piece(&mut self, piece: &Piece, first: Bytes) -> Result<End, Fault> {
+        let received = u64::try_from(self.upload.received).unwrap_or(0);
+        let room = self.backend.instance.max_layer_bytes.saturating_sub(received);
+        let mut hashing = self.hashing.clone();
+        let mut writer = self.backend.objects.write(&piece.key);
+        let (mut size, mut next, until) = (0_u64, Some(first), Instant::now() + PATIENCE);
+        let end = loop {
+            if let Some(bytes) = next.take() {
+                size += bytes.len() as u64;
+                if size > room {
+                    return Err(too_large(&self.backend));
+                }
+                hashing.update(&bytes);
+                writer.push(bytes).await?;
+            }
+            if size >= PIECE {
+                break End::Piece;
+            }
+            match tokio::time::timeout_at(until, self.body.next()).await {
+                Err(_) => break End::Piece,
+                Ok(None) => break End::Body,
+                Ok(Some(Ok(bytes))) => next = Some(bytes),
+                Ok(Some(Err(error))) => break End::Broken(broken(&error)),
+            }
+        };
+        writer.finish().await?;
+        self.upload = settle(&self.backend, &self.upload.uuid, piece, size, &hashing).await?;
+        self.hashing = hashing;
+        Ok(end)
+    }
+}
+
+/// Records the key of the next piece before it is written.
+async fn announce(backend: &Backend, upload: &Upload) -> Result<Piece, Fault> {
+    let (uuid, unique) = (&upload.uuid, hex::encode(rand::random::<[u8; 8]>()));
+    let folder = uuid.get(..2).unwrap_or_default();
+    let row = ActiveModel {
+        upload_id: Set(Some(upload.id)),
+        key: Set(format!("{FOLDER}/{folder}/{uuid}/{unique}")),
+        start: Set(upload.received),
+        size: Set(0),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let inserted = row.insert(backend.database.write()).await;
+    inserted.map_err(|error| match Violation::of(&error) {
+        Some(Violation::ForeignKey(_)) => unknown(),
+        _ => error.into(),
+    })
+}
+
+/// Adds a written piece to the upload, unless a concurrent request has advanced it.
+async fn settle(
+    backend: &Backend,
+    uuid: &str,
+    piece: &Piece,
+    size: u64,
+    hashing: &Hashing,
+) -> Result<Upload, Fault> {
+    let size = i64::try_from(size).map_err(Error::internal)?;
+    let settled = async |transaction: &DatabaseTransaction| {
+        let found = registry_uploads::lock(transaction, uuid).await?;
+        let upload = found.ok_or_else(unknown)?;
+        if upload.received != piece.start {
+            let received = u64::try_from(upload.received).unwrap_or(0);
+            return Err(Fault::OutOfOrder(received));
+        }
+        let mut row = piece.clone().into_active_model();
+        row.size = Set(size);
+        row.stored_at = Set(Some(now()));
+        row.update(transaction).await?;
+        let pieces = upload.pieces + 1;
+        let mut upload = upload.into_active_model();
+        upload.received = Set(piece.start + size);
+        upload.pieces = Set(pieces);
+        upload.hash_state = Set(hashing.state());
+        upload.updated_at = Set(now());
+        Ok(upload.update(transaction).await?)
+    };
+    backend.database.transaction(settled).await
+}
+
+/// Deletes a piece that was not added to the upload. It is detached first: if it was added after all, because
+/// the reply to a commit was lost, it remains.
+async fn forget(backend: &Backend, piece: Piece) {
+    let taken = Entity::update_many()
+        .col_expr(Column::UploadId, Expr::value(None::<i64>))
+        .filter(Column::Id.eq(piece.id))
+        .filter(Column::StoredAt.is_null())
+        .exec(backend.database.write())
+        .await;
+    match taken {
+        Ok(taken) if taken.rows_affected > 0 => garbage_collection::discard(backend, vec![piece]).await,
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, key = piece.key, "failed to detach a piece of a blob"),
+    }
+}
+
+/// Returns the next bytes of a body, or `None` at its end.
+async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Fault> {
+    while let Some(bytes) = body.next().await {
+        let bytes = bytes.map_err(|error| broken(&error))?;
+        if !bytes.is_empty() {
+            return Ok(Some(bytes));
+        }
+    }
+    Ok(None)
+}
+
+fn broken(error: &std::io::Error) -> Fault {
+    tracing::debug!(%error, "blob upload was interrupted");
+    Fault::new(
+        Code::BlobUploadInvalid,
+        "the body broke off; go on with what is missing",
+    )
+}

@@ -1,0 +1,212 @@
+//! Blob uploads, from the first request to the one with the digest.
+
+use sea_orm::sea_query::{Expr, OnConflict};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    QueryFilter, QuerySelect,
+};
+use storage::entities::registry_uploads::{self, ActiveModel, Column, Entity};
+use storage::entities::{now, registry_blobs, registry_pieces, registry_repositories};
+use uuid::Uuid;
+
+use super::blobs;
+use super::digest::{Digest, Hashing};
+use super::repositories::Place;
+use crate::kernel::Backend;
+use crate::registry::error::{Code, Fault};
+use crate::registry::garbage_collection;
+use crate::registry::upload_stream::{self, Body};
+
+pub use storage::entities::registry_uploads::Model as Upload;
+
+/// A part of a blob in a request.
+pub struct Part {
+    /// The bytes.
+    pub body: Body,
+    /// The offset within the blob; by default the end of the last part.
+    pub start: Option<u64>,
+    /// The length, if known.
+    pub length: Option<u64>,
+}
+
+/// Starts an upload to a repository, creating the repository if needed.
+///
+/// # Errors
+/// Returns `NAME_UNKNOWN` if the project was deleted.
+pub async fn begin(backend: &Backend, place: &Place) -> Result<Upload, Fault> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let repository = place.repository_for_push(transaction).await?;
+            let at = now();
+            let row = ActiveModel {
+                uuid: Set(Uuid::new_v4().to_string()),
+                repository_id: Set(repository.id),
+                received: Set(0),
+                pieces: Set(0),
+                hash_state: Set(Hashing::default().state()),
+                created_at: Set(at),
+                updated_at: Set(at),
+                ..Default::default()
+            };
+            Ok(row.insert(transaction).await?)
+        })
+        .await
+}
+
+/// Returns an active upload of a repository.
+///
+/// # Errors
+/// Returns `BLOB_UPLOAD_UNKNOWN` if it does not exist.
+pub async fn find(backend: &Backend, place: &Place, uuid: &str) -> Result<Upload, Fault> {
+    // Invalid IDs are not looked up, because a database does not accept every text.
+    let uuid = Uuid::parse_str(uuid).map_err(|_| unknown())?.to_string();
+    let repository = place.repository(backend).await.map_err(|fault| match fault {
+        Fault::Protocol { .. } => unknown(),
+        fault => fault,
+    })?;
+    let found = Entity::find()
+        .filter(Column::Uuid.eq(uuid))
+        .filter(Column::RepositoryId.eq(repository.id));
+    found.one(backend.database.read()).await?.ok_or_else(unknown)
+}
+
+pub(super) fn unknown() -> Fault {
+    Fault::new(Code::BlobUploadUnknown, "blob upload unknown to registry")
+}
+
+/// Stores the next part of an upload. Data received before an interruption is stored as well.
+///
+/// # Errors
+/// Returns [`Fault::OutOfOrder`] if the part starts at the wrong offset, and `SIZE_INVALID` if the blob
+/// becomes too large. Returns `BLOB_UPLOAD_INVALID` if the body breaks off, and `TOOMANYREQUESTS` if no
+/// upload slot becomes free.
+pub async fn receive(backend: &Backend, place: &Place, upload: Upload, part: Part) -> Result<Upload, Fault> {
+    let received = u64::try_from(upload.received).unwrap_or(0);
+    if part.start.is_some_and(|start| start != received) {
+        return Err(Fault::OutOfOrder(received));
+    }
+    let most = backend.instance.max_layer_bytes;
+    if part
+        .length
+        .is_some_and(|length| received.saturating_add(length) > most)
+    {
+        return Err(upload_stream::too_large(backend));
+    }
+    let user_id = place.access.caller.as_user().map(|user| user.id);
+    upload_stream::receive(backend, user_id, upload, part.body).await
+}
+
+/// Completes an upload and links the blob to the repository. A blob that exists already is not stored again.
+///
+/// # Errors
+/// Returns `DIGEST_INVALID` if the content does not match the digest; it is then discarded. Returns
+/// `BLOB_UPLOAD_UNKNOWN` if the upload does not exist.
+pub async fn finish(backend: &Backend, upload: &Upload, digest: &Digest) -> Result<(), Fault> {
+    let ended = async |transaction: &DatabaseTransaction| end(transaction, upload, digest).await;
+    let (fits, left) = backend.database.transaction(ended).await?;
+    garbage_collection::discard(backend, left).await;
+    match fits {
+        true => Ok(()),
+        false => Err(Fault::about(
+            Code::DigestInvalid,
+            "provided digest did not match uploaded content",
+            digest,
+        )),
+    }
+}
+
+/// Returns whether the digest matches, and the pieces to discard: those of a mismatch or of an existing blob.
+async fn end(
+    transaction: &DatabaseTransaction,
+    upload: &Upload,
+    digest: &Digest,
+) -> Result<(bool, Vec<registry_pieces::Model>), Fault> {
+    // Locked first, because the deletion of a project locks its repositories before their uploads.
+    registry_repositories::keep(transaction, upload.repository_id)
+        .await?
+        .ok_or_else(unknown)?;
+    let upload = registry_uploads::lock(transaction, &upload.uuid)
+        .await?
+        .ok_or_else(unknown)?;
+    let hashing = Hashing::resume(&upload.hash_state).ok_or_else(unknown)?;
+    let fits = hashing.digest() == *digest;
+    if fits {
+        let (blob_id, new) = blob(transaction, digest, upload.received).await?;
+        blobs::link(transaction, upload.repository_id, blob_id).await?;
+        if new {
+            registry_pieces::Entity::update_many()
+                .col_expr(registry_pieces::Column::BlobId, Expr::value(blob_id))
+                .col_expr(registry_pieces::Column::UploadId, Expr::value(None::<i64>))
+                .filter(registry_pieces::Column::UploadId.eq(upload.id))
+                .filter(registry_pieces::Column::StoredAt.is_not_null())
+                .exec(transaction)
+                .await?;
+        }
+    }
+    Ok((fits, drop_upload(transaction, upload.id).await?))
+}
+
+/// Deletes an upload and returns its complete pieces, which are now orphaned. A piece that is being written
+/// is deleted by its writer.
+async fn drop_upload(db: &impl ConnectionTrait, id: i64) -> Result<Vec<registry_pieces::Model>, Fault> {
+    let left = registry_pieces::Entity::find()
+        .filter(registry_pieces::Column::UploadId.eq(id))
+        .filter(registry_pieces::Column::StoredAt.is_not_null())
+        .all(db)
+        .await?;
+    Entity::delete_by_id(id).exec(db).await?;
+    Ok(left)
+}
+
+/// Returns the blob with this digest, locked, and whether it is new. A blob marked for collection is
+/// unmarked.
+async fn blob(db: &impl ConnectionTrait, digest: &Digest, size: i64) -> Result<(i64, bool), Fault> {
+    loop {
+        let row = registry_blobs::ActiveModel {
+            digest: Set(digest.as_str().to_owned()),
+            size: Set(size),
+            created_at: Set(now()),
+            ..Default::default()
+        };
+        let once = OnConflict::column(registry_blobs::Column::Digest)
+            .do_nothing()
+            .to_owned();
+        let made = registry_blobs::Entity::insert(row)
+            .on_conflict(once)
+            .exec_without_returning(db)
+            .await?;
+        let found = registry_blobs::by_digest(digest.as_str()).lock_exclusive();
+        // It may have been collected since the insert found it.
+        let Some(blob) = found.one(db).await? else {
+            continue;
+        };
+        if blob.unreferenced_since.is_some() {
+            registry_blobs::Entity::update_many()
+                .col_expr(
+                    registry_blobs::Column::UnreferencedSince,
+                    Expr::value(None::<chrono::DateTime<chrono::Utc>>),
+                )
+                .filter(registry_blobs::Column::Id.eq(blob.id))
+                .exec(db)
+                .await?;
+        }
+        return Ok((blob.id, made > 0));
+    }
+}
+
+/// Cancels an upload and discards its data.
+///
+/// # Errors
+/// Returns `BLOB_UPLOAD_UNKNOWN` if it has ended.
+pub async fn cancel(backend: &Backend, upload: &Upload) -> Result<(), Fault> {
+    let dropped = async |transaction: &DatabaseTransaction| {
+        let upload = registry_uploads::lock(transaction, &upload.uuid)
+            .await?
+            .ok_or_else(unknown)?;
+        drop_upload(transaction, upload.id).await
+    };
+    let left = backend.database.transaction(dropped).await?;
+    garbage_collection::discard(backend, left).await;
+    Ok(())
+}

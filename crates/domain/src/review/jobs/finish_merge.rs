@@ -1,0 +1,31 @@
+//! Effects of a merge.
+
+use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
+
+use crate::kernel::Backend;
+use crate::review::merge_requests;
+
+/// Closes the issues that a merged merge request closes, and deletes its source branch.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FinishMerge {
+    /// The merge request.
+    pub merge_request_id: i64,
+    /// The user who merged it. The job uses the permissions of this user.
+    pub user_id: Option<i64>,
+    /// Whether to delete the source branch, if its head is still the merged commit.
+    pub remove_source_branch: bool,
+}
+
+impl Job for FinishMerge {
+    const KIND: &'static str = "finish_merge";
+    const MAX_ATTEMPTS: u16 = 10;
+}
+
+/// Runs the job. Steps that are done already are skipped.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run(backend: Backend, job: FinishMerge) -> Result<(), Failure> {
+    Ok(merge_requests::finish(&backend, &job).await?)
+}

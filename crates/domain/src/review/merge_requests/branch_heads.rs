@@ -1,0 +1,155 @@
+//! Heads of the branches of merge requests and their merge base.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use git::{ListCommits, Oid, Selection};
+use storage::entities::merge_requests::Model;
+
+use crate::code::push_events::oid;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::review::merge_requests::head_refs::repository;
+
+/// Maximum number of commits whose messages are read.
+const MOST_MESSAGES: usize = 100;
+
+/// A branch of a project.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BranchOf<'a> {
+    /// The project.
+    pub project_id: i64,
+    /// The name.
+    pub name: &'a str,
+}
+
+impl<'a> BranchOf<'a> {
+    /// Returns the target branch of a merge request.
+    pub fn target(merge_request: &'a Model) -> Self {
+        Self {
+            project_id: merge_request.target_project_id,
+            name: &merge_request.target_branch,
+        }
+    }
+
+    /// Returns the source branch of a merge request, in this project.
+    pub fn source(merge_request: &'a Model, project_id: i64) -> Self {
+        Self {
+            project_id,
+            name: &merge_request.source_branch,
+        }
+    }
+}
+
+/// Heads of both branches of a merge request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tips {
+    /// Head of the source branch.
+    pub head: Oid,
+    /// Head of the target branch.
+    pub start: Oid,
+}
+
+/// Returns the heads of two branches.
+///
+/// # Errors
+/// Returns a validation error that names the missing branches.
+pub(super) async fn of(backend: &Backend, source: BranchOf<'_>, target: BranchOf<'_>) -> Result<Tips> {
+    let head = tip(backend, source).await?;
+    let start = tip(backend, target).await?;
+    if let (Some(head), Some(start)) = (head, start) {
+        return Ok(Tips { head, start });
+    }
+    let mut faults = BTreeMap::new();
+    for (found, field, text, branch) in [
+        (head, "source_branch", "Source", source),
+        (start, "target_branch", "Target", target),
+    ] {
+        if found.is_none() {
+            let fault = format!("{text} branch \"{}\" does not exist", branch.name);
+            faults.insert(Cow::Borrowed(field), vec![Cow::Owned(fault)]);
+        }
+    }
+    Err(Error::InvalidAttributes(faults))
+}
+
+/// Returns the head of a branch, or `None` if it does not exist.
+///
+/// # Errors
+/// Returns an error if a Git operation fails.
+pub(super) async fn tip(backend: &Backend, branch: BranchOf<'_>) -> Result<Option<Oid>> {
+    match repository(backend, branch.project_id).branch(branch.name).await {
+        Ok(found) => Ok(Some(found.commit)),
+        Err(
+            git::Error::BranchNotFound | git::Error::InvalidReferenceName | git::Error::RepositoryMissing,
+        ) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the merge base of both branches, or the head of the target if their histories are unrelated.
+/// Returns `None` if neither repository contains the commits of both.
+///
+/// # Errors
+/// Returns an error if a Git operation fails.
+pub(super) async fn base(
+    backend: &Backend,
+    target_project_id: i64,
+    source_project_id: Option<i64>,
+    tips: Tips,
+) -> Result<Option<Oid>> {
+    for repository in repositories(backend, [Some(target_project_id), source_project_id]) {
+        let base = repository.merge_base(vec![tips.head, tips.start]).await;
+        if let Some(base) = there(base)? {
+            return Ok(Some(base.unwrap_or(tips.start)));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the messages of the commits between a base and a head, newest first, or `None` if the commits are
+/// missing.
+///
+/// # Errors
+/// Returns an error if a Git operation fails.
+pub(super) async fn messages(
+    backend: &Backend,
+    project_ids: [Option<i64>; 2],
+    head_sha: &str,
+    base_sha: &str,
+) -> Result<Vec<String>> {
+    let (Some(base), Some(head)) = (oid(base_sha), oid(head_sha)) else {
+        return Ok(Vec::new());
+    };
+    let page = ListCommits {
+        selection: Selection {
+            tips: vec![head],
+            hidden: vec![base],
+            ..Selection::default()
+        },
+        offset: 0,
+        limit: MOST_MESSAGES,
+    };
+    for repository in repositories(backend, project_ids) {
+        if let Some(ids) = there(repository.list_commits(page.clone()).await)? {
+            let commits = repository.commits(ids).await?;
+            return Ok(commits.into_iter().map(|commit| commit.message).collect());
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Returns the repositories of these projects, one of which contains the commits.
+fn repositories(backend: &Backend, project_ids: [Option<i64>; 2]) -> impl Iterator<Item = git::Repository> {
+    let ids = project_ids.into_iter().flatten();
+    ids.map(|id| repository(backend, id))
+}
+
+/// Converts the result of a repository: `None` if a requested commit is missing.
+fn there<T>(answer: git::Result<T>) -> Result<Option<T>> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(git::Error::ObjectNotFound | git::Error::RepositoryMissing) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,55 @@
+//! Deletes merge requests.
+
+use sea_orm::EntityTrait;
+use storage::entities::events::Action;
+use storage::entities::merge_requests;
+
+use super::{find, lock};
+use crate::activity::events::{self, NewEvent};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::preconditions;
+use crate::review::merge_requests::closing_issues::{closed, recount};
+use crate::review::merge_requests::events::target;
+use crate::review::merge_requests::head_refs;
+
+/// Deletes a merge request with all its data. Its IID is not used again.
+///
+/// # Errors
+/// Returns `NotFound` if the merge request does not exist, or `PreconditionFailed` if it was modified after
+/// the given date.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let author = access.caller.signed_in()?.id;
+    let found = find(backend.database.read(), access, iid).await?;
+    preconditions::unmodified_since(unmodified_since, found.updated_at)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let merge_request = lock(transaction, access, iid).await?;
+            preconditions::unmodified_since(unmodified_since, merge_request.updated_at)?;
+            let closed = closed(transaction, merge_request.id).await?;
+            merge_requests::Entity::delete_by_id(merge_request.id)
+                .exec(transaction)
+                .await?;
+            recount(transaction, closed.into_iter().collect()).await?;
+            let event = NewEvent {
+                target: Some(target(&merge_request)),
+                ..NewEvent::new(access.project.id, author, Action::Destroyed)
+            };
+            events::record(transaction, event).await?;
+            Ok::<_, Error>(())
+        })
+        .await?;
+    let repository = head_refs::repository(backend, access.project.id);
+    if let Err(error) = repository.forget_merge_request(iid).await {
+        // No row refers to the head any more; its commits merely remain for a while.
+        tracing::warn!(iid, %error, "failed to delete the head ref of a merge request");
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The head pipeline of a merge request: the newest pipeline for the head on the source branch, in the source
+//! project.
+
+use sea_orm::{ConnectionTrait, EntityTrait};
+use storage::entities::merge_requests::Model;
+use storage::entities::pipelines::{self, Status};
+use storage::entities::{projects, users};
+
+use crate::delivery::pipelines::may_read;
+use crate::identity::access::ProjectAccess;
+use crate::kernel::error::Result;
+use crate::kernel::{Backend, urls};
+
+/// A pipeline with its project path.
+#[derive(Debug, Clone)]
+pub struct HeadPipeline {
+    /// The pipeline.
+    pub pipeline: pipelines::Model,
+    /// The user who created it; `None` if the user was deleted.
+    pub user: Option<users::Model>,
+    /// The full path of its project.
+    pub project_path: String,
+}
+
+/// Returns the head pipeline of a merge request, without a permission check.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn of(db: &impl ConnectionTrait, merge_request: &Model) -> Result<Option<pipelines::Model>> {
+    let Some(source) = merge_request.source_project_id else {
+        return Ok(None);
+    };
+    let branch = Some(merge_request.source_branch.as_str());
+    Ok(pipelines::newest(db, source, &merge_request.head_sha, branch).await?)
+}
+
+/// Returns whether the pipeline requirement of a project is met.
+pub(super) fn lets_merge(target: &projects::Model, pipeline: Option<&pipelines::Model>) -> bool {
+    match pipeline.map(|pipeline| pipeline.status) {
+        Some(Status::Success) => true,
+        Some(Status::Skipped) => target.allow_merge_on_skipped_pipeline,
+        _ => false,
+    }
+}
+
+/// Returns the head pipeline of a merge request if pipelines of the source project are visible to the caller.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn seen(
+    backend: &Backend,
+    access: &ProjectAccess,
+    merge_request: &Model,
+) -> Result<Option<HeadPipeline>> {
+    let db = backend.database.read();
+    let Some(pipeline) = of(db, merge_request).await? else {
+        return Ok(None);
+    };
+    let source = match pipeline.project_id == access.project.id {
+        true => access.clone(),
+        false => match ProjectAccess::if_admitted(backend, &access.caller, pipeline.project_id).await? {
+            Some(source) => source,
+            None => return Ok(None),
+        },
+    };
+    if !may_read(&source) {
+        return Ok(None);
+    }
+    let user = match pipeline.user_id {
+        Some(id) => users::Entity::find_by_id(id).one(db).await?,
+        None => None,
+    };
+    Ok(Some(HeadPipeline {
+        project_path: urls::project_path(&source.namespace, &source.project),
+        pipeline,
+        user,
+    }))
+}

@@ -1,0 +1,110 @@
+//! Mergeability of merge requests: computed on demand, once for each pair of commits.
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use storage::entities::Scope;
+use storage::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
+use storage::entities::todos::{Action, Target};
+
+use crate::discussion::todos::{self, Because};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::review::merge_requests::branch_heads::{self, BranchOf};
+use crate::review::merge_requests::head_refs;
+
+/// Updates the merge status of an open merge request; others are unchanged. If Git times out, the status is
+/// unchanged.
+///
+/// # Errors
+/// Returns an error if a database query or a Git operation fails.
+pub(super) async fn check(backend: &Backend, mut merge_request: Model) -> Result<Model> {
+    if merge_request.state != State::Opened {
+        return Ok(merge_request);
+    }
+    let target = branch_heads::tip(backend, BranchOf::target(&merge_request)).await?;
+    let of = match target {
+        Some(target) => format!("{target}:{}", merge_request.head_sha),
+        None => format!(":{}", merge_request.head_sha),
+    };
+    let known = merge_request.merge_status != MergeStatus::Unchecked;
+    if known && merge_request.merge_status_of.as_deref() == Some(&of) {
+        return Ok(merge_request);
+    }
+    let found = match target {
+        None => Merging::Nothing,
+        Some(target) => match merging(backend, &merge_request, target).await {
+            Ok(found) => found,
+            Err(Error::NotFound(_)) => Merging::Nothing,
+            Err(Error::TimedOut) => return Ok(merge_request),
+            Err(error) => return Err(error),
+        },
+    };
+    let status = match found {
+        Merging::Clean => MergeStatus::CanBeMerged,
+        Merging::Conflicts | Merging::Nothing => MergeStatus::CannotBeMerged,
+    };
+    let before = (merge_request.merge_status, merge_request.merge_status_of.take());
+    let entered = Entity::update_many()
+        .col_expr(Column::MergeStatus, Expr::value(status))
+        .col_expr(Column::MergeStatusOf, Expr::value(of.as_str()))
+        .filter(Column::Id.eq(merge_request.id))
+        .filter(Column::HeadSha.eq(merge_request.head_sha.as_str()))
+        .filter(Column::State.eq(State::Opened));
+    let entered = match before.1 {
+        Some(before) => entered.filter(Column::MergeStatusOf.eq(before)),
+        None => entered.filter(Column::MergeStatusOf.is_null()),
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            let first = entered.exec(transaction).await?.rows_affected == 1;
+            match first && found == Merging::Conflicts && before.0 != MergeStatus::CannotBeMerged {
+                true => tell(transaction, &merge_request).await,
+                false => Ok(()),
+            }
+        })
+        .await?;
+    merge_request.merge_status = status;
+    merge_request.merge_status_of = Some(of);
+    Ok(merge_request)
+}
+
+/// Result of a trial merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Merging {
+    /// The merge succeeds.
+    Clean,
+    /// The merge has conflicts.
+    Conflicts,
+    /// No merge: a commit is missing, or the target contains all commits already.
+    Nothing,
+}
+
+async fn merging(backend: &Backend, merge_request: &Model, target: git::Oid) -> Result<Merging> {
+    let (repository, head) = head_refs::ready(backend, merge_request).await?;
+    if repository.is_ancestor(head, target).await? {
+        return Ok(Merging::Nothing);
+    }
+    Ok(match repository.merges_cleanly(target, head).await? {
+        true => Merging::Clean,
+        false => Merging::Conflicts,
+    })
+}
+
+/// Creates to-do items about the conflicts for the author and the user who enabled the automatic merge.
+async fn tell(transaction: &DatabaseTransaction, merge_request: &Model) -> Result<()> {
+    let author = merge_request.author_id;
+    let waiting = merge_request
+        .merge_user_id
+        .filter(|id| merge_request.merge_when_pipeline_succeeds && Some(*id) != author);
+    let users = author.into_iter().chain(waiting);
+    let because = Because {
+        scope: Scope::Project(merge_request.target_project_id),
+        author_id: author,
+        note_id: None,
+    };
+    let target = Target::MergeRequest(merge_request.id);
+    let users = users.map(|id| (id, Action::Unmergeable)).collect();
+    todos::make(transaction, target, because, users).await?;
+    Ok(())
+}

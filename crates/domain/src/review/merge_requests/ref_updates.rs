@@ -1,0 +1,308 @@
+//! Effects of ref updates on merge requests. A push to the source adds commits, its deletion closes the merge
+//! request, and a target that contains the commits marks it as merged
+//! (`docs/adr/0020-merge-with-git-merge-tree.md`).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use git::{ListCommits, Oid, Repository};
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter, QueryOrder, QuerySelect,
+};
+use serde::{Deserialize, Serialize};
+use storage::entities::merge_requests::{self, Column, Entity, MergeStatus, Model, State};
+use storage::entities::now;
+use storage::jobs;
+
+use crate::code::push_events::{COUNTED, between, oid};
+use crate::code::ref_updates::{Moved, Mover};
+use crate::kernel::error::{Error, Result};
+use crate::review::jobs::finish_merge::FinishMerge;
+use crate::review::jobs::keep_merge_request::KeepMergeRequest;
+use crate::review::merge_requests::events::{Told, tell};
+
+/// Maximum number of branches in one statement.
+const AT_ONCE: usize = 500;
+
+/// Maximum number of new commits listed in a note.
+const NAMED: usize = 100;
+
+/// The plan of a merge that is about to happen, stored in the row of the merge request meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// The head that is merged. Later pushes are not part of the merge.
+    pub head: String,
+    /// The future head of the target branch.
+    pub tip: String,
+    /// The merge commit.
+    pub merge_commit_sha: Option<String>,
+    /// The squash commit.
+    pub squash_commit_sha: Option<String>,
+    /// Whether to delete the source branch after the merge.
+    pub remove_source_branch: bool,
+}
+
+/// Effects of ref updates on open merge requests, determined before they are recorded.
+#[derive(Debug, Default)]
+pub(crate) struct Consequences {
+    grown: Vec<Grown>,
+    orphaned: Vec<i64>,
+    merged: Vec<(i64, Option<Plan>)>,
+    /// Branches that are the target of open merge requests.
+    targets: Vec<String>,
+}
+
+/// A merge request whose source changed.
+#[derive(Debug)]
+struct Grown {
+    id: i64,
+    new: String,
+    /// The text of the note about the new commits.
+    note: String,
+}
+
+/// Columns that are read: descriptions may be long and merge requests many.
+type Seen = (i64, String, String, Option<String>);
+
+/// Determines the effects of ref updates of a project.
+///
+/// # Errors
+/// Returns an error if a database query or a Git operation fails.
+pub(crate) async fn of_moved(
+    db: &impl sea_orm::ConnectionTrait,
+    project_id: i64,
+    repository: &Repository,
+    moved: &[Moved],
+) -> Result<Consequences> {
+    let branches: HashMap<&str, &Moved> = moved
+        .iter()
+        .filter(|moved| moved.old != moved.new)
+        .filter_map(|moved| Some((moved.reference.strip_prefix("refs/heads/")?, moved)))
+        .collect();
+    let names: Vec<&str> = branches.keys().copied().collect();
+    let (from, into) = (Column::SourceProjectId, Column::TargetProjectId);
+    let mut found = Consequences::default();
+    // One branch may be the source of several merge requests.
+    let (mut heads, mut notes) = (HashMap::new(), HashMap::<String, String>::new());
+    for names in names.chunks(AT_ONCE) {
+        for (id, branch, _, _) in open(db, from.eq(project_id), Column::SourceBranch, names).await? {
+            let Some(moved) = branches.get(branch.as_str()) else {
+                continue;
+            };
+            match &moved.new {
+                None => found.orphaned.push(id),
+                Some(new) => {
+                    heads.insert(id, new.clone());
+                    let note = match notes.get(&branch) {
+                        Some(note) => note.clone(),
+                        None => added(repository, moved, new).await?,
+                    };
+                    notes.insert(branch, note.clone());
+                    let new = new.clone();
+                    found.grown.push(Grown { id, new, note });
+                }
+            }
+        }
+        let mut by_target: HashMap<String, Vec<Seen>> = HashMap::new();
+        for seen in open(db, into.eq(project_id), Column::TargetBranch, names).await? {
+            by_target.entry(seen.1.clone()).or_default().push(seen);
+        }
+        for (branch, requests) in by_target {
+            let new = branches
+                .get(branch.as_str())
+                .map(|moved| fresh(repository, moved));
+            let new = match new {
+                Some(new) => new.await?,
+                None => HashSet::new(),
+            };
+            let merged = requests.into_iter().filter_map(|(id, _, head, plan)| {
+                let plan: Option<Plan> = plan.and_then(|text| serde_json::from_str(&text).ok());
+                let plan = plan.filter(|plan| new.contains(&plan.tip));
+                let has_head = new.contains(heads.get(&id).unwrap_or(&head));
+                (plan.is_some() || has_head).then_some((id, plan))
+            });
+            found.merged.extend(merged);
+            found.targets.push(branch);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the open merge requests with one of these branches in a column.
+async fn open(
+    db: &impl sea_orm::ConnectionTrait,
+    project: Expr,
+    branch: Column,
+    names: &[&str],
+) -> Result<Vec<Seen>> {
+    let rows = Entity::find()
+        .select_only()
+        .columns([Column::Id, branch, Column::HeadSha, Column::MergeParams])
+        .filter(project)
+        .filter(branch.is_in(names.iter().copied()))
+        .filter(Column::State.eq(State::Opened))
+        .order_by_asc(Column::Id);
+    Ok(rows.into_tuple().all(db).await?)
+}
+
+/// Returns the commits that an update added to a branch; empty for a new branch.
+async fn fresh(repository: &Repository, moved: &Moved) -> Result<HashSet<String>> {
+    let ends = moved
+        .old
+        .as_deref()
+        .and_then(oid)
+        .zip(moved.new.as_deref().and_then(oid));
+    let Some((old, new)) = ends else {
+        return Ok(HashSet::new());
+    };
+    let commits = repository.list_commits(page(old, new, COUNTED)).await?;
+    Ok(commits.iter().map(ToString::to_string).collect())
+}
+
+fn page(old: Oid, new: Oid, limit: usize) -> ListCommits {
+    ListCommits {
+        selection: between(Some(old), new),
+        offset: 0,
+        limit,
+    }
+}
+
+/// Returns the note about new commits, oldest first.
+async fn added(repository: &Repository, moved: &Moved, new: &str) -> Result<String> {
+    let ends = moved.old.as_deref().and_then(oid).zip(oid(new));
+    let (commits, count) = match ends {
+        Some((old, new)) => {
+            let ids = repository.list_commits(page(old, new, NAMED)).await?;
+            let selection = between(Some(old), new);
+            let count = match ids.len() {
+                NAMED => repository.count_commits(selection, COUNTED).await?,
+                few => few,
+            };
+            (repository.commits(ids).await?, count)
+        }
+        None => (Vec::new(), 0),
+    };
+    let mut text = match count {
+        1 => "added 1 commit\n".to_owned(),
+        count => format!("added {count} commits\n"),
+    };
+    for commit in commits.iter().rev() {
+        let id = commit.id.to_string();
+        text.push_str(&format!("\n* {} - {}", &id[..8], commit.title()));
+    }
+    Ok(text)
+}
+
+/// Records the effects, in the transaction that records the ref updates.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(crate) async fn apply(
+    transaction: &DatabaseTransaction,
+    mover: &Mover,
+    consequences: &Consequences,
+) -> Result<()> {
+    for grown in &consequences.grown {
+        grow(transaction, mover, grown).await?;
+    }
+    for id in &consequences.orphaned {
+        if let Some(before) = lock_open(transaction, *id).await? {
+            let mut row = before.clone().into_active_model();
+            row.state = Set(State::Closed);
+            row.closed_at = Set(Some(now()));
+            row.closed_by_id = Set(mover.user_id);
+            enter(transaction, mover, &before, row, vec!["closed".to_owned()]).await?;
+        }
+    }
+    for (id, plan) in &consequences.merged {
+        merge(transaction, mover, *id, plan.as_ref()).await?;
+    }
+    for targets in consequences.targets.chunks(AT_ONCE) {
+        // Mergeability is recomputed on the next read.
+        Entity::update_many()
+            .col_expr(Column::MergeStatus, Expr::value(MergeStatus::Unchecked))
+            .filter(Column::TargetProjectId.eq(mover.project_id))
+            .filter(Column::TargetBranch.is_in(targets.iter().map(String::as_str)))
+            .filter(Column::State.eq(State::Opened))
+            .filter(Column::MergeStatus.ne(MergeStatus::Unchecked))
+            .exec(transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn lock_open(transaction: &DatabaseTransaction, id: i64) -> Result<Option<Model>> {
+    let found = merge_requests::lock(transaction, id).await?;
+    Ok(found.filter(|row| row.state == State::Opened))
+}
+
+async fn grow(transaction: &DatabaseTransaction, mover: &Mover, grown: &Grown) -> Result<()> {
+    let Some(before) = lock_open(transaction, grown.id).await? else {
+        return Ok(());
+    };
+    if before.head_sha == grown.new {
+        return Ok(());
+    }
+    let mut row = before.clone().into_active_model();
+    row.head_sha = Set(grown.new.clone());
+    row.merge_status = Set(MergeStatus::Unchecked);
+    row.merge_error = Set(None);
+    let mut notes = vec![grown.note.clone()];
+    if before.merge_when_pipeline_succeeds {
+        row.merge_when_pipeline_succeeds = Set(false);
+        row.merge_user_id = Set(None);
+        notes.push("canceled the automatic merge because new commits were added".to_owned());
+    }
+    enter(transaction, mover, &before, row, notes).await?;
+    let job = KeepMergeRequest {
+        merge_request_id: grown.id,
+    };
+    jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+}
+
+async fn merge(transaction: &DatabaseTransaction, mover: &Mover, id: i64, plan: Option<&Plan>) -> Result<()> {
+    let Some(before) = lock_open(transaction, id).await? else {
+        return Ok(());
+    };
+    let mut row = before.clone().into_active_model();
+    row.state = Set(State::Merged);
+    if let Some(plan) = plan {
+        row.head_sha = Set(plan.head.clone());
+    }
+    row.merged_at = Set(Some(now()));
+    row.merged_by_id = Set(mover.user_id);
+    row.merge_status = Set(MergeStatus::CanBeMerged);
+    row.merge_error = Set(None);
+    row.merge_params = Set(None);
+    row.merge_when_pipeline_succeeds = Set(false);
+    row.merge_commit_sha = Set(plan.and_then(|plan| plan.merge_commit_sha.clone()));
+    row.squash_commit_sha = Set(plan.and_then(|plan| plan.squash_commit_sha.clone()));
+    enter(transaction, mover, &before, row, vec!["merged".to_owned()]).await?;
+    let job = FinishMerge {
+        merge_request_id: id,
+        user_id: mover.user_id,
+        remove_source_branch: plan.is_some_and(|plan| plan.remove_source_branch),
+    };
+    jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+}
+
+async fn enter(
+    transaction: &DatabaseTransaction,
+    mover: &Mover,
+    before: &Model,
+    mut row: merge_requests::ActiveModel,
+    notes: Vec<String>,
+) -> Result<()> {
+    row.updated_at = Set(now());
+    let after = row.update(transaction).await?;
+    let told = Told {
+        author: mover.user_id,
+        before: Some(before),
+        after: &after,
+        notes,
+        beside: BTreeMap::new(),
+        oldrev: (before.head_sha != after.head_sha).then(|| before.head_sha.clone()),
+    };
+    tell(transaction, told).await
+}

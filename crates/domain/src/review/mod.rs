@@ -1,0 +1,4 @@
+//! Merge requests.
+
+pub mod jobs;
+pub mod merge_requests;

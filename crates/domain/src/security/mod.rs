@@ -1,0 +1,3 @@
+//! Vulnerabilities.
+
+pub mod vulnerabilities;

@@ -1,0 +1,148 @@
+//! Vulnerabilities of projects. This module reads them and changes their states; [`reports`] creates them.
+
+pub mod reports;
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QuerySelect,
+};
+use storage::entities::now;
+use storage::entities::vulnerabilities::{self, Column, Entity, Model, ReportType, Severity, State};
+
+use crate::identity::access::{InstanceAccess, ProjectAccess};
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::policy::Role;
+use crate::kernel::query::page_of;
+use crate::kernel::{Backend, urls};
+use crate::spaces::namespaces::full_names;
+
+/// A vulnerability with its project.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The vulnerability.
+    pub vulnerability: Model,
+    /// The project.
+    pub home: Home,
+}
+
+/// The project of a vulnerability.
+#[derive(Debug, Clone)]
+pub struct Home {
+    /// The ID.
+    pub id: i64,
+    /// The name.
+    pub name: String,
+    /// The full path.
+    pub full_path: String,
+    /// The name with those of all parent groups.
+    pub full_name: String,
+}
+
+/// Filter of a list of vulnerabilities.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter {
+    /// Only vulnerabilities in this state.
+    pub state: Option<State>,
+    /// Only vulnerabilities of this severity.
+    pub severity: Option<Severity>,
+    /// Only vulnerabilities from this type of scanner.
+    pub report_type: Option<ReportType>,
+}
+
+/// Lists the vulnerabilities of a project, oldest first.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    filter: Filter,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    let mut wanted = vulnerabilities::of_project(access.project.id);
+    if let Some(state) = filter.state {
+        wanted = wanted.filter(Column::State.eq(state));
+    }
+    if let Some(severity) = filter.severity {
+        wanted = wanted.filter(Column::Severity.eq(severity));
+    }
+    if let Some(kind) = filter.report_type {
+        wanted = wanted.filter(Column::ReportType.eq(kind));
+    }
+    let page = page_of(backend.database.read(), wanted, page).await?;
+    let home = home(backend, access).await?;
+    Ok(page.map(|vulnerability| Row {
+        vulnerability,
+        home: home.clone(),
+    }))
+}
+
+/// Returns a vulnerability to Developers of its project.
+///
+/// # Errors
+/// Returns `NotFound` if the vulnerability does not exist or is not visible, and `Forbidden` below Developer.
+pub async fn get(backend: &Backend, access: InstanceAccess, id: i64) -> Result<Row> {
+    let (vulnerability, access) = find(backend, access, id).await?;
+    Ok(Row {
+        vulnerability,
+        home: home(backend, &access).await?,
+    })
+}
+
+/// Changes the state of a vulnerability. Of concurrent requests for the same state only one succeeds.
+///
+/// # Errors
+/// Returns `NotFound` and `Forbidden` as [`get`], and `NotModified` if the vulnerability has that state.
+/// Otherwise returns `Forbidden` in an archived project.
+pub async fn decide(backend: &Backend, access: InstanceAccess, id: i64, state: State) -> Result<Row> {
+    let (_, access) = find(backend, access, id).await?;
+    let user_id = access.caller.signed_in()?.id;
+    let vulnerability = backend
+        .database
+        .transaction(async |transaction| {
+            let found = Entity::find_by_id(id).lock_exclusive().one(transaction).await?;
+            let found = found.ok_or_else(|| Error::not_found(""))?;
+            if found.state == state {
+                return Err(Error::NotModified);
+            }
+            if access.project.archived {
+                return Err(Error::forbidden());
+            }
+            let at = now();
+            let dismissed = state == State::Closed;
+            let mut row = found.into_active_model();
+            row.state = Set(state);
+            row.closed_at = Set(dismissed.then_some(at));
+            row.closed_by_id = Set(dismissed.then_some(user_id));
+            row.updated_by_id = Set(Some(user_id));
+            row.updated_at = Set(at);
+            Ok::<_, Error>(row.update(transaction).await?)
+        })
+        .await?;
+    Ok(Row {
+        vulnerability,
+        home: home(backend, &access).await?,
+    })
+}
+
+/// Returns a vulnerability and its project, for Developers only.
+async fn find(backend: &Backend, access: InstanceAccess, id: i64) -> Result<(Model, ProjectAccess)> {
+    let found = Entity::find_by_id(id).one(backend.database.read()).await?;
+    let found = found.ok_or_else(|| Error::not_found(""))?;
+    let project = access
+        .in_project(backend, found.project_id, Role::Developer)
+        .await?;
+    Ok((found, project))
+}
+
+async fn home(backend: &Backend, access: &ProjectAccess) -> Result<Home> {
+    let (project, namespace) = (&access.project, &access.namespace);
+    let mut names = full_names(backend.database.read(), [namespace.id]).await?;
+    let above = names.remove(&namespace.id).unwrap_or_default();
+    Ok(Home {
+        id: project.id,
+        name: project.name.clone(),
+        full_path: urls::project_path(namespace, project),
+        full_name: format!("{above} / {}", project.name),
+    })
+}

@@ -1,0 +1,404 @@
+//! Results of SARIF 2.1.0.
+
+pub mod rules;
+
+use std::borrow::Cow;
+
+use rules::{ArtifactLocation, Component, Properties, Rule, Rules, Run};
+use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess};
+use storage::entities::vulnerabilities::{Confidence, Severity};
+
+use super::bounded::{Few, FewByName, Text};
+use super::finding::{self, Finding, Findings, LONGEST_DESCRIPTION, digest, word};
+use crate::security::vulnerabilities::reports::parser::{Entries, List, Object, Trail};
+
+/// Maximum number of arguments of a message and of fingerprints of a result.
+const MOST: usize = 100;
+
+/// A result as reported by a scanner.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "a result")]
+struct Reported {
+    rule_id: Option<Text<255>>,
+    rule_index: Option<i64>,
+    rule: Option<Reference>,
+    kind: Option<Text<64>>,
+    level: Option<Text<64>>,
+    rank: Option<f64>,
+    message: Option<Message>,
+    locations: Option<Few<Location, 1>>,
+    fingerprints: Option<FewByName<Text<1_000>, MOST>>,
+    partial_fingerprints: Option<FewByName<Text<1_000>, MOST>>,
+    suppressions: Option<Few<Suppression, MOST>>,
+    baseline_state: Option<Text<64>>,
+    properties: Option<Properties>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "an object")]
+struct Reference {
+    id: Option<Text<255>>,
+    index: Option<i64>,
+    tool_component: Option<ComponentReference>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an object")]
+struct ComponentReference {
+    index: Option<i64>,
+    guid: Option<Text<64>>,
+    name: Option<Text<255>>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a message")]
+struct Message {
+    text: Option<Text<LONGEST_DESCRIPTION>>,
+    id: Option<Text<255>>,
+    arguments: Option<Few<Text<4_000>, MOST>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "a location")]
+struct Location {
+    physical_location: Option<PhysicalLocation>,
+    logical_locations: Option<Few<LogicalLocation, 1>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "an object")]
+struct PhysicalLocation {
+    artifact_location: Option<ArtifactLocation>,
+    region: Option<Region>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "a region")]
+struct Region {
+    start_line: Option<i64>,
+    start_column: Option<i64>,
+    end_line: Option<i64>,
+    end_column: Option<i64>,
+    char_offset: Option<i64>,
+    char_length: Option<i64>,
+    byte_offset: Option<i64>,
+    byte_length: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "an object")]
+struct LogicalLocation {
+    fully_qualified_name: Option<Text<4_000>>,
+    name: Option<Text<4_000>>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an object")]
+struct Suppression {
+    status: Option<Text<64>>,
+}
+
+impl Reported {
+    /// Returns whether the result is a failure that exists and is not suppressed.
+    fn counts(&self) -> bool {
+        let says = |text: &Option<Text<64>>, word: &str| text.as_ref().is_some_and(|text| text.0 == word);
+        let fails = self.kind.is_none() || says(&self.kind, "fail");
+        let suppressed = self.suppressions.as_ref().is_some_and(|all| {
+            let accepted = |one: &Suppression| one.status.is_none() || says(&one.status, "accepted");
+            !all.0.is_empty() && all.0.iter().all(accepted)
+        });
+        fails && !suppressed && !says(&self.baseline_state, "absent")
+    }
+
+    /// Returns the tool or extension that defines its rule.
+    fn component<'a>(&self, run: &'a Run) -> &'a Component {
+        let Some(named) = self.rule.as_ref().and_then(|rule| rule.tool_component.as_ref()) else {
+            return &run.driver;
+        };
+        let by_index = named
+            .index
+            .and_then(|index| run.extensions.get(usize::try_from(index).ok()?));
+        let same = |component: &&Component| {
+            let guid = named.guid.as_ref().map(|guid| &guid.0);
+            let name = named.name.as_ref().map(|name| &name.0);
+            (guid.is_some() && component.guid.as_ref() == guid) || name == Some(&component.name)
+        };
+        let found = by_index.or_else(|| run.extensions.iter().find(same));
+        found.unwrap_or(&run.driver)
+    }
+
+    fn id(&self) -> Option<&str> {
+        let own = self.rule_id.as_ref();
+        let own = own.or_else(|| self.rule.as_ref()?.id.as_ref());
+        own.map(|id| id.0.as_str())
+    }
+
+    /// Returns its rule, or `None` if the document does not define it.
+    fn rule<'a>(&self, component: &'a Component) -> Option<&'a Rule> {
+        let index = self.rule.as_ref().and_then(|rule| rule.index).or(self.rule_index);
+        let by_index = index.and_then(|index| component.rules.get(usize::try_from(index).ok()?));
+        by_index.or_else(|| component.rule(self.id()?))
+    }
+
+    fn text<'a>(&'a self, rule: Option<&'a Rule>, component: &'a Component) -> Cow<'a, str> {
+        let Some(message) = &self.message else {
+            return Cow::Borrowed("");
+        };
+        let named = message.id.as_ref().and_then(|id| {
+            let own = rule.and_then(|rule| rule.strings.get(&id.0));
+            own.or_else(|| component.strings.get(&id.0))
+        });
+        let text = message.text.as_ref().map(|text| &text.0).or(named);
+        let text = text.map(String::as_str).unwrap_or_default();
+        match &message.arguments {
+            Some(arguments) if !arguments.0.is_empty() => Cow::Owned(filled(text, &arguments.0)),
+            _ => Cow::Borrowed(text),
+        }
+    }
+
+    fn severity(&self, rule: Option<&Rule>) -> Severity {
+        let own = self.properties.as_ref().and_then(Properties::security_severity);
+        let score = own.or_else(|| rule?.security_severity);
+        match score {
+            Some(9.0..) => return Severity::Critical,
+            Some(7.0..) => return Severity::High,
+            Some(4.0..) => return Severity::Medium,
+            Some(score) if score > 0.0 => return Severity::Low,
+            Some(_) => return Severity::Info,
+            None => {}
+        }
+        let own = self.level.as_ref().map(|level| level.0.as_str());
+        match own.or_else(|| rule?.level.as_deref()) {
+            Some("error") => Severity::High,
+            // The default level is a warning.
+            None | Some("warning") => Severity::Medium,
+            Some("note") => Severity::Low,
+            Some("none") => Severity::Info,
+            Some(_) => Severity::Unknown,
+        }
+    }
+
+    fn confidence(&self, rule: Option<&Rule>) -> Confidence {
+        let known = |rank: &f64| (0.0..=100.0).contains(rank);
+        let rank = self.rank.filter(known).or_else(|| rule?.rank.filter(known));
+        match rank {
+            Some(67.0..) => return Confidence::High,
+            Some(34.0..) => return Confidence::Medium,
+            Some(_) => return Confidence::Low,
+            None => {}
+        }
+        match rule.and_then(|rule| rule.precision.as_deref()) {
+            Some("very-high") => Confidence::High,
+            Some(word) => finding::confidence(word),
+            None => Confidence::Unknown,
+        }
+    }
+
+    /// Returns the file and the position in it.
+    fn place(&self, run: &Run) -> (String, String) {
+        let location = self.locations.as_ref().and_then(|all| all.0.first());
+        let physical = location.and_then(|one| one.physical_location.as_ref());
+        let file = physical.and_then(|one| one.artifact_location.as_ref());
+        let uri = file.and_then(|file| {
+            let listed = || run.artifacts.get(usize::try_from(file.index?).ok()?).cloned();
+            file.uri.as_ref().map(|uri| uri.0.clone()).or_else(listed)
+        });
+        if let Some(region) = physical.and_then(|one| one.region.as_ref()) {
+            return (uri.unwrap_or_default(), region.to_string());
+        }
+        let logical = location.and_then(|one| one.logical_locations.as_ref()?.0.first());
+        let logical = logical.and_then(|one| one.fully_qualified_name.as_ref().or(one.name.as_ref()));
+        let logical = logical.map(|name| name.0.clone()).unwrap_or_default();
+        (uri.unwrap_or_default(), logical)
+    }
+
+    /// Returns the fingerprint, which is based on the fingerprints of the scanner, otherwise on the location.
+    fn fingerprint(&self, run: &Run, rule: &str, text: &str) -> [u8; 32] {
+        let (uri, place) = self.place(run);
+        let said = |all: &Option<FewByName<Text<1_000>, MOST>>| {
+            let all = all.as_ref().filter(|all| !all.0.is_empty())?;
+            let pairs = all
+                .0
+                .iter()
+                .flat_map(|(name, value)| [name.clone(), value.0.clone()]);
+            Some(pairs.collect::<Vec<String>>())
+        };
+        let mut parts = vec!["sarif", word(run.report_type), &run.driver.name, rule];
+        let whole = said(&self.fingerprints);
+        let partial = said(&self.partial_fingerprints);
+        if let Some(all) = &whole {
+            parts.push("fingerprints");
+            parts.extend(all.iter().map(String::as_str));
+        } else if let Some(all) = &partial {
+            parts.extend(["partial", &uri]);
+            parts.extend(all.iter().map(String::as_str));
+        } else {
+            parts.extend(["place", &uri, &place]);
+            // Results without a location are distinguished by their text.
+            if uri.is_empty() && place.is_empty() {
+                parts.push(text);
+            }
+        }
+        digest(&parts)
+    }
+}
+
+impl std::fmt::Display for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let numbers = [
+            self.start_line,
+            self.start_column,
+            self.end_line,
+            self.end_column,
+            self.char_offset,
+            self.char_length,
+            self.byte_offset,
+            self.byte_length,
+        ];
+        for number in numbers {
+            match number {
+                Some(number) => write!(f, "{number}:")?,
+                None => f.write_str(":")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replaces the placeholders of a message (`{0}`) by its arguments. Text beyond the maximum length of a
+/// description is omitted.
+fn filled(text: &str, arguments: &[Text<4_000>]) -> String {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        // A character has at most four bytes.
+        if filled.len() > 4 * LONGEST_DESCRIPTION {
+            break;
+        }
+        let (before, from) = rest.split_at(at);
+        filled.push_str(before);
+        let number = from[1..].split_once('}').and_then(|(number, after)| {
+            let argument = arguments.get(number.parse::<usize>().ok()?)?;
+            Some((argument, after))
+        });
+        rest = match number {
+            Some((argument, after)) if from.starts_with('{') => {
+                filled.push_str(&argument.0);
+                after
+            }
+            _ => {
+                filled.push_str(&from[..1]);
+                // A doubled bracket is an escaped bracket.
+                let twice = from.starts_with("{{") || from.starts_with("}}");
+                &from[if twice { 2 } else { 1 }..]
+            }
+        };
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// Adds a result to the findings.
+fn enter<E: serde::de::Error>(result: &Reported, run: &Run, findings: &mut Findings) -> Result<(), E> {
+    let component = result.component(run);
+    let rule = result.rule(component);
+    let text = result.text(rule, component);
+    let id = result
+        .id()
+        .or(rule.map(|rule| rule.id.as_str()))
+        .unwrap_or_default();
+    let (short, name) = (
+        rule.and_then(|rule| rule.short.as_deref()),
+        rule.and_then(|rule| rule.name.as_deref()),
+    );
+    let title = finding::title([short, name, Some(&*text), Some(id)]);
+    let title = title.ok_or_else(|| E::custom("has neither a message nor a rule"))?;
+    let full = rule.and_then(|rule| rule.full.as_deref()).unwrap_or_default();
+    findings.add(result.fingerprint(run, id, &text), |fingerprint| Finding {
+        fingerprint,
+        title,
+        description: finding::description(&text).or_else(|| finding::description(full)),
+        severity: result.severity(rule),
+        confidence: result.confidence(rule),
+        report_type: run.report_type,
+    })
+}
+
+/// Reads the results of a document whose rules are known.
+pub struct Results<'a> {
+    rules: &'a Rules,
+    findings: &'a mut Findings,
+    next: usize,
+}
+
+impl<'a> Results<'a> {
+    /// Creates a reader that adds to these findings.
+    pub fn new(rules: &'a Rules, findings: &'a mut Findings) -> Self {
+        Self {
+            rules,
+            findings,
+            next: 0,
+        }
+    }
+}
+
+impl Object for Results<'_> {
+    const KEYS: &'static [&'static str] = &["runs"];
+
+    fn entry<'de, A: MapAccess<'de>>(
+        &mut self,
+        _: &'static str,
+        map: &mut A,
+        trail: &Trail,
+    ) -> Result<(), A::Error> {
+        map.next_value_seed(Entries::each(self, trail))
+    }
+}
+
+impl List for Results<'_> {
+    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, trail: &Trail) -> Result<bool, A::Error> {
+        // After the last run the list is at its end, so any run serves here.
+        let run = self.rules.runs.get(self.next).or(self.rules.runs.last());
+        let Some(run) = run else {
+            return Ok(list.next_element::<IgnoredAny>()?.is_some());
+        };
+        self.next += 1;
+        let mut reader = OfRun {
+            run,
+            findings: self.findings,
+        };
+        Ok(list.next_element_seed(Entries::of(&mut reader, trail))?.is_some())
+    }
+}
+
+struct OfRun<'a> {
+    run: &'a Run,
+    findings: &'a mut Findings,
+}
+
+impl Object for OfRun<'_> {
+    const KEYS: &'static [&'static str] = &["results"];
+
+    fn entry<'de, A: MapAccess<'de>>(
+        &mut self,
+        _: &'static str,
+        map: &mut A,
+        trail: &Trail,
+    ) -> Result<(), A::Error> {
+        map.next_value_seed(Entries::each(self, trail))
+    }
+}
+
+impl List for OfRun<'_> {
+    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &Trail) -> Result<bool, A::Error> {
+        let Some(result) = list.next_element::<Reported>()? else {
+            return Ok(false);
+        };
+        self.findings.count()?;
+        if result.counts() {
+            enter(&result, self.run, self.findings)?;
+        }
+        Ok(true)
+    }
+}

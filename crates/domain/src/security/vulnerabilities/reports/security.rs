@@ -1,0 +1,206 @@
+//! Security reports of the reference service, of any version with these field names.
+
+use serde::Deserialize;
+use serde::de::{Error as _, MapAccess, SeqAccess};
+use storage::entities::vulnerabilities::{Confidence, ReportType, Severity};
+
+use super::bounded::{Few, Text};
+use super::finding::{self, Finding, Findings, LONGEST_DESCRIPTION, digest, word};
+use crate::security::vulnerabilities::reports::parser::{Entries, List, Object, Trail};
+
+#[derive(Deserialize)]
+#[serde(expecting = "a vulnerability")]
+struct Vulnerability {
+    category: Option<Text<64>>,
+    name: Option<Text<1_000>>,
+    message: Option<Text<LONGEST_DESCRIPTION>>,
+    description: Option<Text<LONGEST_DESCRIPTION>>,
+    severity: Option<Text<64>>,
+    confidence: Option<Text<64>>,
+    solution: Option<Text<LONGEST_DESCRIPTION>>,
+    cve: Option<Text<4_000>>,
+    id: Option<Text<255>>,
+    identifiers: Option<Few<Identifier, 1>>,
+    location: Option<Location>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an identifier")]
+struct Identifier {
+    r#type: Option<Text<255>>,
+    name: Option<Text<255>>,
+    value: Option<Text<1_000>>,
+}
+
+/// The location: in a file, in a package of an image, at an address, or at a crash.
+#[derive(Deserialize)]
+#[serde(expecting = "a location")]
+struct Location {
+    file: Option<Text<4_000>>,
+    start_line: Option<i64>,
+    end_line: Option<i64>,
+    class: Option<Text<1_000>>,
+    method: Option<Text<1_000>>,
+    image: Option<Text<1_000>>,
+    operating_system: Option<Text<255>>,
+    dependency: Option<Dependency>,
+    commit: Option<Commit>,
+    hostname: Option<Text<1_000>>,
+    path: Option<Text<4_000>>,
+    param: Option<Text<1_000>>,
+    crash_type: Option<Text<255>>,
+    crash_state: Option<Text<4_000>>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a dependency")]
+struct Dependency {
+    package: Option<Package>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a package")]
+struct Package {
+    name: Option<Text<1_000>>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a commit")]
+struct Commit {
+    sha: Option<Text<255>>,
+}
+
+/// Returns a text, or an empty one.
+fn plain<const MOST: usize>(text: Option<&Text<MOST>>) -> &str {
+    text.map(|text| text.0.as_str()).unwrap_or_default()
+}
+
+impl Vulnerability {
+    fn title(&self) -> Option<String> {
+        let identifier = self.identifiers.as_ref().and_then(|all| all.0.first());
+        let identifier = identifier.and_then(|one| one.name.as_ref());
+        finding::title([
+            Some(plain(self.name.as_ref())),
+            Some(plain(self.message.as_ref())),
+            Some(plain(self.description.as_ref())),
+            Some(plain(identifier)),
+        ])
+    }
+
+    /// Returns the description with the solution.
+    fn description(&self) -> Option<String> {
+        let text = match plain(self.description.as_ref()) {
+            "" => plain(self.message.as_ref()),
+            text => text,
+        };
+        let solution = plain(self.solution.as_ref()).trim();
+        match solution {
+            "" => finding::description(text),
+            solution => finding::description(&format!("{text}\n\nSolution: {solution}")),
+        }
+    }
+
+    /// Returns the fingerprint, which is based on the identity and the location of the finding and the type
+    /// of the scanner.
+    fn fingerprint(&self, kind: ReportType, title: &str) -> [u8; 32] {
+        let identifier = self.identifiers.as_ref().and_then(|all| all.0.first());
+        let named = identifier.filter(|one| one.value.is_some() || one.name.is_some());
+        let what = match named {
+            Some(one) => {
+                let value = plain(one.value.as_ref());
+                let value = if value.is_empty() {
+                    plain(one.name.as_ref())
+                } else {
+                    value
+                };
+                ["identifier", plain(one.r#type.as_ref()), value]
+            }
+            None if self.cve.is_some() => ["cve", "", plain(self.cve.as_ref())],
+            None if self.id.is_some() => ["id", "", plain(self.id.as_ref())],
+            None => ["title", "", title],
+        };
+        let place = self.location.as_ref().map(Location::parts).unwrap_or_default();
+        let mut parts = vec!["security", word(kind)];
+        parts.extend(what);
+        parts.extend(place.iter().map(String::as_str));
+        digest(&parts)
+    }
+}
+
+impl Location {
+    fn parts(&self) -> Vec<String> {
+        let line = |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
+        let package = self.dependency.as_ref().and_then(|one| one.package.as_ref());
+        let commit = self.commit.as_ref().and_then(|one| one.sha.as_ref());
+        let texts = [
+            plain(self.file.as_ref()),
+            &line(self.start_line),
+            &line(self.end_line),
+            plain(self.class.as_ref()),
+            plain(self.method.as_ref()),
+            plain(self.image.as_ref()),
+            plain(self.operating_system.as_ref()),
+            plain(package.and_then(|one| one.name.as_ref())),
+            plain(commit),
+            plain(self.hostname.as_ref()),
+            plain(self.path.as_ref()),
+            plain(self.param.as_ref()),
+            plain(self.crash_type.as_ref()),
+            plain(self.crash_state.as_ref()),
+        ];
+        texts.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// Reads the vulnerabilities of a document.
+pub struct Vulnerabilities<'a> {
+    kind: Option<ReportType>,
+    findings: &'a mut Findings,
+}
+
+impl<'a> Vulnerabilities<'a> {
+    /// Creates a reader that adds to these findings, with the type of scanner that the document states for
+    /// all, if any.
+    pub fn new(kind: Option<ReportType>, findings: &'a mut Findings) -> Self {
+        Self { kind, findings }
+    }
+}
+
+impl Object for Vulnerabilities<'_> {
+    const KEYS: &'static [&'static str] = &["vulnerabilities"];
+
+    fn entry<'de, A: MapAccess<'de>>(
+        &mut self,
+        _: &'static str,
+        map: &mut A,
+        trail: &Trail,
+    ) -> Result<(), A::Error> {
+        map.next_value_seed(Entries::each(self, trail))
+    }
+}
+
+impl List for Vulnerabilities<'_> {
+    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &Trail) -> Result<bool, A::Error> {
+        let Some(found) = list.next_element::<Vulnerability>()? else {
+            return Ok(false);
+        };
+        self.findings.count()?;
+        let category = finding::report_type(plain(found.category.as_ref()));
+        let kind = self.kind.or(category).unwrap_or(ReportType::Generic);
+        let title = found.title();
+        let title = title
+            .ok_or_else(|| A::Error::custom("has neither a name nor anything else that says what it is"))?;
+        let fingerprint = found.fingerprint(kind, &title);
+        let severity = found.severity.as_ref();
+        let confidence = found.confidence.as_ref();
+        self.findings.add(fingerprint, |fingerprint| Finding {
+            fingerprint,
+            title,
+            description: found.description(),
+            severity: severity.map_or(Severity::Unknown, |text| finding::severity(&text.0)),
+            confidence: confidence.map_or(Confidence::Unknown, |text| finding::confidence(&text.0)),
+            report_type: kind,
+        })?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,134 @@
+//! Tests of the parsers, without a server.
+
+use std::io::{Read, Write};
+
+use serde_json::{Value, json};
+
+use super::finding::{Finding, MOST_RESULTS};
+use super::read;
+use crate::kernel::error::{Error, Result};
+use crate::security::vulnerabilities::reports::parser::{DEEPEST, LONGEST_TEXT};
+
+/// Returns the findings of a document.
+fn findings(document: &[u8]) -> Result<Vec<Finding>> {
+    let mut report = tempfile::tempfile().expect("a file");
+    report.write_all(document).expect("a document");
+    let mut text = String::new();
+    let mut file = read(report, tempfile::tempfile().expect("a file"))?;
+    file.read_to_string(&mut text).expect("findings");
+    let found = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a finding"));
+    Ok(found.collect())
+}
+
+fn fault(document: &[u8]) -> String {
+    match findings(document).expect_err("a fault") {
+        Error::InvalidParameters(texts) => texts.join(", "),
+        Error::InvalidAttributes(attributes) => format!("{attributes:?}"),
+        other => panic!("{other}"),
+    }
+}
+
+fn sarif(results: &Value) -> Vec<u8> {
+    let run = json!({"tool": {"driver": {"name": "t"}}, "results": results});
+    json!({"version": "2.1.0", "runs": [run]})
+        .to_string()
+        .into_bytes()
+}
+
+#[test]
+fn a_mark_of_the_byte_order_is_passed_over() {
+    let document = sarif(&json!([{"message": {"text": "one"}}]));
+    let marked = [&[0xEF, 0xBB, 0xBF][..], &document].concat();
+    assert_eq!(
+        findings(&marked).expect("findings"),
+        findings(&document).expect("findings")
+    );
+    assert!(fault(&[0xEF, 0xBB, 0xBF]).contains("no valid JSON"));
+}
+
+#[test]
+fn arguments_stand_where_their_numbers_do() {
+    let said = |text: &str, arguments: Value| {
+        let document = sarif(&json!([{"message": {"text": text, "arguments": arguments}}]));
+        findings(&document).expect("findings")[0]
+            .description
+            .clone()
+            .expect("a text")
+    };
+    assert_eq!(said("a {0} b {1} {0}", json!(["x", "y"])), "a x b y x");
+    assert_eq!(said("{2} {x} {", json!(["x"])), "{2} {x} {");
+    assert_eq!(said("{{0}} {0}", json!(["x"])), "{0} x");
+    assert_eq!(said("{0}", json!(["{0}{1}"])), "{0}{1}");
+    assert_eq!(said("{0} {{}}", json!([])), "{0} {{}}");
+    // Repetitions are limited by the maximum length.
+    let much = said(&"{0}".repeat(100_000), json!(["ä".repeat(4_000)]));
+    assert_eq!(much.chars().count(), 100_000);
+}
+
+#[test]
+fn what_would_take_memory_without_end_is_refused() {
+    let long = format!("{{\"x\": \"{}\"}}", "y".repeat(LONGEST_TEXT));
+    assert!(fault(long.as_bytes()).contains("has more than 4 MiB"));
+    let quoted = format!("{{\"x\": \"{}\"}}", "\\\"".repeat(LONGEST_TEXT / 2));
+    assert!(fault(quoted.as_bytes()).contains("has more than 4 MiB"));
+    let deep = format!("{{\"x\": {}", "[".repeat(DEEPEST));
+    assert!(fault(deep.as_bytes()).contains("nests deeper than 100"));
+    // Brackets inside texts do not count.
+    let flat =
+        json!({"version": "2.1.0", "runs": [], "x": "[{".repeat(DEEPEST), "y": ["\\\"[".repeat(DEEPEST)]});
+    assert_eq!(findings(flat.to_string().as_bytes()).expect("findings"), []);
+}
+
+#[test]
+fn there_is_an_end_of_results_rules_runs_extensions_and_texts() {
+    let results = vec![json!({"kind": "pass"}); MOST_RESULTS];
+    assert_eq!(findings(&sarif(&json!(results))).expect("findings"), []);
+    let more = vec![json!({"kind": "pass"}); MOST_RESULTS + 1];
+    let text = fault(&sarif(&json!(more)));
+    assert!(
+        text.contains("/runs/0/results/100000: there are more than 100000"),
+        "{text}"
+    );
+    let all = vec![json!({"name": "x"}); MOST_RESULTS + 1];
+    let text = fault(json!({"vulnerabilities": all}).to_string().as_bytes());
+    assert!(
+        text.contains("/vulnerabilities/100000: there are more than 100000"),
+        "{text}"
+    );
+    let tool = |driver: Value| {
+        let run = json!({"tool": driver, "results": []});
+        json!({"version": "2.1.0", "runs": [run]})
+            .to_string()
+            .into_bytes()
+    };
+    let rules = vec![json!({"id": "r"}); 50_001];
+    let text = fault(&tool(json!({"driver": {"name": "t", "rules": rules}})));
+    assert!(
+        text.contains("/runs/0/tool/driver/rules/50000: there are more than 50000"),
+        "{text}"
+    );
+    let extensions = vec![json!({"name": "e"}); 1_001];
+    let text = fault(&tool(json!({"driver": {"name": "t"}, "extensions": extensions})));
+    assert!(
+        text.contains("/runs/0/tool/extensions/1000: there are more than 1000"),
+        "{text}"
+    );
+    let runs = vec![json!({}); 1_001];
+    let text = fault(json!({"version": "2.1.0", "runs": runs}).to_string().as_bytes());
+    assert!(text.contains("/runs/1000: there are more than 1000"), "{text}");
+    let rules = vec![json!({"id": "r", "fullDescription": {"text": "x".repeat(4_000)}}); 5_000];
+    let text = fault(&tool(json!({"driver": {"name": "t", "rules": rules}})));
+    assert!(text.contains("has more than 16 MiB of texts"), "{text}");
+}
+
+#[test]
+fn what_is_told_of_a_fault_repeats_little_of_the_document() {
+    let document = sarif(&json!([{"message": "x".repeat(100_000)}]));
+    let text = fault(&document);
+    assert!(
+        text.contains("/runs/0/results/0: invalid type: string") && text.len() < 400,
+        "{text}"
+    );
+}

@@ -1,0 +1,252 @@
+//! Badges of projects and groups. [`rendering`] fills in the placeholders of their URLs.
+
+mod rendering;
+
+pub use rendering::Rendering;
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
+    EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use storage::database::Violation;
+use storage::entities::badges::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{Scope, namespaces, now, projects};
+
+use crate::identity::places::Place;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::patch::Patch;
+use crate::kernel::query::page_of;
+use crate::kernel::{Backend, preconditions, urls};
+
+/// Maximum badges of a project or group.
+pub(crate) const MOST: u64 = 100;
+
+/// A badge and its rendered URLs.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The badge.
+    pub badge: Model,
+    /// Rendered URL of the link.
+    pub link_url: String,
+    /// Rendered URL of the image.
+    pub image_url: String,
+}
+
+/// Attributes to change; absent ones stay.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// Name of the badge.
+    pub name: Patch<String>,
+    /// URL of the link.
+    pub link_url: Option<String>,
+    /// URL of the image.
+    pub image_url: Option<String>,
+}
+
+/// Returns a page of the badges of a project or group in order of creation, optionally filtered by name.
+///
+/// # Errors
+/// Returns an error if the database or the repository fails.
+pub async fn list(
+    backend: &Backend,
+    place: &Place,
+    name: Option<&str>,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    let mut wanted = badges::shown(place.scope(), place.namespace.id);
+    if let Some(name) = name.filter(|name| !name.is_empty()) {
+        wanted = wanted.filter(Column::Name.eq(name));
+    }
+    let page = page_of(backend.database.read(), wanted.order_by_asc(Column::Id), page).await?;
+    let texts = page
+        .items
+        .iter()
+        .flat_map(|badge| [badge.link_url.as_str(), badge.image_url.as_str()]);
+    let rendering = Rendering::new(backend, place, texts).await?;
+    Ok(page.map(|badge| render(&rendering, badge)))
+}
+
+/// Returns one badge that is shown in a project or group.
+///
+/// # Errors
+/// Returns `Error::NotFound` if no such badge is shown there.
+pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
+    let badge = find(backend.database.read(), place, id).await?;
+    rendered(backend, place, badge).await
+}
+
+/// Returns the URLs of a badge as they would be rendered.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if a URL is invalid.
+pub async fn preview(
+    backend: &Backend,
+    place: &Place,
+    link_url: &str,
+    image_url: &str,
+) -> Result<[String; 2]> {
+    urls::check_web("link_url", link_url)?;
+    urls::check_web("image_url", image_url)?;
+    let rendering = Rendering::new(backend, place, [link_url, image_url]).await?;
+    Ok([link_url, image_url].map(|url| rendering.render(url)))
+}
+
+/// Creates a badge.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if a URL is invalid. Returns `Error::Refused` if there are `MOST`
+/// badges already.
+pub async fn create(
+    backend: &Backend,
+    place: &Place,
+    name: Option<String>,
+    link_url: String,
+    image_url: String,
+) -> Result<Row> {
+    let row = checked(place.scope(), name, link_url, image_url)?;
+    let transaction = backend.database.transaction(async |transaction| {
+        make_room(transaction, place).await?;
+        row.insert(transaction).await.map_err(refused)
+    });
+    let made = transaction.await?;
+    rendered(backend, place, made).await
+}
+
+/// Returns the row of a valid badge.
+///
+/// # Errors
+/// Returns `Error::InvalidAttributes` if a URL is invalid.
+pub(crate) fn checked(
+    scope: Scope,
+    name: Option<String>,
+    link_url: String,
+    image_url: String,
+) -> Result<ActiveModel> {
+    urls::check_web("link_url", &link_url)?;
+    urls::check_web("image_url", &image_url)?;
+    let at = now();
+    Ok(ActiveModel {
+        project_id: Set(scope.project_id()),
+        namespace_id: Set(scope.namespace_id()),
+        name: Set(name.filter(|name| !name.is_empty())),
+        link_url: Set(link_url),
+        image_url: Set(image_url),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    })
+}
+
+/// Checks that one more badge is allowed. The lock serializes concurrent inserts.
+async fn make_room(transaction: &DatabaseTransaction, place: &Place) -> Result<()> {
+    let there = match &place.project {
+        Some(project) => projects::lock(transaction, project.id).await?.is_some(),
+        None => namespaces::lock(transaction, place.namespace.id).await?.is_some(),
+    };
+    if !there {
+        return Err(Error::not_found(""));
+    }
+    let own = Entity::find().filter(match &place.project {
+        Some(project) => Column::ProjectId.eq(project.id),
+        None => Column::NamespaceId.eq(place.namespace.id),
+    });
+    if own.count(transaction).await? >= MOST {
+        return Err(Error::Refused(format!("There are {MOST} badges already").into()));
+    }
+    Ok(())
+}
+
+/// Updates a badge of the project or group itself.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the badge does not exist. Returns `Error::Forbidden` if it belongs to an
+/// ancestor group. Returns `Error::InvalidAttributes` if a URL is invalid. Returns `Error::InvalidParameters`
+/// if no attribute is given.
+pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
+    if change.name.is_keep() && change.link_url.is_none() && change.image_url.is_none() {
+        return Err(Error::nothing_sent(&["link_url", "image_url", "name"]));
+    }
+    for (attribute, url) in [("link_url", &change.link_url), ("image_url", &change.image_url)] {
+        url.as_deref()
+            .map_or(Ok(()), |url| urls::check_web(attribute, url))?;
+    }
+    let transaction = backend.database.transaction(async |transaction| {
+        let mut row = lock_own(transaction, place, id).await?.into_active_model();
+        if !change.name.is_keep() {
+            row.name = Set(change.name.into_value().filter(|name| !name.is_empty()));
+        }
+        if let Some(url) = change.link_url {
+            row.link_url = Set(url);
+        }
+        if let Some(url) = change.image_url {
+            row.image_url = Set(url);
+        }
+        row.updated_at = Set(now());
+        Ok::<_, Error>(row.update(transaction).await?)
+    });
+    let changed = transaction.await?;
+    rendered(backend, place, changed).await
+}
+
+/// Deletes a badge of the project or group itself.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the badge does not exist. Returns `Error::Forbidden` if it belongs to an
+/// ancestor group. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
+pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since: Option<&str>) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let badge = lock_own(transaction, place, id).await?;
+            preconditions::unmodified_since(unmodified_since, badge.updated_at)?;
+            Entity::delete_by_id(id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+async fn find(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
+    let shown = badges::shown(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
+    shown.one(db).await?.ok_or_else(missing)
+}
+
+/// Locks a badge of the project or group itself until the transaction ends.
+async fn lock_own(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
+    let shown = badges::shown(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
+    let badge = shown.lock_exclusive().one(db).await?.ok_or_else(missing)?;
+    if badge.project_id == place.scope().project_id() {
+        Ok(badge)
+    } else {
+        Err(Error::forbidden_because(
+            "A badge of a group is changed in the group",
+        ))
+    }
+}
+
+fn missing() -> Error {
+    Error::not_found("Badge")
+}
+
+/// Maps a database error of an insert.
+fn refused(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        // The project or group was deleted meanwhile.
+        Some(Violation::ForeignKey(_)) => Error::not_found(""),
+        _ => error.into(),
+    }
+}
+
+async fn rendered(backend: &Backend, place: &Place, badge: Model) -> Result<Row> {
+    let texts = [badge.link_url.as_str(), badge.image_url.as_str()];
+    let rendering = Rendering::new(backend, place, texts).await?;
+    Ok(render(&rendering, badge))
+}
+
+fn render(rendering: &Rendering, badge: Model) -> Row {
+    Row {
+        link_url: rendering.render(&badge.link_url),
+        image_url: rendering.render(&badge.image_url),
+        badge,
+    }
+}

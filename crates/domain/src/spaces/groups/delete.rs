@@ -1,0 +1,100 @@
+//! Deletes groups. A group and its contents are hidden at once and erased by a job.
+
+use chrono::NaiveDate;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
+use storage::entities::{namespaces, now};
+use storage::jobs;
+
+use crate::identity::access::GroupAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::preconditions::unmodified_since;
+use crate::lifecycle::jobs::delete_group::DeleteGroup;
+use crate::spaces::namespaces::{hide, remove_tree};
+use crate::spaces::projects::removal_delay;
+
+/// Starts the deletion of a group, or schedules it if the plan and the instance settings delay deletions.
+///
+/// # Errors
+/// Returns `Error::PreconditionFailed` if the group changed after `if_unmodified_since`.
+pub async fn delete(
+    backend: &Backend,
+    access: &GroupAccess,
+    if_unmodified_since: Option<&str>,
+) -> Result<()> {
+    unmodified_since(if_unmodified_since, access.group.updated_at)?;
+    let group_id = access.group.id;
+    let delay = removal_delay(backend).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let (begun, marked_on, due) = match delay {
+                None => (hide(transaction, group_id).await?, None, now()),
+                Some(days) => {
+                    let today = now().date_naive();
+                    let marked = namespaces::Entity::update_many()
+                        .col_expr(namespaces::Column::MarkedForDeletionOn, Expr::value(today))
+                        .filter(namespaces::Column::Id.eq(group_id))
+                        .filter(namespaces::Column::MarkedForDeletionOn.is_null())
+                        .exec(transaction)
+                        .await?;
+                    (marked.rows_affected > 0, Some(today), now() + days)
+                }
+            };
+            if !begun {
+                // A concurrent request started the deletion.
+                return Ok(());
+            }
+            let job = DeleteGroup { group_id, marked_on };
+            jobs::enqueue_at(transaction, &job, due)
+                .await
+                .map_err(Error::internal)
+        })
+        .await
+}
+
+/// Cancels the scheduled deletion of a group. Does nothing if none is scheduled.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn restore(backend: &Backend, access: GroupAccess) -> Result<GroupAccess> {
+    let mut row = access.group.into_active_model();
+    row.marked_for_deletion_on = Set(None);
+    row.updated_at = Set(now());
+    let group = row.update(backend.database.write()).await?;
+    Ok(GroupAccess { group, ..access })
+}
+
+/// Erases a group whose deletion has started, or was scheduled for `marked_on` and is due, with its contents.
+/// Continues after an interrupted attempt.
+///
+/// # Errors
+/// Returns an error if the database or the file system fails.
+pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate>) -> Result<()> {
+    let find = || namespaces::Entity::find_by_id(group_id);
+    if let Some(day) = marked_on {
+        backend
+            .database
+            .transaction(async |transaction| {
+                let marked = find()
+                    .filter(namespaces::Column::MarkedForDeletionOn.eq(day))
+                    .one(transaction)
+                    .await?;
+                match marked {
+                    Some(_) => hide(transaction, group_id).await.map(drop),
+                    None => Ok(()),
+                }
+            })
+            .await?;
+    }
+    let hidden = find()
+        .filter(namespaces::Column::DeletionStartedAt.is_not_null())
+        .one(backend.database.read())
+        .await?;
+    match hidden {
+        Some(group) => remove_tree(backend, group.id).await,
+        // The deletion was canceled meanwhile, or the group is erased already.
+        None => Ok(()),
+    }
+}

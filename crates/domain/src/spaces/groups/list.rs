@@ -1,0 +1,213 @@
+//! Lists of groups.
+
+use std::collections::HashMap;
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, FromQueryResult, JoinType, QueryFilter,
+    QueryOrder, QuerySelect, Select,
+};
+use storage::entities::access::{Viewer, groups_with_level, visible_groups};
+use storage::entities::namespaces::{self, Column};
+use storage::entities::{AccessLevel, fold, namespace_ancestors, now, projects};
+
+use super::Row;
+use crate::identity::authentication::Caller;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::query::{contains, page_of};
+use crate::spaces::namespaces::full_names;
+
+/// Sort order of groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// By name.
+    #[default]
+    Name,
+    /// By the last part of the path.
+    Path,
+    /// By ID.
+    Id,
+}
+
+/// Part of the group hierarchy to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Within {
+    /// All groups.
+    #[default]
+    Everything,
+    /// Direct subgroups of this group.
+    Parent(i64),
+    /// All descendants of this group.
+    Ancestor(i64),
+}
+
+/// Filter of groups, combined with AND.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Part of the hierarchy.
+    pub within: Within,
+    /// IDs of groups to exclude.
+    pub skip_groups: Vec<i64>,
+    /// Whether all visible groups are included, not only those of which the caller is a member. Defaults to
+    /// true for administrators and anonymous callers.
+    pub all_available: Option<bool>,
+    /// Text that the name or path contains.
+    pub search: Option<String>,
+    /// Whether only groups are included of which the caller is an Owner.
+    pub owned: bool,
+    /// Minimum access level of the caller.
+    pub min_access_level: Option<i64>,
+    /// Whether only top-level groups are included.
+    pub top_level_only: bool,
+    /// Whether sizes are included, for administrators.
+    pub statistics: bool,
+    /// Sort order.
+    pub order: Order,
+    /// Whether the order is descending.
+    pub descending: bool,
+}
+
+/// Storage used by the projects of a group, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Size of the repositories.
+    pub repository_size: i64,
+}
+
+/// Returns a page of groups.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list(
+    backend: &Backend,
+    caller: &Caller,
+    filter: &Filter,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    let db = backend.database.read();
+    let page = page_of(db, filter.select(caller), page).await?;
+    let ids: Vec<i64> = page.items.iter().map(|group| group.id).collect();
+    let mut names = full_names(db, ids.iter().copied()).await?;
+    let sizes = match filter.statistics && caller.is_admin() {
+        true => Some(sizes(db, &ids).await?),
+        false => None,
+    };
+    Ok(page.map(|group| Row {
+        full_name: names.remove(&group.id).unwrap_or_default(),
+        sizes: sizes
+            .as_ref()
+            .map(|sizes| sizes.get(&group.id).copied().unwrap_or_default()),
+        group,
+    }))
+}
+
+impl Filter {
+    fn select(&self, caller: &Caller) -> Select<namespaces::Entity> {
+        let direction = if self.descending {
+            sea_orm::Order::Desc
+        } else {
+            sea_orm::Order::Asc
+        };
+        let column = match self.order {
+            Order::Name => Column::NameKey,
+            Order::Path => Column::PathKey,
+            Order::Id => Column::Id,
+        };
+        let held = self.held(caller);
+        // A role on a group implies that the group is visible.
+        let viewer = held.as_ref().map_or(caller.viewer(), |_| Viewer::Admin);
+        let select = namespaces::Entity::find()
+            .filter(visible_groups(viewer, now().date_naive()))
+            .filter(Condition::all().add_option(held))
+            .filter(self.of_group())
+            .order_by(column, direction);
+        match self.order {
+            Order::Id => select,
+            _ => select.order_by_asc(Column::Id),
+        }
+    }
+
+    /// Returns the condition for the required role, or for any role if not all visible groups are included.
+    fn held(&self, caller: &Caller) -> Option<Condition> {
+        let level = self.min_access_level.and_then(AccessLevel::of_number);
+        let least = if self.owned {
+            Some(AccessLevel::Owner)
+        } else {
+            level
+        };
+        let Some(user) = caller.as_user() else {
+            let never = || Condition::all().add(Expr::val(1).eq(0));
+            return least.map(|_| never());
+        };
+        let all = self.all_available.unwrap_or(user.admin);
+        let least = least.or((!all).then_some(AccessLevel::Guest));
+        least.map(|least| groups_with_level(user.id, least, now().date_naive()))
+    }
+
+    fn of_group(&self) -> Condition {
+        let found = |text: String| {
+            Condition::any()
+                .add(contains(Column::NameKey, &text))
+                .add(contains(Column::PathKey, &text))
+        };
+        let search = self.search.as_deref().map(fold).filter(|text| !text.is_empty());
+        let skipped =
+            (!self.skip_groups.is_empty()).then(|| Column::Id.is_not_in(self.skip_groups.iter().copied()));
+        let within = match self.within {
+            Within::Everything => None,
+            Within::Parent(id) => Some(Column::ParentId.eq(id)),
+            Within::Ancestor(id) => {
+                let inside = Column::Id.in_subquery(namespace_ancestors::at_or_below(id));
+                Some(inside.and(Column::Id.ne(id)))
+            }
+        };
+        Condition::all()
+            .add_option(within)
+            .add_option(skipped)
+            .add_option(search.map(found))
+            .add_option(self.top_level_only.then(|| Column::ParentId.is_null()))
+    }
+}
+
+#[derive(FromQueryResult)]
+struct Sum {
+    group_id: i64,
+    repository_size: i64,
+}
+
+/// Returns the total sizes of all projects in groups and their subgroups, in one statement.
+async fn sizes(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, Sizes>> {
+    use namespace_ancestors::Column as Ancestor;
+
+    let within = namespace_ancestors::Entity::belongs_to(projects::Entity)
+        .from(Ancestor::NamespaceId)
+        .to(projects::Column::NamespaceId)
+        .into();
+    let sum = Expr::col((projects::Entity, projects::Column::RepositorySize))
+        .sum()
+        .cast_as("bigint");
+    let rows = namespace_ancestors::Entity::find()
+        .select_only()
+        .column_as(Ancestor::AncestorId, "group_id")
+        .column_as(sum, "repository_size")
+        .join(JoinType::InnerJoin, within)
+        .filter(Ancestor::AncestorId.is_in(ids.iter().copied()))
+        .filter(projects::Column::DeletionStartedAt.is_null())
+        .group_by(Ancestor::AncestorId)
+        .into_model::<Sum>()
+        .all(db)
+        .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            (
+                row.group_id,
+                Sizes {
+                    repository_size: row.repository_size,
+                },
+            )
+        })
+        .collect())
+}

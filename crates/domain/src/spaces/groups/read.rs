@@ -1,0 +1,115 @@
+//! Single groups with their projects.
+
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use storage::entities::access::{visible_groups, visible_projects};
+use storage::entities::projects::{self, Column};
+use storage::entities::{AccessLevel, group_shares, namespaces, now, project_shares, unexpired};
+
+use super::{Row, runners_token_place};
+use crate::identity::access::GroupAccess;
+use crate::identity::authentication::Caller;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::secrets::Secret;
+use crate::spaces::namespaces::full_names;
+use crate::spaces::projects as project_rows;
+use crate::spaces::projects::decorate;
+
+/// Maximum projects of each kind that are included.
+const MOST_PROJECTS: u64 = 100;
+
+/// A group with the data of its detailed representation.
+#[derive(Debug, Clone)]
+pub struct Detail {
+    /// The group.
+    pub row: Row,
+    /// The groups it is shared with that are visible to the caller.
+    pub shares: Vec<(group_shares::Model, namespaces::Model)>,
+    /// The registration token of runners, for Owners.
+    pub runners_token: Option<Secret<String>>,
+    /// Its own and shared projects that are visible to the caller, if requested.
+    pub projects: Option<(Vec<project_rows::Row>, Vec<project_rows::Row>)>,
+}
+
+/// Loads the detailed representation of a group.
+///
+/// # Errors
+/// Returns an error if the database fails or a token cannot be decrypted.
+pub async fn read(backend: &Backend, access: GroupAccess, with_projects: bool) -> Result<Detail> {
+    let db = backend.database.read();
+    let owns = access.holds(AccessLevel::Owner);
+    let (caller, group) = (access.caller, access.group);
+    let full_name = full_names(db, [group.id])
+        .await?
+        .remove(&group.id)
+        .unwrap_or_default();
+    let shares = group_shares::of(group.id, now().date_naive())
+        .filter(visible_groups(caller.viewer(), now().date_naive()))
+        .all(db)
+        .await?;
+    let runners_token = match group
+        .runners_token_encrypted
+        .as_deref()
+        .filter(|_| owns && with_projects)
+    {
+        Some(encrypted) => Some(
+            backend
+                .keyring
+                .decrypt(encrypted, &runners_token_place(group.id))?,
+        ),
+        None => None,
+    };
+    let projects = match with_projects {
+        true => Some(projects_of(db, &caller, group.id).await?),
+        false => None,
+    };
+    Ok(Detail {
+        row: Row {
+            group,
+            full_name,
+            sizes: None,
+        },
+        shares: shares
+            .into_iter()
+            .filter_map(|(share, group)| Some((share, group?)))
+            .collect(),
+        runners_token,
+        projects,
+    })
+}
+
+/// Returns the projects of a group and those shared with it, newest first.
+async fn projects_of(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    group_id: i64,
+) -> Result<(Vec<project_rows::Row>, Vec<project_rows::Row>)> {
+    let today = now().date_naive();
+    let shared = project_shares::Entity::find()
+        .select_only()
+        .column(project_shares::Column::ProjectId)
+        .filter(project_shares::Column::GroupId.eq(group_id))
+        .filter(unexpired(project_shares::Column::ExpiresAt, today))
+        .into_query();
+    let mut found = Vec::new();
+    let mut own = 0;
+    for which in [Column::NamespaceId.eq(group_id), Column::Id.in_subquery(shared)] {
+        own = found.len();
+        let rows = projects::live()
+            .find_also_related(namespaces::Entity)
+            .filter(visible_projects(caller.viewer(), today))
+            .filter(which)
+            .order_by_desc(Column::CreatedAt)
+            .order_by_desc(Column::Id)
+            .limit(MOST_PROJECTS)
+            .all(db)
+            .await?;
+        found.extend(
+            rows.into_iter()
+                .filter_map(|(project, namespace)| Some((project, namespace?))),
+        );
+    }
+    let mut rows = decorate(db, caller, found).await?;
+    let shared = rows.split_off(own);
+    Ok((rows, shared))
+}

@@ -1,0 +1,263 @@
+//! Validation of names, paths and visibility for creating, updating and transferring groups.
+
+use std::collections::BTreeMap;
+
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
+};
+use storage::database::Violation;
+use storage::entities::access::group_level;
+use storage::entities::namespaces::{self, Kind, ProjectCreation, SubgroupCreation};
+use storage::entities::{AccessLevel, Visibility, now};
+
+use crate::identity::access::GroupAccess;
+use crate::identity::authentication::Caller;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::patch::Patch;
+use crate::kernel::policy::Tier;
+use crate::kernel::{Backend, names};
+
+/// Maximum depth of a group hierarchy.
+pub(crate) const DEEPEST: usize = 20;
+/// Error for a name or path that is taken.
+pub(super) const TAKEN: &str = "has already been taken";
+
+/// Settings of a group other than its name, parent and visibility; absent ones stay.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Description of the group.
+    pub description: Option<String>,
+    /// Whether its projects cannot be shared with other groups.
+    pub share_with_group_lock: Option<bool>,
+    /// Whether its projects cannot have direct members, if the plan has the feature.
+    pub membership_lock: Option<bool>,
+    /// Whether members need two-factor authentication.
+    pub require_two_factor_authentication: Option<bool>,
+    /// Grace period for it, in hours.
+    pub two_factor_grace_period: Option<i64>,
+    /// Role required to create projects in it.
+    pub project_creation_level: Option<ProjectCreation>,
+    /// Role required to create subgroups.
+    pub subgroup_creation_level: Option<SubgroupCreation>,
+    /// Whether Auto DevOps is enabled.
+    pub auto_devops_enabled: Patch<bool>,
+    /// Whether email notifications are disabled.
+    pub emails_disabled: Patch<bool>,
+    /// Whether mentions of the group are disabled.
+    pub mentions_disabled: Patch<bool>,
+    /// Whether Git LFS is enabled.
+    pub lfs_enabled: Option<bool>,
+    /// Default branch protection of new projects, 0 to 3.
+    pub default_branch_protection: Option<i64>,
+    /// Whether users can request access.
+    pub request_access_enabled: Option<bool>,
+}
+
+impl Settings {
+    /// Applies the settings to a row.
+    ///
+    /// # Errors
+    /// Returns `Error::InvalidAttributes` if a number is out of range.
+    pub(crate) fn apply(self, backend: &Backend, row: &mut namespaces::ActiveModel) -> Result<()> {
+        let grace = self.two_factor_grace_period.map(i32::try_from).transpose();
+        let grace =
+            grace.map_err(|_| Error::attribute("two_factor_grace_period", "is not a number in range"))?;
+        let protection = self.default_branch_protection.map(i32::try_from).transpose();
+        let protection = protection
+            .map_err(|_| Error::attribute("default_branch_protection", "is not included in the list"))?;
+        let locks = self
+            .membership_lock
+            .filter(|_| backend.instance.plan >= Tier::Starter);
+        macro_rules! apply {
+            ($($field:ident = $value:expr),* $(,)?) => {$(
+                if let Some(value) = $value {
+                    row.$field = Set(value);
+                }
+            )*};
+        }
+        apply!(
+            description = self.description,
+            share_with_group_lock = self.share_with_group_lock,
+            membership_lock = locks,
+            require_two_factor_authentication = self.require_two_factor_authentication,
+            two_factor_grace_period = grace,
+            project_creation_level = self.project_creation_level,
+            subgroup_creation_level = self.subgroup_creation_level,
+            auto_devops_enabled = nullable(self.auto_devops_enabled),
+            emails_disabled = nullable(self.emails_disabled),
+            mentions_disabled = nullable(self.mentions_disabled),
+            lfs_enabled = self.lfs_enabled,
+            default_branch_protection = protection,
+            request_access_enabled = self.request_access_enabled,
+        );
+        Ok(())
+    }
+}
+
+/// Returns the nullable value to set, if one was sent.
+fn nullable(sent: Patch<bool>) -> Option<Option<bool>> {
+    match sent {
+        Patch::Keep => None,
+        Patch::Clear => Some(None),
+        Patch::Set(value) => Some(Some(value)),
+    }
+}
+
+/// Validates a name and a path. `top` means that the group has no parent.
+pub(crate) fn check_names(name: Option<&str>, path: Option<&str>, top: bool) -> Result<()> {
+    let faults = [
+        ("name", name.and_then(names::group_name_fault)),
+        ("path", path.and_then(|path| names::path_fault(path, top))),
+    ];
+    let faults: BTreeMap<_, _> = faults
+        .into_iter()
+        .filter_map(|(field, fault)| Some((field.into(), vec![fault?.into()])))
+        .collect();
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::InvalidAttributes(faults))
+    }
+}
+
+/// Rejects a visibility higher than that of the parent.
+pub(super) fn check_visibility(parent: Option<&namespaces::Model>, wanted: Visibility) -> Result<()> {
+    match parent.filter(|parent| wanted > parent.visibility) {
+        None => Ok(()),
+        Some(parent) => Err(Error::attribute(
+            "visibility_level",
+            format!(
+                "{} is not allowed since the parent group has a {} visibility.",
+                word(wanted),
+                word(parent.visibility)
+            ),
+        )),
+    }
+}
+
+/// Returns the contract's name of a visibility.
+pub(super) fn word(visibility: Visibility) -> &'static str {
+    visibility.as_str()
+}
+
+/// Returns whether the caller may disable the share lock in a parent. If the parent has the lock, only its
+/// Owners may.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn may_unlock_sharing(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    parent: Option<&namespaces::Model>,
+) -> Result<bool> {
+    let Some(parent) = parent.filter(|parent| parent.share_with_group_lock) else {
+        return Ok(true);
+    };
+    let user = caller.signed_in()?;
+    let role = group_level(db, user.id, parent.id, now().date_naive()).await?;
+    Ok(caller.standing(role).holds(AccessLevel::Owner))
+}
+
+/// Rejects disabling the share lock if the parent has it and the caller is not an Owner of the parent.
+pub(super) async fn refuse_to_unlock_sharing(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    parent: Option<&namespaces::Model>,
+) -> Result<()> {
+    match may_unlock_sharing(db, caller, parent).await? {
+        true => Ok(()),
+        false => Err(Error::attribute(
+            "share_with_group_lock",
+            "cannot be disabled when the parent group \"Share with group lock\" is enabled, except by the owner of \
+             the parent group",
+        )),
+    }
+}
+
+/// Rejects a path that is taken, with a better error than the database constraint.
+pub(super) async fn refuse_path(db: &impl ConnectionTrait, full_path: &str) -> Result<()> {
+    if namespaces::path_taken(db, full_path).await? {
+        return Err(Error::attribute("path", TAKEN));
+    }
+    Ok(())
+}
+
+/// Rejects a name that a sibling has.
+pub(super) async fn refuse_name(
+    db: &impl ConnectionTrait,
+    parent_id: Option<i64>,
+    name_key: &str,
+) -> Result<()> {
+    let beside = match parent_id {
+        Some(parent) => namespaces::Column::ParentId.eq(parent),
+        None => namespaces::Column::ParentId.is_null(),
+    };
+    let taken = namespaces::Entity::find()
+        .filter(namespaces::Column::Kind.eq(Kind::Group))
+        .filter(namespaces::Column::NameKey.eq(name_key))
+        .filter(beside)
+        .count(db)
+        .await?;
+    if taken > 0 {
+        return Err(Error::attribute("name", TAKEN));
+    }
+    Ok(())
+}
+
+/// Maps a unique violation to the attribute that is taken.
+pub(super) fn taken(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(name)) if name.ends_with("path_key") => Error::attribute("path", TAKEN),
+        Some(Violation::Unique(_)) => Error::attribute("name", TAKEN),
+        _ => error.into(),
+    }
+}
+
+/// Returns the full path of a group in a parent.
+pub(super) fn full_path(parent: Option<&namespaces::Model>, path: &str) -> String {
+    match parent {
+        Some(parent) => format!("{}/{path}", parent.full_path),
+        None => path.to_owned(),
+    }
+}
+
+/// Finds the parent in which the caller may create groups: a group, or `None` for the top level.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the group is not visible to the caller. Returns `Error::Forbidden` if the
+/// caller may not create groups there.
+pub(super) async fn new_parent(
+    backend: &Backend,
+    caller: &Caller,
+    parent_id: Option<i64>,
+) -> Result<Option<namespaces::Model>> {
+    let Some(id) = parent_id else {
+        let user = caller.signed_in()?;
+        return if user.can_create_group || user.admin {
+            Ok(None)
+        } else {
+            Err(Error::forbidden())
+        };
+    };
+    let access = GroupAccess::find(backend, caller.clone(), &id.to_string()).await?;
+    let least = match access.group.subgroup_creation_level {
+        SubgroupCreation::Maintainer => AccessLevel::Maintainer,
+        SubgroupCreation::Owner => AccessLevel::Owner,
+    };
+    if access.holds(least) {
+        Ok(Some(access.group))
+    } else {
+        Err(Error::forbidden())
+    }
+}
+
+/// Locks a group and returns its current row.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the group is being deleted.
+pub(crate) async fn locked(db: &impl ConnectionTrait, id: i64) -> Result<namespaces::Model> {
+    namespaces::lock(db, id)
+        .await?
+        .filter(|group| group.deletion_started_at.is_none())
+        .ok_or_else(|| Error::not_found("Group"))
+}

@@ -1,0 +1,131 @@
+//! Transfers groups within the hierarchy, and projects into groups.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter, QuerySelect,
+};
+use storage::entities::members::{self, Source};
+use storage::entities::{AccessLevel, Scope, fold, namespace_ancestors, namespaces, now};
+
+use super::edit::lock_sharing_below;
+use super::rules::{self, DEEPEST};
+use crate::identity::access::{GroupAccess, ProjectAccess};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::lifecycle::transfer::Moved;
+use crate::spaces::projects;
+
+/// Moves a group with its contents to another parent or to the top level.
+///
+/// # Errors
+/// Returns `Error::Forbidden` if the caller may not create groups there. Returns `Error::NotFound` if the
+/// parent is not visible to the caller. Returns `Error::InvalidAttributes` if the target is invalid.
+pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<i64>) -> Result<GroupAccess> {
+    let GroupAccess { caller, group, .. } = access;
+    let user_id = caller.signed_in()?.id;
+    let parent = rules::new_parent(backend, &caller, parent_id).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            namespaces::lock_shape(transaction).await?;
+            let parent = match parent {
+                Some(parent) => Some(rules::locked(transaction, parent.id).await?),
+                None => None,
+            };
+            let current = rules::locked(transaction, group.id).await?;
+            refuse_place(transaction, &current, parent.as_ref()).await?;
+            let full_path = rules::full_path(parent.as_ref(), &current.path);
+            rules::refuse_path(transaction, &full_path).await?;
+            rules::refuse_name(transaction, parent_id, &current.name_key).await?;
+            let mut row = current.clone().into_active_model();
+            row.parent_id = Set(parent_id);
+            row.full_path_key = Set(fold(&full_path));
+            row.full_path = Set(full_path);
+            row.updated_at = Set(now());
+            let moved = row.update(transaction).await.map_err(rules::taken)?;
+            namespaces::rename_below(transaction, &current, &moved.full_path).await?;
+            let before = namespace_ancestors::of(transaction, moved.id).await?;
+            namespace_ancestors::relink(transaction, moved.id, parent_id).await?;
+            let after = namespace_ancestors::of(transaction, moved.id).await?;
+            let tree = Moved::new(Scope::Group(moved.id), &before, &after);
+            tree.lock(transaction).await?;
+            tree.settle(transaction).await?;
+            match parent {
+                Some(parent) if parent.share_with_group_lock => {
+                    lock_sharing_below(transaction, moved.id).await
+                }
+                Some(_) => Ok(()),
+                None => ensure_owner(transaction, moved.id, user_id).await,
+            }
+        })
+        .await?;
+    GroupAccess::find(backend, caller, &group.id.to_string()).await
+}
+
+/// Moves a project into a group.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the project is not visible to the caller. Otherwise fails like
+/// [`projects::transfer`].
+pub async fn take_in(backend: &Backend, access: &GroupAccess, project: &str) -> Result<ProjectAccess> {
+    let project = ProjectAccess::find(backend, access.caller.clone(), project).await?;
+    projects::transfer(backend, project, access.group.id).await
+}
+
+/// Rejects a target that is the present parent, is inside of the group, is nested too deeply or has a lower
+/// visibility. Also rejects a path that is reserved there.
+async fn refuse_place(
+    transaction: &DatabaseTransaction,
+    group: &namespaces::Model,
+    parent: Option<&namespaces::Model>,
+) -> Result<()> {
+    let refused = |text: &'static str| Err(Error::attribute("group_id", text));
+    if group.parent_id == parent.map(|parent| parent.id) {
+        return refused("is where the group is already");
+    }
+    rules::check_names(None, Some(&group.path), parent.is_none())?;
+    let Some(parent) = parent else { return Ok(()) };
+    let line = namespace_ancestors::of(transaction, parent.id).await?;
+    if line.iter().any(|above| above.ancestor_id == group.id) {
+        return refused("is the group itself or below it");
+    }
+    let height: Option<i32> = namespace_ancestors::Entity::find()
+        .select_only()
+        .column_as(namespace_ancestors::Column::Depth.max(), "height")
+        .filter(namespace_ancestors::Column::AncestorId.eq(group.id))
+        .into_tuple()
+        .one(transaction)
+        .await?
+        .flatten();
+    let height = usize::try_from(height.unwrap_or(0)).unwrap_or(DEEPEST);
+    if line.len() + height >= DEEPEST {
+        return refused("has too deep level of nesting");
+    }
+    rules::check_visibility(Some(parent), group.visibility)
+}
+
+/// Assigns the Owner role to a user in a group without direct Owners, which relied on those of its previous
+/// parent.
+async fn ensure_owner(transaction: &DatabaseTransaction, group_id: i64, user_id: i64) -> Result<()> {
+    if members::owners(transaction, group_id, now().date_naive()).await? > 0 {
+        return Ok(());
+    }
+    let row = match members::direct(transaction, Source::Group(group_id), user_id).await? {
+        Some(member) => member.into_active_model(),
+        None => members::ActiveModel {
+            user_id: Set(user_id),
+            namespace_id: Set(Some(group_id)),
+            created_by_id: Set(Some(user_id)),
+            created_at: Set(now()),
+            ..Default::default()
+        },
+    };
+    let row = members::ActiveModel {
+        access_level: Set(AccessLevel::Owner),
+        expires_at: Set(None),
+        updated_at: Set(now()),
+        ..row
+    };
+    row.save(transaction).await?;
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! Background jobs of this area.
+
+pub mod fork_repository;
+pub mod sweep_expired_access;

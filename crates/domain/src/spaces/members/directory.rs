@@ -1,0 +1,204 @@
+//! Members from directory synchronization, whose role can be overridden.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter,
+};
+use storage::entities::members::{self, Source};
+use storage::entities::{AccessLevel, fold, namespaces, now, users};
+
+use super::inherited::no_lower;
+use super::{Membership, Place, end_below, identities, locked_member};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Tier;
+
+/// Maximum number of users that a directory may list for a group.
+const MOST_LISTED: usize = 10_000;
+
+/// Sets or clears the override of a member's directory role.
+///
+/// # Errors
+/// Returns `NotFound` if the user is not a direct member, or `Forbidden` if the membership does not come from
+/// the directory.
+pub async fn set_override(
+    backend: &Backend,
+    place: &Place,
+    user_id: i64,
+    overridden: bool,
+) -> Result<Membership> {
+    let changed = backend
+        .database
+        .transaction(async |transaction| {
+            let (member, user) = locked_member(transaction, place, user_id).await?;
+            if !member.ldap {
+                return Err(Error::forbidden());
+            }
+            let mut row = member.into_active_model();
+            row.r#override = Set(overridden);
+            row.updated_at = Set(now());
+            let row = row.update(transaction).await?;
+            Ok(Membership::new(row, user))
+        })
+        .await?;
+    identities::attached(backend, place, changed).await
+}
+
+/// Result of synchronizing a group with a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Synchronised {
+    /// Number of users who became members.
+    pub joined: u64,
+    /// Number of members whose role changed or who are now managed by the directory.
+    pub changed: u64,
+    /// Number of directory members who were removed.
+    pub left: u64,
+    /// Users who were skipped, by user name, with the reason.
+    pub passed_over: Vec<(String, String)>,
+}
+
+/// Synchronizes the direct members of a group with a directory, which lists users by name with their roles.
+/// If a user is listed with several roles, the highest one applies. Every listed user becomes a directory
+/// member, including existing members. Directory members who are not listed are removed; members that others
+/// added remain. An overridden role is unchanged.
+///
+/// # Errors
+/// Returns `NotFound` for an unknown group. Returns a validation error if the plan lacks synchronization or
+/// the list is too long.
+pub async fn synchronise(
+    backend: &Backend,
+    group: &str,
+    listed: &[(String, AccessLevel)],
+) -> Result<Synchronised> {
+    if backend.instance.plan < Tier::Starter {
+        return Err(Error::Refused("the plan has no directory synchronisation".into()));
+    }
+    if listed.len() > MOST_LISTED {
+        let text = format!("the directory lists more than {MOST_LISTED} users");
+        return Err(Error::Refused(text.into()));
+    }
+    backend
+        .database
+        .transaction(async |transaction| {
+            let group = namespaces::group_by_reference(transaction, group)
+                .await?
+                .ok_or_else(|| Error::not_found("Group"))?;
+            namespaces::lock(transaction, group.id).await?;
+            let mut step = Step {
+                transaction,
+                group_id: group.id,
+                done: Synchronised::default(),
+            };
+            step.run(listed).await?;
+            Ok(step.done)
+        })
+        .await
+}
+
+/// A synchronization in progress.
+struct Step<'a> {
+    transaction: &'a DatabaseTransaction,
+    group_id: i64,
+    done: Synchronised,
+}
+
+impl Step<'_> {
+    async fn run(&mut self, listed: &[(String, AccessLevel)]) -> Result<()> {
+        let mut wanted: BTreeMap<String, AccessLevel> = BTreeMap::new();
+        for (username, level) in listed {
+            let most = wanted.entry(fold(username)).or_insert(*level);
+            *most = (*most).max(*level);
+        }
+        // New Owners first, so that no former Owner is the last one.
+        let mut wanted: Vec<_> = wanted.into_iter().collect();
+        wanted.sort_by_key(|(_, level)| std::cmp::Reverse(*level));
+        let mut met = BTreeSet::new();
+        for (username, level) in wanted {
+            match users::by_username(self.transaction, &username).await? {
+                Some(user) if user.bot => self.pass_over(username, "is a bot"),
+                Some(user) => {
+                    met.insert(user.id);
+                    self.meet(&user, level).await?;
+                }
+                None => self.pass_over(username, "is nobody here"),
+            }
+        }
+        let known = members::of(Source::Group(self.group_id), now().date_naive())
+            .filter(members::Column::Ldap.eq(true))
+            .all(self.transaction)
+            .await?;
+        for (member, user) in known {
+            if met.contains(&member.user_id) {
+                continue;
+            }
+            if self.is_last_owner(&member).await? {
+                let name = user.map_or_else(String::new, |user| user.username);
+                self.pass_over(name, "stays, as the last owner of the group");
+                continue;
+            }
+            members::Entity::delete_by_id(member.id)
+                .exec(self.transaction)
+                .await?;
+            end_below(self.transaction, self.group_id, member.user_id).await?;
+            self.done.left += 1;
+        }
+        Ok(())
+    }
+
+    fn pass_over(&mut self, username: String, why: &str) {
+        self.done.passed_over.push((username, why.to_owned()));
+    }
+
+    /// Applies the role of a listed user.
+    async fn meet(&mut self, user: &users::Model, level: AccessLevel) -> Result<()> {
+        let source = Source::Group(self.group_id);
+        let level = no_lower(self.transaction, self.group_id, user.id, level).await?;
+        let Some(member) = members::direct(self.transaction, source, user.id).await? else {
+            let at = now();
+            let row = members::ActiveModel {
+                user_id: Set(user.id),
+                namespace_id: Set(Some(self.group_id)),
+                access_level: Set(level),
+                ldap: Set(true),
+                created_at: Set(at),
+                updated_at: Set(at),
+                ..Default::default()
+            };
+            row.insert(self.transaction).await?;
+            self.done.joined += 1;
+            return Ok(());
+        };
+        let ended = member.has_ended(now().date_naive());
+        let level = match member.r#override && !ended {
+            true => member.access_level,
+            false => level,
+        };
+        let settled = (level, true, None);
+        if (member.access_level, member.ldap, member.expires_at) == settled {
+            return Ok(());
+        }
+        if level < AccessLevel::Owner && self.is_last_owner(&member).await? {
+            self.pass_over(user.username.clone(), "stays, as the last owner of the group");
+            return Ok(());
+        }
+        let overridden = member.r#override && !ended;
+        let mut row = member.into_active_model();
+        row.access_level = Set(level);
+        row.ldap = Set(true);
+        row.r#override = Set(overridden);
+        row.expires_at = Set(None);
+        row.updated_at = Set(now());
+        row.update(self.transaction).await?;
+        match ended {
+            true => self.done.joined += 1,
+            false => self.done.changed += 1,
+        }
+        Ok(())
+    }
+
+    async fn is_last_owner(&self, member: &members::Model) -> Result<bool> {
+        Ok(member.is_last_owner(self.transaction, now().date_naive()).await?)
+    }
+}

@@ -1,0 +1,347 @@
+//! Members of groups and projects.
+
+mod directory;
+mod expiry;
+mod identities;
+mod inherited;
+mod listing;
+mod provisioning;
+
+use chrono::NaiveDate;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait,
+    IntoActiveModel, QueryFilter, QuerySelect, QueryTrait,
+};
+
+pub use directory::{Synchronised, set_override, synchronise};
+pub use expiry::sweep_expired;
+pub(crate) use inherited::levels_above;
+pub(crate) use listing::roles;
+pub use listing::{MemberFilter, any, direct, list, list_all};
+pub(crate) use provisioning::{dismiss, enrol};
+
+use storage::database::Violation;
+use storage::entities::members::{self, Source};
+use storage::entities::{
+    AccessLevel, namespace_ancestors, namespaces, now, project_bots, projects, scim_identities, users,
+};
+
+use crate::activity::events::{self, Action, NewEvent};
+use crate::identity::access::{GroupAccess, ProjectAccess};
+use crate::identity::authentication::Caller;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::patch::Patch;
+use crate::kernel::policy::Tier;
+use crate::kernel::preconditions::unmodified_since;
+
+/// A user with a role.
+#[derive(Debug, Clone)]
+pub struct Membership {
+    /// The user.
+    pub user: users::Model,
+    /// The role.
+    pub access_level: AccessLevel,
+    /// The last day of the membership.
+    pub expires_at: Option<NaiveDate>,
+    /// For a directory member, whether the role may differ from the one in the directory.
+    pub overridden: Option<bool>,
+    /// The identity at the group's single sign-on, if it is visible to the caller.
+    pub identity: Option<scim_identities::Model>,
+}
+
+impl Membership {
+    fn new(row: members::Model, user: users::Model) -> Self {
+        Self {
+            user,
+            access_level: row.access_level,
+            expires_at: row.expires_at,
+            overridden: row.ldap.then_some(row.r#override),
+            identity: None,
+        }
+    }
+}
+
+/// The group or project whose members are accessed, with the caller's permissions.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The group or project.
+    pub source: Source,
+    /// The group, or the namespace of the project.
+    pub namespace: namespaces::Model,
+    caller: Caller,
+    manages: bool,
+}
+
+impl From<GroupAccess> for Place {
+    fn from(access: GroupAccess) -> Self {
+        Self {
+            source: Source::Group(access.group.id),
+            manages: access.holds(AccessLevel::Owner),
+            namespace: access.group,
+            caller: access.caller,
+        }
+    }
+}
+
+impl From<ProjectAccess> for Place {
+    fn from(access: ProjectAccess) -> Self {
+        Self {
+            source: Source::Project(access.project.id),
+            manages: access.holds(AccessLevel::Maintainer),
+            namespace: access.namespace,
+            caller: access.caller,
+        }
+    }
+}
+
+impl Place {
+    /// Returns the role with this access level, if members here may have it.
+    fn level(&self, number: i64) -> Result<AccessLevel> {
+        let highest = match self.source {
+            Source::Group(_) => AccessLevel::Owner,
+            Source::Project(_) => AccessLevel::Maintainer,
+        };
+        AccessLevel::of_number(number)
+            .filter(|level| *level <= highest)
+            .ok_or_else(|| Error::attribute("access_level", "is not included in the list"))
+    }
+
+    /// Returns whether the user owns the personal namespace of the project.
+    fn is_owner_of_personal_project(&self, user_id: i64) -> bool {
+        matches!(self.source, Source::Project(_)) && self.namespace.owner_id == Some(user_id)
+    }
+}
+
+/// Adds a user as a direct member.
+///
+/// # Errors
+/// Returns `Conflict` for a direct member, `NotFound` for an unknown user and a validation error for a role
+/// that is invalid or too low. Returns `NotAllowed` if the group does not allow new members in its projects.
+pub async fn add(
+    backend: &Backend,
+    place: &Place,
+    user_id: i64,
+    level: i64,
+    expires_at: Option<NaiveDate>,
+) -> Result<Membership> {
+    let locked = place.namespace.membership_lock && backend.instance.plan >= Tier::Starter;
+    if locked && matches!(place.source, Source::Project(_)) {
+        return Err(Error::NotAllowed("405 Method Not Allowed".into()));
+    }
+    let creator = place.caller.signed_in()?.id;
+    let added = backend
+        .database
+        .transaction(async |transaction| {
+            match members::direct(transaction, place.source, user_id).await? {
+                // An expired membership only waits for the sweep.
+                Some(ended) if ended.has_ended(now().date_naive()) => {
+                    members::Entity::delete_by_id(ended.id).exec(transaction).await?;
+                    expiry::record_expired(transaction, &ended).await?;
+                }
+                Some(_) => return Err(already()),
+                None => {}
+            }
+            let user = users::live()
+                .filter(users::Column::Id.eq(user_id))
+                .one(transaction)
+                .await?;
+            let user = user.ok_or_else(|| Error::not_found("User"))?;
+            refuse_foreign_bot(transaction, place.source, &user).await?;
+            let level = place.level(level)?;
+            inherited::refuse_below(transaction, place, user_id, level).await?;
+            let (namespace_id, project_id) = match place.source {
+                Source::Group(id) => (Some(id), None),
+                Source::Project(id) => (None, Some(id)),
+            };
+            let at = now();
+            let row = members::ActiveModel {
+                user_id: Set(user_id),
+                namespace_id: Set(namespace_id),
+                project_id: Set(project_id),
+                access_level: Set(level),
+                expires_at: Set(expires_at),
+                created_by_id: Set(Some(creator)),
+                created_at: Set(at),
+                updated_at: Set(at),
+                ..Default::default()
+            };
+            let row = enter(transaction, row).await?;
+            if let Source::Project(id) = place.source {
+                events::record(transaction, NewEvent::new(id, user_id, Action::Joined)).await?;
+            }
+            Ok(Membership::new(row, user))
+        })
+        .await?;
+    identities::attached(backend, place, added).await
+}
+
+/// Inserts a new member.
+async fn enter(transaction: &DatabaseTransaction, row: members::ActiveModel) -> Result<members::Model> {
+    row.insert(transaction)
+        .await
+        .map_err(|error| match Violation::of(&error) {
+            Some(Violation::Unique(_)) => already(),
+            // The user, group or project was deleted concurrently.
+            Some(Violation::ForeignKey(_)) => Error::not_found("User"),
+            _ => error.into(),
+        })
+}
+
+/// Refuses project bots outside their own project.
+async fn refuse_foreign_bot(
+    transaction: &DatabaseTransaction,
+    source: Source,
+    user: &users::Model,
+) -> Result<()> {
+    let at_home = match source {
+        Source::Project(id) => user.bot && project_bots::belongs(transaction, user.id, id).await?,
+        Source::Group(_) => false,
+    };
+    if user.bot && !at_home {
+        let text = "project bots cannot be added to other groups / projects";
+        return Err(Error::attribute("user", text));
+    }
+    Ok(())
+}
+
+fn already() -> Error {
+    Error::Conflict("Member already exists".into())
+}
+
+/// Updates the role and the last day of a direct member; `Undefined` leaves the day unchanged.
+///
+/// # Errors
+/// Returns `NotFound` if the user is not a direct member, and a validation error as [`add`]. Returns
+/// `Forbidden` for the last Owner of a group, the owner of a personal project and directory members.
+pub async fn edit(
+    backend: &Backend,
+    place: &Place,
+    user_id: i64,
+    level: i64,
+    expires_at: Patch<NaiveDate>,
+) -> Result<Membership> {
+    let changed = backend
+        .database
+        .transaction(async |transaction| {
+            let (member, user) = locked_member(transaction, place, user_id).await?;
+            let level = place.level(level)?;
+            inherited::refuse_below(transaction, place, user_id, level).await?;
+            refuse_indispensable(transaction, place, &member).await?;
+            if member.ldap && !member.r#override {
+                return Err(Error::forbidden());
+            }
+            let mut row = member.into_active_model();
+            row.access_level = Set(level);
+            match expires_at {
+                Patch::Keep => {}
+                Patch::Clear => row.expires_at = Set(None),
+                Patch::Set(day) => row.expires_at = Set(Some(day)),
+            }
+            row.updated_at = Set(now());
+            let row = row.update(transaction).await?;
+            Ok(Membership::new(row, user))
+        })
+        .await?;
+    identities::attached(backend, place, changed).await
+}
+
+/// Removes a direct member. For a group, the user's direct memberships in its subgroups and projects are
+/// removed too.
+///
+/// # Errors
+/// Returns `NotFound` if the user is not a direct member, and `PreconditionFailed` if the membership was
+/// modified after the given date. Returns `Forbidden` without permission, for the last Owner of a group and
+/// for the owner of a personal project.
+pub async fn remove(
+    backend: &Backend,
+    place: &Place,
+    user_id: i64,
+    if_unmodified_since: Option<&str>,
+) -> Result<()> {
+    let caller = place.caller.signed_in()?.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let (member, _) = locked_member(transaction, place, user_id).await?;
+            if caller != user_id && !place.manages {
+                return Err(Error::forbidden());
+            }
+            refuse_indispensable(transaction, place, &member).await?;
+            unmodified_since(if_unmodified_since, member.updated_at)?;
+            members::Entity::delete_by_id(member.id).exec(transaction).await?;
+            match place.source {
+                Source::Group(id) => {
+                    provisioning::release(transaction, id, user_id, caller == user_id).await?;
+                    end_below(transaction, id, user_id).await
+                }
+                Source::Project(id) => {
+                    events::record(transaction, NewEvent::new(id, user_id, Action::Left)).await
+                }
+            }
+        })
+        .await
+}
+
+/// Returns a direct member and locks the group, so that two Owners cannot be removed at the same time.
+async fn locked_member(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    user_id: i64,
+) -> Result<(members::Model, users::Model)> {
+    namespaces::lock(transaction, place.namespace.id).await?;
+    let found = members::of(place.source, now().date_naive())
+        .filter(members::Column::UserId.eq(user_id))
+        .one(transaction)
+        .await?;
+    match found {
+        Some((member, Some(user))) => Ok((member, user)),
+        _ => Err(Error::not_found("")),
+    }
+}
+
+/// Refuses changes to the last Owner of a group and to the owner of a personal project.
+async fn refuse_indispensable(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    member: &members::Model,
+) -> Result<()> {
+    if place.is_owner_of_personal_project(member.user_id) {
+        return Err(Error::forbidden());
+    }
+    match member.is_last_owner(transaction, now().date_naive()).await? {
+        true => Err(Error::forbidden()),
+        false => Ok(()),
+    }
+}
+
+/// Deletes a user's direct memberships in the subgroups and projects of a group.
+async fn end_below(transaction: &DatabaseTransaction, group: i64, user_id: i64) -> Result<()> {
+    let below = || namespace_ancestors::at_or_below(group);
+    let projects = projects::Entity::find()
+        .select_only()
+        .column(projects::Column::Id)
+        .filter(projects::Column::NamespaceId.in_subquery(below()))
+        .into_query();
+    let ended = Condition::all().add(members::Column::UserId.eq(user_id)).add(
+        Condition::any()
+            .add(members::Column::NamespaceId.in_subquery(below()))
+            .add(members::Column::ProjectId.in_subquery(projects)),
+    );
+    let left: Vec<i64> = members::Entity::find()
+        .select_only()
+        .column(members::Column::ProjectId)
+        .filter(ended.clone())
+        .filter(members::Column::ProjectId.is_not_null())
+        .into_tuple()
+        .all(transaction)
+        .await?;
+    members::Entity::delete_many()
+        .filter(ended)
+        .exec(transaction)
+        .await?;
+    for project in left {
+        events::record(transaction, NewEvent::new(project, user_id, Action::Left)).await?;
+    }
+    Ok(())
+}

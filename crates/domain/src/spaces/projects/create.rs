@@ -1,0 +1,478 @@
+//! Creates projects: first the rows, then the repository.
+
+use git::{Action, CommitRequest, RepositoryId, Signature, Start};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
+    EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
+};
+use storage::database::Violation;
+use storage::entities::access::group_level;
+use storage::entities::namespaces::{self, Kind, ProjectCreation};
+use storage::entities::{AccessLevel, Visibility, fold, members, now, projects, ref_updates, users};
+use storage::jobs;
+
+use super::Settings;
+use super::row::runners_token_place;
+use super::settings::replace_topics;
+use crate::activity::events::{self, Action as Happening, NewEvent, project_target};
+use crate::code::jobs::create_repository::CreateRepository;
+use crate::code::ref_updates::{Moved, Mover, moving};
+use crate::identity::access::ProjectAccess;
+use crate::identity::authentication::Caller;
+use crate::instance::settings;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::{Backend, names};
+use crate::secrets::Token;
+
+/// The default branch of new projects.
+pub(super) const DEFAULT_BRANCH: &str = "master";
+
+/// Attributes of a new project.
+#[derive(Debug, Clone, Default)]
+pub struct NewProject {
+    /// The name; the path by default.
+    pub name: Option<String>,
+    /// The last part of the path; derived from the name by default.
+    pub path: Option<String>,
+    /// The namespace; the caller's own by default.
+    pub namespace_id: Option<i64>,
+    /// The visibility; by default that of the instance settings.
+    pub visibility: Option<Visibility>,
+    /// The branch that HEAD names.
+    pub default_branch: Option<String>,
+    /// Whether to create an initial commit.
+    pub with_readme: bool,
+    /// All other settings.
+    pub settings: Settings,
+}
+
+/// Creates a project with its repository.
+///
+/// The row is inserted first. The same transaction enqueues a job that creates the repository in case the
+/// server is killed. If the repository cannot be created, the row is deleted.
+///
+/// # Errors
+/// Returns a validation error for invalid names, paths, namespaces and values. Returns `Forbidden` beyond the
+/// caller's project limit.
+pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Result<ProjectAccess> {
+    let user = caller.signed_in()?.clone();
+    let (name, path) = names(new.name, new.path)?;
+    let branch = new.default_branch.unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
+    git::check_branch_name(&branch)
+        .map_err(|_| Error::attribute("default_branch", "is not a valid branch name"))?;
+    let topics = new.settings.topics()?.unwrap_or_default();
+    let in_force = settings::read(backend).await?;
+    let visibility = new.visibility.unwrap_or(in_force.default_project_visibility);
+    let visibility_given = new.visibility.is_some();
+    let mut row = row(name, path, visibility, Some(user.id));
+    new.settings.apply(backend, caller, &mut row)?;
+    let namespace_id = match new.namespace_id {
+        Some(id) => id,
+        None => own_namespace(backend, user.id).await?,
+    };
+    let (project, namespace, repair) = backend
+        .database
+        .transaction(async |transaction| {
+            let namespace = namespace(transaction, caller, &user, namespace_id).await?;
+            row.namespace_id = Set(namespace.id);
+            if !visibility_given && namespace.kind == Kind::Group {
+                row.visibility = Set(visibility.min(namespace.visibility));
+            }
+            in_force.check_visibility(caller, *row.visibility.as_ref())?;
+            let project = insert(backend, transaction, &namespace, row).await?;
+            replace_topics(transaction, project.id, topics).await?;
+            add_maintainer(transaction, &namespace, &project, &user).await?;
+            let event = NewEvent {
+                target: Some(project_target(&project)),
+                ..NewEvent::new(project.id, user.id, Happening::Created)
+            };
+            events::record(transaction, event).await?;
+            let repair = CreateRepository {
+                project_id: project.id,
+                default_branch: branch.clone(),
+            };
+            jobs::enqueue_at(transaction, &repair, now() + CreateRepository::GRACE)
+                .await
+                .map_err(Error::internal)?;
+            Ok::<_, Error>((project, namespace, repair))
+        })
+        .await?;
+    if let Err(error) = fill(backend, &project, &user, &branch, new.with_readme).await {
+        take_back(backend, project.id).await?;
+        return Err(error);
+    }
+    jobs::withdraw(backend.database.write(), &repair).await?;
+    ProjectAccess::find(backend, caller.clone(), &project.id.to_string())
+        .await
+        .map(|access| ProjectAccess { namespace, ..access })
+}
+
+/// Inserts only the row of a project whose name equals its path, which must pass [`naming`]. Its visibility
+/// does not exceed that of the namespace.
+///
+/// # Errors
+/// Returns a validation error for a path that is taken, and `NotFound` for a deleted namespace.
+pub async fn insert_bare(
+    backend: &Backend,
+    namespace_id: i64,
+    path: &str,
+    visibility: Visibility,
+    creator_id: i64,
+) -> Result<projects::Model> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let namespace = namespaces::lock(transaction, namespace_id)
+                .await?
+                .ok_or_else(|| Error::not_found("Namespace"))?;
+            let visibility = visibility.min(namespace.visibility);
+            let row = projects::ActiveModel {
+                namespace_id: Set(namespace.id),
+                ..row(path.to_owned(), path.to_owned(), visibility, Some(creator_id))
+            };
+            let project = insert(backend, transaction, &namespace, row).await?;
+            let event = NewEvent {
+                target: Some(project_target(&project)),
+                ..NewEvent::new(project.id, creator_id, Happening::Created)
+            };
+            events::record(transaction, event).await?;
+            Ok(project)
+        })
+        .await
+}
+
+pub(super) fn row(
+    name: String,
+    path: String,
+    visibility: Visibility,
+    creator_id: Option<i64>,
+) -> projects::ActiveModel {
+    let at = now();
+    projects::ActiveModel {
+        creator_id: Set(creator_id),
+        name_key: Set(fold(&name)),
+        path_key: Set(fold(&path)),
+        name: Set(name),
+        path: Set(path),
+        visibility: Set(visibility),
+        last_activity_at: Set(at),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    }
+}
+
+/// Returns the name and path, each derived from the other if absent.
+fn names(name: Option<String>, path: Option<String>) -> Result<(String, String)> {
+    let (name, path) = match (name, path) {
+        (Some(name), Some(path)) => (name, path),
+        (Some(name), None) => {
+            let path = names::path_of_name(&name);
+            (name, path)
+        }
+        (None, Some(path)) => (path.clone(), path),
+        (None, None) => return Err(Error::nothing_sent(&["name", "path"])),
+    };
+    check_names(Some(&name), Some(&path))?;
+    Ok((name, path))
+}
+
+/// Validates a name and a path, and reports all faults.
+pub(super) fn check_names(name: Option<&str>, path: Option<&str>) -> Result<()> {
+    let faults = [
+        ("name", name.and_then(names::project_name_fault)),
+        ("path", path.and_then(|path| names::path_fault(path, false))),
+    ];
+    refuse(faults)
+}
+
+/// Combines all faults into one error.
+pub(super) fn refuse<const N: usize>(faults: [(&'static str, Option<&'static str>); N]) -> Result<()> {
+    let faults: std::collections::BTreeMap<_, _> = faults
+        .into_iter()
+        .filter_map(|(field, fault)| Some((field.into(), vec![fault?.into()])))
+        .collect();
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::InvalidAttributes(faults))
+    }
+}
+
+pub(super) async fn own_namespace(backend: &Backend, user_id: i64) -> Result<i64> {
+    let namespace = namespaces::of_user(backend.database.read(), user_id).await?;
+    namespace.map(|namespace| namespace.id).ok_or_else(no_namespace)
+}
+
+fn no_namespace() -> Error {
+    Error::attribute("namespace", "is not valid")
+}
+
+/// Returns the ID of a target namespace, given by ID or full path.
+///
+/// # Errors
+/// Returns `NotFound` if the namespace does not exist.
+pub(super) async fn target_id(backend: &Backend, reference: &str) -> Result<i64> {
+    let found = namespaces::by_reference(backend.database.read(), reference).await?;
+    found.map(|namespace| namespace.id).ok_or_else(no_target)
+}
+
+/// As [`namespace`], for a project that comes from elsewhere: a forbidden namespace is reported as missing.
+///
+/// # Errors
+/// Returns `NotFound` for a namespace in which the caller cannot create projects, and `Forbidden` beyond
+/// their project limit.
+pub(super) async fn target(
+    transaction: &DatabaseTransaction,
+    caller: &Caller,
+    user: &users::Model,
+    id: i64,
+) -> Result<namespaces::Model> {
+    namespace(transaction, caller, user, id)
+        .await
+        .map_err(|error| match error {
+            Error::InvalidAttributes(_) => no_target(),
+            other => other,
+        })
+}
+
+fn no_target() -> Error {
+    Error::not_found("Target Namespace")
+}
+
+/// Returns the namespace, locked, if the caller can create projects in it. A namespace that is not visible
+/// returns the same error.
+async fn namespace(
+    transaction: &DatabaseTransaction,
+    caller: &Caller,
+    user: &users::Model,
+    id: i64,
+) -> Result<namespaces::Model> {
+    let namespace = namespaces::lock(transaction, id)
+        .await?
+        .filter(|namespace| namespace.deletion_started_at.is_none())
+        .ok_or_else(no_namespace)?;
+    let may = match namespace.kind {
+        Kind::User => namespace.owner_id == Some(user.id) || user.admin,
+        Kind::Group => {
+            let role = group_level(transaction, user.id, id, now().date_naive()).await?;
+            let standing = caller.standing(role);
+            match namespace.project_creation_level {
+                ProjectCreation::Noone => false,
+                ProjectCreation::Maintainer => standing.holds(AccessLevel::Maintainer),
+                ProjectCreation::Developer => standing.holds(AccessLevel::Developer),
+            }
+        }
+    };
+    if !may {
+        return Err(no_namespace());
+    }
+    if namespace.owner_id == Some(user.id) {
+        refuse_beyond_limit(transaction, &namespace, user).await?;
+    }
+    Ok(namespace)
+}
+
+async fn refuse_beyond_limit(
+    db: &impl ConnectionTrait,
+    namespace: &namespaces::Model,
+    user: &users::Model,
+) -> Result<()> {
+    let limit = u64::try_from(user.projects_limit).unwrap_or(0);
+    let count = projects::live()
+        .filter(projects::Column::NamespaceId.eq(namespace.id))
+        .count(db)
+        .await?;
+    if count < limit {
+        return Ok(());
+    }
+    let text =
+        format!("Your project limit is {limit} projects! Please contact your administrator to increase it");
+    Err(Error::forbidden_because(text))
+}
+
+/// Refuses a visibility that exceeds that of the group.
+pub(super) fn check_visibility(namespace: &namespaces::Model, wanted: Visibility) -> Result<()> {
+    if namespace.kind == Kind::User || wanted <= namespace.visibility {
+        return Ok(());
+    }
+    let word = |visibility: Visibility| visibility.as_str();
+    let text = format!(
+        "{} is not allowed in a {} group.",
+        word(wanted),
+        word(namespace.visibility)
+    );
+    Err(Error::attribute("visibility_level", text))
+}
+
+/// Refuses a name or path that is already used in the namespace, which is locked.
+pub(super) async fn refuse_taken(
+    db: &impl ConnectionTrait,
+    namespace: &namespaces::Model,
+    name: Option<&str>,
+    path: Option<&str>,
+) -> Result<()> {
+    const TAKEN: &str = "has already been taken";
+    let name_taken = match name {
+        Some(name) => {
+            projects::Entity::find()
+                .filter(projects::Column::NamespaceId.eq(namespace.id))
+                .filter(projects::Column::NameKey.eq(fold(name)))
+                .count(db)
+                .await?
+                > 0
+        }
+        None => false,
+    };
+    let path_taken = match path {
+        Some(path) => namespaces::path_taken(db, &format!("{}/{path}", namespace.full_path)).await?,
+        None => false,
+    };
+    refuse([
+        ("name", name_taken.then_some(TAKEN)),
+        ("path", path_taken.then_some(TAKEN)),
+    ])
+}
+
+pub(super) async fn insert(
+    backend: &Backend,
+    transaction: &DatabaseTransaction,
+    namespace: &namespaces::Model,
+    row: projects::ActiveModel,
+) -> Result<projects::Model> {
+    check_visibility(namespace, *row.visibility.as_ref())?;
+    refuse_taken(
+        transaction,
+        namespace,
+        Some(row.name.as_ref()),
+        Some(row.path.as_ref()),
+    )
+    .await?;
+    let project = row.insert(transaction).await.map_err(taken)?;
+    let token = Token::generate("");
+    let encrypted = backend
+        .keyring
+        .encrypt(token.expose(), &runners_token_place(project.id))?;
+    let mut row = project.into_active_model();
+    row.runners_token_encrypted = Set(Some(encrypted));
+    Ok(row.update(transaction).await?)
+}
+
+/// Maps a unique violation to its attribute.
+pub(super) fn taken(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(name)) if name.ends_with("path_key") => {
+            Error::attribute("path", "has already been taken")
+        }
+        Some(Violation::Unique(_)) => Error::attribute("name", "has already been taken"),
+        _ => error.into(),
+    }
+}
+
+/// Adds the creator, or the owner of the personal namespace, as a Maintainer. A user with a role at least as
+/// high in the group is skipped, because a membership cannot be lower than the inherited one.
+pub(super) async fn add_maintainer(
+    transaction: &DatabaseTransaction,
+    namespace: &namespaces::Model,
+    project: &projects::Model,
+    user: &users::Model,
+) -> Result<()> {
+    let user_id = namespace.owner_id.unwrap_or(user.id);
+    let inherited = match namespace.kind {
+        Kind::User => None,
+        Kind::Group => group_level(transaction, user_id, namespace.id, now().date_naive()).await?,
+    };
+    if inherited >= Some(AccessLevel::Maintainer) {
+        return Ok(());
+    }
+    let at = now();
+    let row = members::ActiveModel {
+        user_id: Set(user_id),
+        project_id: Set(Some(project.id)),
+        access_level: Set(AccessLevel::Maintainer),
+        created_by_id: Set(Some(user.id)),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    row.insert(transaction).await?;
+    Ok(())
+}
+
+/// Creates the repository, with the initial commit if requested.
+async fn fill(
+    backend: &Backend,
+    project: &projects::Model,
+    user: &users::Model,
+    branch: &str,
+    with_readme: bool,
+) -> Result<()> {
+    ensure_repository(backend, project.id, branch).await?;
+    if !with_readme {
+        return Ok(());
+    }
+    let mover = Mover {
+        project_id: project.id,
+        user_id: Some(user.id),
+        kind: ref_updates::Kind::Api,
+    };
+    let author = Signature::now(user.name.clone(), user.email.clone());
+    let request = CommitRequest {
+        branch: branch.to_owned(),
+        start: Start::Head,
+        force: false,
+        allow_empty: false,
+        message: "Initial commit".to_owned(),
+        committer: author.clone(),
+        author,
+        actions: vec![Action::Create {
+            path: "README.md".to_owned(),
+            content: readme(project).into(),
+        }],
+    };
+    let repository = backend
+        .repositories
+        .repository(&RepositoryId::of_project(project.id));
+    let planned = vec![format!("refs/heads/{branch}")];
+    let branch = branch.to_owned();
+    moving(backend, mover, planned, async move {
+        let result = repository.commit_actions(request).await?;
+        Ok(((), vec![Moved::branch(&branch, result.old, Some(result.commit))]))
+    })
+    .await
+}
+
+fn readme(project: &projects::Model) -> String {
+    match project.description.as_deref().filter(|text| !text.is_empty()) {
+        Some(description) => format!("# {}\n\n{description}\n", project.name),
+        None => format!("# {}\n", project.name),
+    }
+}
+
+/// Creates the repository of a project unless it exists.
+///
+/// # Errors
+/// Returns an error if a file operation fails.
+pub async fn ensure_repository(
+    backend: &Backend,
+    project_id: i64,
+    default_branch: &str,
+) -> Result<(), git::Error> {
+    let id = RepositoryId::of_project(project_id);
+    match backend.repositories.create(&id, default_branch).await {
+        Ok(_) | Err(git::Error::RepositoryExists) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes a project whose repository could not be created or filled.
+async fn take_back(backend: &Backend, project_id: i64) -> Result<()> {
+    projects::Entity::delete_by_id(project_id)
+        .exec(backend.database.write())
+        .await?;
+    backend
+        .repositories
+        .remove(&RepositoryId::of_project(project_id))
+        .await?;
+    Ok(())
+}

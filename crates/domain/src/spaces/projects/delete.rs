@@ -1,0 +1,179 @@
+//! Deletes projects: hidden immediately, then deleted by a job.
+
+use chrono::{Days, NaiveDate};
+use git::RepositoryId;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect};
+use storage::entities::{namespaces, now, project_bots, projects, users};
+use storage::jobs;
+
+use crate::accounts::uploads;
+use crate::accounts::users::deletion::delete_bots;
+use crate::activity::events::{self, Action, NewEvent, project_target};
+use crate::code::deploy_keys;
+use crate::identity::access::ProjectAccess;
+use crate::instance::settings;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Tier;
+use crate::kernel::preconditions::unmodified_since;
+use crate::lifecycle::jobs::delete_project::DeleteProject;
+use crate::registry::repositories;
+
+/// Starts the deletion of a project, or marks it if the plan and the instance settings delay deletions.
+///
+/// # Errors
+/// Returns `PreconditionFailed` if the project was modified after the given date.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    if_unmodified_since: Option<&str>,
+) -> Result<()> {
+    unmodified_since(if_unmodified_since, access.project.updated_at)?;
+    let project_id = access.project.id;
+    let delay = delay(backend).await?;
+    let user_id = access.caller.as_user().map(|user| user.id);
+    backend
+        .database
+        .transaction(async |transaction| {
+            let update = projects::Entity::update_many().filter(projects::Column::Id.eq(project_id));
+            let (update, marked_on, due) = match delay {
+                None => {
+                    let hidden = update
+                        .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
+                        .filter(projects::Column::DeletionStartedAt.is_null());
+                    (hidden, None, now())
+                }
+                Some(days) => {
+                    let today = now().date_naive();
+                    let marked = update
+                        .col_expr(projects::Column::MarkedForDeletionOn, Expr::value(today))
+                        .filter(projects::Column::MarkedForDeletionOn.is_null());
+                    (marked, Some(today), now() + days)
+                }
+            };
+            if update.exec(transaction).await?.rows_affected == 0 {
+                // A concurrent request started the deletion.
+                return Ok(());
+            }
+            if marked_on.is_none() {
+                events::record(transaction, removal(&access.project, user_id)).await?;
+            }
+            let job = DeleteProject {
+                project_id,
+                marked_on,
+                user_id,
+            };
+            jobs::enqueue_at(transaction, &job, due)
+                .await
+                .map_err(Error::internal)
+        })
+        .await
+}
+
+/// Returns the event of a deletion, which outlives the project.
+fn removal(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
+    NewEvent {
+        project_id: None,
+        author_id: user_id,
+        action: Action::Destroyed,
+        target: Some(project_target(project)),
+        data: None,
+        told: None,
+    }
+}
+
+/// Returns the delay of deletions, or `None` if they start immediately.
+pub(crate) async fn delay(backend: &Backend) -> Result<Option<Days>> {
+    if backend.instance.plan < Tier::Premium {
+        return Ok(None);
+    }
+    let days = settings::read(backend).await?.deletion_adjourned_period;
+    Ok((days > 0).then(|| Days::new(days)))
+}
+
+/// Deletes a project whose deletion has started, or whose mark of that day is due, on behalf of `user_id`.
+/// Data that an interrupted attempt deleted is skipped.
+///
+/// # Errors
+/// Returns an error if a database query or a file operation fails.
+pub async fn erase(
+    backend: &Backend,
+    project_id: i64,
+    marked_on: Option<NaiveDate>,
+    user_id: Option<i64>,
+) -> Result<()> {
+    if let Some(day) = marked_on {
+        backend
+            .database
+            .transaction(async |transaction| {
+                let begun = projects::Entity::update_many()
+                    .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
+                    .filter(projects::Column::Id.eq(project_id))
+                    .filter(projects::Column::MarkedForDeletionOn.eq(day))
+                    .filter(projects::Column::DeletionStartedAt.is_null());
+                if begun.exec(transaction).await?.rows_affected > 0
+                    && let Some(project) = projects::Entity::find_by_id(project_id).one(transaction).await?
+                {
+                    events::record(transaction, removal(&project, user_id)).await?;
+                }
+                Ok::<_, Error>(())
+            })
+            .await?;
+    }
+    let db = backend.database.write();
+    match projects::Entity::find_by_id(project_id).one(db).await? {
+        Some(project) if project.deletion_started_at.is_some() => remove(backend, &project).await,
+        // The project was restored in the meantime.
+        Some(_) => Ok(()),
+        None => {
+            let id = RepositoryId::of_project(project_id);
+            backend.repositories.remove(&id).await?;
+            uploads::remove_all(backend, project_id).await
+        }
+    }
+}
+
+/// Deletes a project in any state, files before rows: a row without files is found again, files without a row
+/// are not. All rows that refer to it are deleted too.
+///
+/// # Errors
+/// Returns an error if a database query or a file operation fails.
+pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> {
+    let id = RepositoryId::of_project(project.id);
+    backend.repositories.remove(&id).await?;
+    uploads::remove_all(backend, project.id).await?;
+    // Otherwise the deletion of the row would cascade to them in one statement and block all writers.
+    repositories::erase_all(backend, project.id).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            namespaces::forget_file_templates(transaction, project.namespace_id, project.id).await?;
+            let bots = project_bots::of_project(project.id);
+            let bots = users::live().filter(users::Column::Id.in_subquery(bots));
+            let bots: Vec<i64> = bots
+                .select_only()
+                .column(users::Column::Id)
+                .into_tuple()
+                .all(transaction)
+                .await?;
+            delete_bots(transaction, bots).await?;
+            deploy_keys::remove_all(transaction, project.id).await?;
+            let erased = projects::Entity::delete_by_id(project.id)
+                .exec(transaction)
+                .await?;
+            if let Some(source) = project.forked_from_id.filter(|_| erased.rows_affected > 0) {
+                projects::Entity::update_many()
+                    .col_expr(
+                        projects::Column::ForksCount,
+                        Expr::col(projects::Column::ForksCount).sub(1),
+                    )
+                    .filter(projects::Column::Id.eq(source))
+                    .filter(projects::Column::ForksCount.gt(0))
+                    .exec(transaction)
+                    .await?;
+            }
+            Ok(())
+        })
+        .await
+}

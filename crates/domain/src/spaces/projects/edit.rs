@@ -1,0 +1,233 @@
+//! Updates projects.
+
+use git::{Repository, RepositoryId};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, QueryFilter};
+use storage::database::Violation;
+use storage::entities::{AccessLevel, Visibility, fold, namespaces, now, projects};
+use storage::jobs;
+
+use super::Settings;
+use super::create::{check_names, check_visibility, refuse_taken, taken};
+use super::settings::replace_topics;
+use crate::identity::access::ProjectAccess;
+use crate::instance::settings;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Tier;
+use crate::review::jobs::recount_closing::RecountClosing;
+
+/// Changes to a project; absent fields are unchanged.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Change {
+    /// The name, which only Owners may change.
+    pub name: Option<String>,
+    /// The last part of the path.
+    pub path: Option<String>,
+    /// The visibility, which only Owners may change.
+    pub visibility: Option<Visibility>,
+    /// The default branch; it must exist unless the repository is empty.
+    pub default_branch: Option<String>,
+    /// The user that mirroring acts as.
+    pub mirror_user_id: Option<i64>,
+    /// All other settings.
+    pub settings: Settings,
+}
+
+/// All fields, with their names in the contract.
+const FIELDS: [&str; 45] = [
+    "name",
+    "path",
+    "visibility",
+    "default_branch",
+    "mirror_user_id",
+    "description",
+    "tag_list",
+    "issues_enabled",
+    "merge_requests_enabled",
+    "wiki_enabled",
+    "jobs_enabled",
+    "snippets_enabled",
+    "container_registry_enabled",
+    "issues_access_level",
+    "repository_access_level",
+    "merge_requests_access_level",
+    "forking_access_level",
+    "wiki_access_level",
+    "builds_access_level",
+    "snippets_access_level",
+    "container_registry_access_level",
+    "merge_method",
+    "request_access_enabled",
+    "lfs_enabled",
+    "packages_enabled",
+    "service_desk_enabled",
+    "resolve_outdated_diff_discussions",
+    "shared_runners_enabled",
+    "public_jobs",
+    "ci_default_git_depth",
+    "ci_config_path",
+    "only_allow_merge_if_pipeline_succeeds",
+    "only_allow_merge_if_all_discussions_are_resolved",
+    "remove_source_branch_after_merge",
+    "autoclose_referenced_issues",
+    "suggestion_commit_message",
+    "auto_devops_enabled",
+    "auto_devops_deploy_strategy",
+    "approvals_before_merge",
+    "mirror",
+    "mirror_trigger_builds",
+    "only_mirror_protected_branches",
+    "mirror_overwrites_diverged_branches",
+    "external_authorization_classification_label",
+    "repository_storage",
+];
+
+/// Updates a project.
+///
+/// # Errors
+/// Returns `Forbidden` if a field requires an Owner, and a validation error for invalid values. Returns
+/// `Conflict` if the default branch cannot be changed because the repository is locked.
+pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> Result<ProjectAccess> {
+    if change == Change::default() {
+        return Err(Error::nothing_sent(&FIELDS));
+    }
+    if (change.name.is_some() || change.visibility.is_some()) && !access.holds(AccessLevel::Owner) {
+        return Err(Error::forbidden());
+    }
+    check_names(change.name.as_deref(), change.path.as_deref())?;
+    let other = |visibility: &Visibility| *visibility != access.project.visibility;
+    if let Some(visibility) = change.visibility.filter(other) {
+        settings::read(backend)
+            .await?
+            .check_visibility(&access.caller, visibility)?;
+    }
+    let topics = change.settings.topics()?;
+    let repository = backend
+        .repositories
+        .repository(&RepositoryId::of_project(access.project.id));
+    let (head, default_branch) = match &change.default_branch {
+        Some(name) => (Some(name.clone()), existing_branch(&repository, name).await?),
+        None => (None, None),
+    };
+    let mirror_user_id = mirror_user(backend, &access, change.mirror_user_id)?;
+    let (caller, role) = (access.caller, access.role);
+    let mut row = projects::ActiveModel {
+        id: Set(access.project.id),
+        ..Default::default()
+    };
+    change.settings.apply(backend, &caller, &mut row)?;
+    let (name, path) = (change.name, change.path);
+    // Set HEAD before the rows, so that nothing has changed if the repository is locked. It is outside the
+    // transaction, which must not wait for a repository.
+    let former = match &head {
+        Some(head) => {
+            let former = repository.default_branch().await?;
+            repository.set_default_branch(head).await?;
+            Some(former)
+        }
+        None => None,
+    };
+    let edited = backend
+        .database
+        .transaction(async |transaction| {
+            let namespace = namespaces::lock(transaction, access.namespace.id).await?;
+            let namespace = namespace.ok_or_else(|| Error::not_found("Project"))?;
+            let current = projects::live()
+                .filter(projects::Column::Id.eq(access.project.id))
+                .filter(projects::Column::NamespaceId.eq(namespace.id))
+                .one(transaction)
+                .await?;
+            let current = current.ok_or_else(|| Error::not_found("Project"))?;
+            let renamed = name.filter(|name| *name != current.name);
+            let moved = path.filter(|path| *path != current.path);
+            let other = |new: &Option<String>, old: &str| new.clone().filter(|new| fold(new) != old);
+            refuse_taken(
+                transaction,
+                &namespace,
+                other(&renamed, &current.name_key).as_deref(),
+                other(&moved, &current.path_key).as_deref(),
+            )
+            .await?;
+            if let Some(visibility) = change.visibility {
+                check_visibility(&namespace, visibility)?;
+                row.visibility = Set(visibility);
+            }
+            if let Some(name) = renamed {
+                row.name_key = Set(fold(&name));
+                row.name = Set(name);
+            }
+            if let Some(path) = moved {
+                row.path_key = Set(fold(&path));
+                row.path = Set(path);
+            }
+            if let Some(branch) = default_branch {
+                row.default_branch = Set(Some(branch));
+            }
+            if let Some(user_id) = mirror_user_id {
+                row.mirror_user_id = Set(Some(user_id));
+            }
+            row.updated_at = Set(now());
+            let project = row.update(transaction).await.map_err(refused)?;
+            if let Some(topics) = topics {
+                replace_topics(transaction, project.id, topics).await?;
+            }
+            if closes(&project) != closes(&current) {
+                let job = RecountClosing {
+                    project_id: project.id,
+                };
+                jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
+            }
+            Ok::<_, Error>((project, namespace))
+        })
+        .await;
+    if let (Err(_), Some(former)) = (&edited, former)
+        && let Err(error) = repository.set_default_branch(&former).await
+    {
+        tracing::warn!(project = access.project.id, %error, "failed to restore HEAD of a repository");
+    }
+    let (project, namespace) = edited?;
+    Ok(ProjectAccess {
+        caller,
+        project,
+        namespace,
+        role,
+    })
+}
+
+/// Returns the branch whose merges close issues, or `None` if this is disabled.
+fn closes(project: &projects::Model) -> Option<&str> {
+    let branch = project.default_branch.as_deref();
+    branch.filter(|_| project.autoclose_referenced_issues)
+}
+
+/// Returns the branch, or `None` if the repository is empty and any name is valid.
+async fn existing_branch(repository: &Repository, name: &str) -> Result<Option<String>> {
+    let unknown = || Error::attribute("default_branch", format!("branch '{name}' does not exist"));
+    git::check_branch_name(name).map_err(|_| unknown())?;
+    if repository.is_empty().await? {
+        return Ok(None);
+    }
+    match repository.branch(name).await {
+        Ok(_) => Ok(Some(name.to_owned())),
+        Err(git::Error::BranchNotFound) => Err(unknown()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the user that mirroring acts as: the caller, or any user if the caller is an administrator.
+fn mirror_user(backend: &Backend, access: &ProjectAccess, wanted: Option<i64>) -> Result<Option<i64>> {
+    let Some(id) = wanted.filter(|_| backend.instance.plan >= Tier::Starter) else {
+        return Ok(None);
+    };
+    if access.caller.is_admin() || access.caller.signed_in()?.id == id {
+        return Ok(Some(id));
+    }
+    Err(Error::attribute("mirror_user_id", "is invalid"))
+}
+
+fn refused(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::ForeignKey(_)) => Error::attribute("mirror_user_id", "is invalid"),
+        _ => taken(error),
+    }
+}

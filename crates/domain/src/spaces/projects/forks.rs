@@ -1,0 +1,370 @@
+//! Forks of projects.
+
+use futures_util::TryStreamExt;
+use git::RepositoryId;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter};
+use storage::entities::namespaces::{self, Kind};
+use storage::entities::projects::{self, Column, ImportStatus};
+use storage::entities::{Visibility, now, project_topics, ref_updates};
+use storage::jobs;
+use tokio::io::{AsyncSeekExt, AsyncWriteExt};
+
+use super::create::{
+    add_maintainer, check_names, insert, own_namespace, refuse_taken, row, target, target_id,
+};
+use super::settings::replace_topics;
+use super::{avatar, set_avatar};
+use crate::accounts::uploads::UploadedFile;
+use crate::code::commits;
+use crate::code::ref_updates::{Moved, Mover, moving};
+use crate::identity::access::ProjectAccess;
+use crate::identity::authentication::Caller;
+use crate::instance::settings;
+use crate::kernel::Backend;
+use crate::kernel::download::Content;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::patch::Patch;
+use crate::spaces::jobs::fork_repository::ForkRepository;
+
+/// Attributes of a new fork.
+#[derive(Debug, Clone, Default)]
+pub struct NewFork {
+    /// ID or full path of the namespace; the caller's own by default.
+    pub namespace: Option<String>,
+    /// The name; by default that of the source.
+    pub name: Option<String>,
+    /// The last part of the path; by default that of the source.
+    pub path: Option<String>,
+    /// The description; by default that of the source.
+    pub description: Patch<String>,
+    /// The visibility; by default that of the source, limited by the namespace.
+    pub visibility: Option<Visibility>,
+}
+
+/// Inserts the row of a fork and enqueues a job that copies the repository.
+///
+/// # Errors
+/// Returns `NotFound` if the caller cannot fork the project, or cannot create projects in the namespace.
+/// Returns `Conflict` for a name or path that is taken, and a validation error for invalid attributes.
+pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Result<ProjectAccess> {
+    may_fork(access)?;
+    let (caller, source) = (&access.caller, &access.project);
+    let user = caller.signed_in()?.clone();
+    let name = new.name.unwrap_or_else(|| source.name.clone());
+    let path = new.path.unwrap_or_else(|| source.path.clone());
+    check_names(Some(&name), Some(&path))?;
+    let namespace_id = match new.namespace.filter(|text| !text.is_empty()) {
+        Some(reference) => target_id(backend, &reference).await?,
+        None => own_namespace(backend, user.id).await?,
+    };
+    let mut row = row(name.clone(), path.clone(), source.visibility, Some(user.id));
+    row.forked_from_id = Set(Some(source.id));
+    row.import_status = Set(ImportStatus::Scheduled);
+    inherit(&mut row, source);
+    row.description = Set(match new.description {
+        Patch::Keep => source.description.clone(),
+        Patch::Clear => None,
+        Patch::Set(text) => Some(text),
+    });
+    let in_force = settings::read(backend).await?;
+    let (wanted, source_id, widest) = (new.visibility, source.id, source.visibility);
+    let project = backend
+        .database
+        .transaction(async |transaction| {
+            let namespace = target(transaction, caller, &user, namespace_id).await?;
+            row.namespace_id = Set(namespace.id);
+            row.visibility = Set(visibility(&in_force, caller, &namespace, widest, wanted)?);
+            refuse_taken(transaction, &namespace, Some(&name), Some(&path))
+                .await
+                .map_err(taken)?;
+            let project = insert(backend, transaction, &namespace, row).await?;
+            let topics = project_topics::of_projects(transaction, [source_id]).await?;
+            let topics = topics.into_values().flatten().collect();
+            replace_topics(transaction, project.id, topics).await?;
+            add_maintainer(transaction, &namespace, &project, &user).await?;
+            count(transaction, source_id, 1).await?;
+            let job = ForkRepository {
+                project_id: project.id,
+                source_id,
+                user_id: Some(user.id),
+            };
+            jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
+            Ok::<_, Error>(project)
+        })
+        .await?;
+    let fork = ProjectAccess::find(backend, caller.clone(), &project.id.to_string()).await?;
+    match copy_picture(backend, access, &fork).await {
+        Ok(Some(pictured)) => Ok(pictured),
+        Ok(None) => Ok(fork),
+        Err(error) => {
+            // The fork exists, and an avatar is not essential.
+            tracing::warn!(project = project.id, %error, "failed to copy the avatar to a fork");
+            Ok(fork)
+        }
+    }
+}
+
+/// Copies the settings of the source that concern code and features. Members, mirroring and notifications are
+/// not copied.
+fn inherit(fork: &mut projects::ActiveModel, source: &projects::Model) {
+    macro_rules! copy {
+        ($($field:ident),* $(,)?) => {$( fork.$field = Set(source.$field.clone()); )*};
+    }
+    copy!(
+        repository_access_level,
+        issues_access_level,
+        merge_requests_access_level,
+        wiki_access_level,
+        builds_access_level,
+        snippets_access_level,
+        container_registry_access_level,
+        forking_access_level,
+        pages_access_level,
+        merge_method,
+        public_jobs,
+        shared_runners_enabled,
+        lfs_enabled,
+        packages_enabled,
+        auto_devops_enabled,
+        auto_devops_deploy_strategy,
+        auto_cancel_pending_pipelines,
+        ci_config_path,
+        ci_default_git_depth,
+        build_git_strategy,
+        build_timeout,
+        build_coverage_regex,
+        only_allow_merge_if_pipeline_succeeds,
+        only_allow_merge_if_all_discussions_are_resolved,
+        allow_merge_on_skipped_pipeline,
+        resolve_outdated_diff_discussions,
+        remove_source_branch_after_merge,
+        printing_merge_request_link_enabled,
+        autoclose_referenced_issues,
+        suggestion_commit_message,
+        issues_template,
+        merge_requests_template,
+        external_authorization_classification_label,
+    );
+}
+
+/// Copies the avatar of the source, if any.
+async fn copy_picture(
+    backend: &Backend,
+    source: &ProjectAccess,
+    fork: &ProjectAccess,
+) -> Result<Option<ProjectAccess>> {
+    let Some(file_name) = source.project.avatar.clone() else {
+        return Ok(None);
+    };
+    let Content::Seekable { size, open } = avatar(backend, source, &file_name).await?.content else {
+        return Ok(None);
+    };
+    let mut file = tokio::fs::File::from_std(backend.objects.spool().map_err(Error::internal)?);
+    let mut pieces = open(0, size);
+    while let Some(piece) = pieces.try_next().await.map_err(Error::internal)? {
+        file.write_all(&piece).await.map_err(Error::internal)?;
+    }
+    file.rewind().await.map_err(Error::internal)?;
+    let picture = UploadedFile {
+        file_name,
+        size,
+        file,
+    };
+    set_avatar(backend, fork.clone(), Some(picture)).await.map(Some)
+}
+
+/// Checks that the caller can fork: they must be able to read the code, and forking must be enabled.
+fn may_fork(access: &ProjectAccess) -> Result<()> {
+    let open = access.standing().has(access.project.forking_access_level);
+    if open && access.caller.is_signed_in() && commits::may_read_code(access) {
+        Ok(())
+    } else {
+        Err(Error::not_found(""))
+    }
+}
+
+/// Returns the visibility of a fork, limited by that of its source and by what the instance allows the
+/// caller.
+fn visibility(
+    in_force: &settings::Settings,
+    caller: &Caller,
+    namespace: &namespaces::Model,
+    source: Visibility,
+    wanted: Option<Visibility>,
+) -> Result<Visibility> {
+    let widest = match namespace.kind {
+        Kind::User => source,
+        Kind::Group => Ord::min(source, namespace.visibility),
+    };
+    if let Some(wanted) = wanted {
+        if wanted > widest {
+            return Err(Error::attribute(
+                "visibility_level",
+                "is wider than that of the source or the namespace",
+            ));
+        }
+        return in_force.check_visibility(caller, wanted).map(|()| wanted);
+    }
+    let allowed = [Visibility::Public, Visibility::Internal, Visibility::Private]
+        .into_iter()
+        .filter(|visibility| *visibility <= widest)
+        .find(|visibility| in_force.visibility_fault(caller, *visibility).is_none());
+    match allowed {
+        Some(visibility) => Ok(visibility),
+        None => in_force.check_visibility(caller, widest).map(|()| widest),
+    }
+}
+
+/// Maps a taken name or path of a fork to a conflict.
+fn taken(error: Error) -> Error {
+    match error {
+        Error::InvalidAttributes(attributes) => {
+            let taken = attributes
+                .keys()
+                .map(|name| format!("{name} has already been taken"));
+            Error::Conflict(taken.collect::<Vec<_>>().join(", ").into())
+        }
+        other => other,
+    }
+}
+
+/// Adds to the fork count of a project.
+async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) -> Result<()> {
+    let counted = projects::Entity::update_many()
+        .col_expr(Column::ForksCount, Expr::col(Column::ForksCount).add(more))
+        .filter(Column::Id.eq(project_id))
+        .filter(Column::DeletionStartedAt.is_null())
+        .exec(transaction)
+        .await?;
+    match counted.rows_affected {
+        0 if more > 0 => Err(Error::not_found("Project")),
+        _ => Ok(()),
+    }
+}
+
+/// Marks a project as a fork of another one.
+///
+/// # Errors
+/// Returns `NotFound` if the caller cannot fork the source, `Conflict` for an existing fork, and a validation
+/// error if both are the same project.
+pub async fn relate(backend: &Backend, access: ProjectAccess, source: &str) -> Result<ProjectAccess> {
+    let source = ProjectAccess::find(backend, access.caller.clone(), source).await?;
+    may_fork(&source)?;
+    let (id, source_id) = (access.project.id, source.project.id);
+    if id == source_id || source.project.forked_from_id == Some(id) {
+        return Err(Error::Refused("A project cannot be a fork of itself".into()));
+    }
+    let project = backend
+        .database
+        .transaction(async |transaction| {
+            let related = projects::Entity::update_many()
+                .col_expr(Column::ForkedFromId, Expr::value(source_id))
+                .col_expr(Column::UpdatedAt, Expr::value(now()))
+                .filter(Column::Id.eq(id))
+                .filter(Column::ForkedFromId.is_null())
+                .exec(transaction)
+                .await?;
+            if related.rows_affected == 0 {
+                return Err(Error::Conflict("Project already forked".into()));
+            }
+            count(transaction, source_id, 1).await?;
+            let project = projects::Entity::find_by_id(id).one(transaction).await?;
+            project.ok_or_else(|| Error::not_found("Project"))
+        })
+        .await?;
+    Ok(ProjectAccess { project, ..access })
+}
+
+/// Removes the fork relation of a project.
+///
+/// # Errors
+/// Returns `NotModified` if the project is not a fork.
+pub async fn unrelate(backend: &Backend, access: &ProjectAccess) -> Result<()> {
+    let source_id = access.project.forked_from_id.ok_or(Error::NotModified)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let freed = projects::Entity::update_many()
+                .col_expr(Column::ForkedFromId, Expr::value(None::<i64>))
+                .col_expr(Column::UpdatedAt, Expr::value(now()))
+                .filter(Column::Id.eq(access.project.id))
+                .filter(Column::ForkedFromId.eq(source_id))
+                .exec(transaction)
+                .await?;
+            if freed.rows_affected == 0 {
+                return Err(Error::NotModified);
+            }
+            count(transaction, source_id, -1).await
+        })
+        .await
+}
+
+/// Copies the repository of a fork. Steps that an earlier attempt finished are skipped.
+///
+/// # Errors
+/// Returns an error if a database query or a Git operation fails; the fork is not finished then.
+pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
+    let waiting = [ImportStatus::Scheduled, ImportStatus::Started];
+    let project = projects::live()
+        .filter(Column::Id.eq(job.project_id))
+        .filter(Column::ImportStatus.is_in(waiting))
+        .one(backend.database.write())
+        .await?;
+    if project.is_none() {
+        return Ok(());
+    }
+    set_status(backend, job.project_id, ImportStatus::Started, None).await?;
+    let mover = Mover {
+        project_id: job.project_id,
+        user_id: job.user_id,
+        kind: ref_updates::Kind::Api,
+    };
+    let repositories = backend.repositories.clone();
+    let (source, id) = (
+        RepositoryId::of_project(job.source_id),
+        RepositoryId::of_project(job.project_id),
+    );
+    let planned = vec!["refs/heads/*".to_owned(), "refs/tags/*".to_owned()];
+    moving(backend, mover, planned, async move {
+        match repositories.fork(&source, &id).await {
+            Ok(_) | Err(git::Error::RepositoryExists) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let fork = repositories.repository(&id);
+        // The copied branches are not new pushes; only the default branch is reported.
+        let head = fork.default_branch().await?;
+        let moved = match fork.branch(&head).await {
+            Ok(branch) => vec![Moved::branch(&head, None, Some(branch.commit))],
+            Err(_) => Vec::new(),
+        };
+        Ok(((), moved))
+    })
+    .await?;
+    set_status(backend, job.project_id, ImportStatus::Finished, None).await
+}
+
+/// Marks a fork as failed: its repository stays empty, and the reason is stored.
+///
+/// # Errors
+/// Returns an error if a database query or a Git operation fails.
+pub async fn give_up(backend: &Backend, job: &ForkRepository) -> Result<()> {
+    super::ensure_repository(backend, job.project_id, super::create::DEFAULT_BRANCH).await?;
+    let why = "The repository could not be copied";
+    set_status(backend, job.project_id, ImportStatus::Failed, Some(why)).await
+}
+
+async fn set_status(
+    backend: &Backend,
+    project_id: i64,
+    status: ImportStatus,
+    error: Option<&str>,
+) -> Result<()> {
+    projects::Entity::update_many()
+        .col_expr(Column::ImportStatus, Expr::value(status))
+        .col_expr(Column::ImportError, Expr::value(error))
+        .filter(Column::Id.eq(project_id))
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! Serializes additions to a project.
+
+use sea_orm::DatabaseTransaction;
+use storage::entities::projects;
+
+use crate::kernel::error::{Error, Result};
+
+/// Locks a project against concurrent additions and changes of its resources until the transaction ends.
+/// Limits are therefore exact, and IIDs have no gaps.
+///
+/// # Errors
+/// Returns `NotFound` if the project was deleted.
+pub(crate) async fn hold(transaction: &DatabaseTransaction, project_id: i64) -> Result<()> {
+    let there = projects::hold(transaction, project_id).await?;
+    there.map(drop).ok_or_else(|| Error::not_found("Project"))
+}

@@ -1,0 +1,240 @@
+//! Settings of new and existing projects.
+
+use std::collections::BTreeSet;
+
+use sea_orm::ActiveValue::Set;
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::project_topics;
+use storage::entities::projects::{ActiveModel, DeployStrategy, FeatureAccess, MergeMethod};
+
+use crate::identity::authentication::Caller;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::patch::Patch;
+use crate::kernel::policy::Tier;
+
+/// Maximum number of topics of a project.
+const MOST_TOPICS: usize = 100;
+/// Maximum length of a topic, in characters.
+const LONGEST_TOPIC: usize = 255;
+/// The only storage of repositories.
+const STORAGE: &str = "default";
+
+/// Settings from a request; absent ones are unchanged or get the default. The names are those of the
+/// contract.
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    pub description: Patch<String>,
+    pub tag_list: Option<String>,
+    pub issues_enabled: Option<bool>,
+    pub merge_requests_enabled: Option<bool>,
+    pub wiki_enabled: Option<bool>,
+    pub jobs_enabled: Option<bool>,
+    pub snippets_enabled: Option<bool>,
+    pub container_registry_enabled: Option<bool>,
+    pub issues_access_level: Option<FeatureAccess>,
+    pub repository_access_level: Option<FeatureAccess>,
+    pub merge_requests_access_level: Option<FeatureAccess>,
+    pub forking_access_level: Option<FeatureAccess>,
+    pub wiki_access_level: Option<FeatureAccess>,
+    pub builds_access_level: Option<FeatureAccess>,
+    pub snippets_access_level: Option<FeatureAccess>,
+    pub container_registry_access_level: Option<FeatureAccess>,
+    pub merge_method: Option<MergeMethod>,
+    pub request_access_enabled: Option<bool>,
+    pub lfs_enabled: Option<bool>,
+    pub packages_enabled: Option<bool>,
+    pub service_desk_enabled: Option<bool>,
+    pub resolve_outdated_diff_discussions: Option<bool>,
+    pub shared_runners_enabled: Option<bool>,
+    pub public_jobs: Option<bool>,
+    pub ci_default_git_depth: Patch<i64>,
+    pub ci_config_path: Patch<String>,
+    pub only_allow_merge_if_pipeline_succeeds: Option<bool>,
+    pub only_allow_merge_if_all_discussions_are_resolved: Option<bool>,
+    pub remove_source_branch_after_merge: Option<bool>,
+    pub autoclose_referenced_issues: Option<bool>,
+    pub suggestion_commit_message: Patch<String>,
+    pub auto_devops_enabled: Option<bool>,
+    pub auto_devops_deploy_strategy: Option<DeployStrategy>,
+    pub approvals_before_merge: Option<i64>,
+    pub mirror: Option<bool>,
+    pub mirror_trigger_builds: Option<bool>,
+    pub only_mirror_protected_branches: Option<bool>,
+    pub mirror_overwrites_diverged_branches: Option<bool>,
+    pub external_authorization_classification_label: Patch<String>,
+    pub repository_storage: Option<String>,
+}
+
+/// Sets the given fields.
+macro_rules! apply {
+    ($from:ident, $to:ident, $($field:ident),* $(,)?) => {$(
+        if let Some(value) = $from.$field {
+            $to.$field = Set(value);
+        }
+    )*};
+}
+
+/// Sets or clears the given nullable fields.
+macro_rules! apply_nullable {
+    ($from:ident, $to:ident, $($field:ident),* $(,)?) => {$(
+        match $from.$field {
+            Patch::Keep => {}
+            Patch::Clear => $to.$field = Set(None),
+            Patch::Set(value) => $to.$field = Set(Some(value)),
+        }
+    )*};
+}
+
+impl Settings {
+    /// Returns the given topics, trimmed and deduplicated.
+    ///
+    /// # Errors
+    /// Returns a validation error for too many or too long topics.
+    pub(super) fn topics(&self) -> Result<Option<BTreeSet<String>>> {
+        let Some(list) = &self.tag_list else {
+            return Ok(None);
+        };
+        let topics: BTreeSet<String> = list
+            .split(',')
+            .map(str::trim)
+            .filter(|topic| !topic.is_empty())
+            .map(str::to_owned)
+            .collect();
+        if topics.len() > MOST_TOPICS {
+            let text = format!("has too many topics (maximum is {MOST_TOPICS})");
+            return Err(Error::attribute("tag_list", text));
+        }
+        if topics.iter().any(|topic| topic.chars().count() > LONGEST_TOPIC) {
+            let text = format!("is too long (maximum is {LONGEST_TOPIC} characters)");
+            return Err(Error::attribute("tag_list", text));
+        }
+        Ok(Some(topics))
+    }
+
+    /// Applies the settings to a row. Settings that the plan lacks or the caller may not change are ignored.
+    ///
+    /// # Errors
+    /// Returns a validation error for values out of range.
+    pub(super) fn apply(self, backend: &Backend, caller: &Caller, row: &mut ActiveModel) -> Result<()> {
+        let switch = |on: bool| {
+            if on {
+                FeatureAccess::Enabled
+            } else {
+                FeatureAccess::Disabled
+            }
+        };
+        // The older flags first, so that access levels override them if both are given.
+        for (sent, column) in [
+            (self.issues_enabled, &mut row.issues_access_level),
+            (self.merge_requests_enabled, &mut row.merge_requests_access_level),
+            (self.wiki_enabled, &mut row.wiki_access_level),
+            (self.jobs_enabled, &mut row.builds_access_level),
+            (self.snippets_enabled, &mut row.snippets_access_level),
+            (
+                self.container_registry_enabled,
+                &mut row.container_registry_access_level,
+            ),
+        ] {
+            if let Some(on) = sent {
+                *column = Set(switch(on));
+            }
+        }
+        apply!(
+            self,
+            row,
+            issues_access_level,
+            repository_access_level,
+            merge_requests_access_level,
+            forking_access_level,
+            wiki_access_level,
+            builds_access_level,
+            snippets_access_level,
+            container_registry_access_level,
+            merge_method,
+            request_access_enabled,
+            lfs_enabled,
+            packages_enabled,
+            service_desk_enabled,
+            resolve_outdated_diff_discussions,
+            shared_runners_enabled,
+            public_jobs,
+            only_allow_merge_if_pipeline_succeeds,
+            only_allow_merge_if_all_discussions_are_resolved,
+            remove_source_branch_after_merge,
+            autoclose_referenced_issues,
+            auto_devops_enabled,
+            auto_devops_deploy_strategy,
+        );
+        apply_nullable!(self, row, description, ci_config_path, suggestion_commit_message);
+        match self.ci_default_git_depth {
+            Patch::Keep => {}
+            // 0 means all commits, as does null.
+            Patch::Clear | Patch::Set(0) => row.ci_default_git_depth = Set(None),
+            Patch::Set(depth) => {
+                let depth = i32::try_from(depth).map_err(|_| out_of_range("ci_default_git_depth"))?;
+                row.ci_default_git_depth = Set(Some(depth));
+            }
+        }
+        if backend.instance.plan >= Tier::Starter {
+            apply!(
+                self,
+                row,
+                mirror,
+                mirror_trigger_builds,
+                only_mirror_protected_branches,
+                mirror_overwrites_diverged_branches,
+            );
+            if let Some(approvals) = self.approvals_before_merge {
+                let approvals =
+                    i32::try_from(approvals).map_err(|_| out_of_range("approvals_before_merge"))?;
+                row.approvals_before_merge = Set(approvals);
+            }
+        }
+        if backend.instance.plan >= Tier::Premium {
+            apply_nullable!(self, row, external_authorization_classification_label);
+        }
+        if let Some(storage) = self.repository_storage.filter(|_| caller.is_admin()) {
+            if storage != STORAGE {
+                return Err(Error::attribute(
+                    "repository_storage",
+                    "is not included in the list",
+                ));
+            }
+            row.repository_storage = Set(storage);
+        }
+        Ok(())
+    }
+}
+
+fn out_of_range(field: &'static str) -> Error {
+    Error::attribute(field, "is not a number in range")
+}
+
+/// Replaces the topics of a project.
+///
+/// # Errors
+/// Returns an error if a database query fails.
+pub(super) async fn replace_topics(
+    db: &impl ConnectionTrait,
+    project_id: i64,
+    topics: BTreeSet<String>,
+) -> Result<()> {
+    project_topics::Entity::delete_many()
+        .filter(project_topics::Column::ProjectId.eq(project_id))
+        .exec(db)
+        .await?;
+    if topics.is_empty() {
+        return Ok(());
+    }
+    let rows = topics.into_iter().map(|name| project_topics::ActiveModel {
+        project_id: Set(project_id),
+        name: Set(name),
+        ..Default::default()
+    });
+    project_topics::Entity::insert_many(rows)
+        .exec_without_returning(db)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Transfers projects to other namespaces.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, IntoActiveModel, QueryFilter,
+};
+use storage::entities::members::{self, Source};
+use storage::entities::namespaces::{self, Kind};
+use storage::entities::{AccessLevel, Scope, namespace_ancestors, now, projects};
+
+use super::create::{refuse_taken, taken, target, target_id};
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::lifecycle::transfer::Moved;
+
+/// As [`transfer`], to a namespace given by ID or full path.
+///
+/// # Errors
+/// Returns the errors of [`transfer`].
+pub async fn transfer_to(backend: &Backend, access: ProjectAccess, namespace: &str) -> Result<ProjectAccess> {
+    let namespace_id = target_id(backend, namespace).await?;
+    transfer(backend, access, namespace_id).await
+}
+
+/// Transfers a project to another namespace. Members, shares and settings are unchanged. Its visibility is
+/// lowered to that of the group if it exceeds it. Inherited labels, milestones and epics that are not
+/// available there are replaced ([`Moved`]).
+///
+/// # Errors
+/// Returns `Forbidden` unless the caller is an Owner of the project. Returns `NotFound` if the namespace does
+/// not exist or the caller cannot create projects in it. Returns a validation error if the namespace contains
+/// the project already, or if its name or path is taken.
+pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i64) -> Result<ProjectAccess> {
+    if !access.holds(AccessLevel::Owner) {
+        return Err(Error::forbidden());
+    }
+    let caller = access.caller;
+    let user = caller.signed_in()?.clone();
+    let project_id = access.project.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            namespaces::lock_shape(transaction).await?;
+            let target = target(transaction, &caller, &user, namespace_id).await?;
+            let current = projects::live()
+                .filter(projects::Column::Id.eq(project_id))
+                .one(transaction)
+                .await?;
+            let current = current.ok_or_else(|| Error::not_found("Project"))?;
+            // Every change of the project locks its namespace.
+            namespaces::lock(transaction, current.namespace_id).await?;
+            if current.namespace_id == target.id {
+                return Err(Error::attribute("namespace", "holds the project already"));
+            }
+            refuse_taken(transaction, &target, Some(&current.name), Some(&current.path)).await?;
+            let visibility = match target.kind {
+                Kind::User => current.visibility,
+                Kind::Group => current.visibility.min(target.visibility),
+            };
+            let before = namespace_ancestors::of(transaction, current.namespace_id).await?;
+            let after = namespace_ancestors::of(transaction, target.id).await?;
+            let moved = Moved::new(Scope::Project(project_id), &before, &after);
+            moved.lock(transaction).await?;
+            let mut row = current.into_active_model();
+            row.namespace_id = Set(target.id);
+            row.visibility = Set(visibility);
+            row.updated_at = Set(now());
+            row.update(transaction).await.map_err(taken)?;
+            moved.settle(transaction).await?;
+            match target.owner_id {
+                Some(owner) => ensure_maintainer(transaction, project_id, owner).await,
+                None => Ok(()),
+            }
+        })
+        .await?;
+    ProjectAccess::find(backend, caller, &project_id.to_string()).await
+}
+
+/// Adds the owner of a personal namespace, who has every role in its projects, as a member.
+async fn ensure_maintainer(transaction: &DatabaseTransaction, project_id: i64, user_id: i64) -> Result<()> {
+    let row = match members::direct(transaction, Source::Project(project_id), user_id).await? {
+        Some(member) => member.into_active_model(),
+        None => members::ActiveModel {
+            user_id: Set(user_id),
+            project_id: Set(Some(project_id)),
+            created_by_id: Set(Some(user_id)),
+            created_at: Set(now()),
+            ..Default::default()
+        },
+    };
+    let row = members::ActiveModel {
+        access_level: Set(AccessLevel::Maintainer),
+        expires_at: Set(None),
+        updated_at: Set(now()),
+        ..row
+    };
+    row.save(transaction).await?;
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Import of a local repository into a project, for `admin import-repo`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use git::{Oid, Repository, RepositoryId, TagOrder, TagQuery, Window};
+use storage::entities::ref_updates::Kind;
+use storage::entities::{Visibility, namespaces, projects, users};
+
+use crate::code::ref_updates::{self, Moved, Mover};
+use crate::kernel::error::{Error, Result};
+use crate::kernel::{Backend, names};
+use crate::spaces::projects::insert_bare;
+
+/// Branch of `HEAD` in a new repository before the import sets it.
+const FIRST_BRANCH: &str = "main";
+
+/// Imports the branches and tags of the repository at `source` into the project with this path. A missing
+/// project is created in an existing namespace. Git copies from disk to disk, without loading the repository
+/// into memory.
+///
+/// The changes are attributed to the user named `author`. The default is the owner of the personal namespace,
+/// or else the first administrator.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the namespace or user does not exist. Returns `Error::Refused` if the path is
+/// invalid or taken. Returns an error if Git cannot read the source.
+pub async fn import(
+    backend: &Backend,
+    full_path: &str,
+    visibility: Visibility,
+    source: PathBuf,
+    author: Option<&str>,
+) -> Result<projects::Model> {
+    let (project, author) = match projects::by_full_path(backend.database.read(), full_path).await? {
+        Some((project, namespace)) => (project, author_in(backend, &namespace, author).await?),
+        None => make_project(backend, full_path, visibility, author).await?,
+    };
+    let id = RepositoryId::of_project(project.id);
+    // An interrupted import leaves a row without a repository.
+    let repository = match backend.repositories.create(&id, FIRST_BRANCH).await {
+        Err(git::Error::RepositoryExists) => backend.repositories.repository(&id),
+        made => made?,
+    };
+    let mover = Mover {
+        project_id: project.id,
+        user_id: Some(author.id),
+        kind: Kind::Push,
+    };
+    let default_branch = project.default_branch.clone();
+    let work = async move {
+        let before = references_of(&repository).await?;
+        repository.import(&source).await?;
+        if let Some(name) = &default_branch
+            && repository.branch(name).await.is_ok()
+        {
+            repository.set_default_branch(name).await?;
+        }
+        Ok(((), difference(&before, &references_of(&repository).await?)))
+    };
+    let planned = vec!["refs/heads/*".to_owned(), "refs/tags/*".to_owned()];
+    ref_updates::moving(backend, mover, planned, work).await?;
+    let found = projects::by_reference(backend.database.read(), &project.id.to_string()).await?;
+    found
+        .map(|(project, _)| project)
+        .ok_or_else(|| Error::not_found("Project"))
+}
+
+/// Returns the author of an import into a namespace.
+async fn author_in(
+    backend: &Backend,
+    namespace: &namespaces::Model,
+    name: Option<&str>,
+) -> Result<users::Model> {
+    let db = backend.database.read();
+    let found = match (name, namespace.owner_id) {
+        (Some(name), _) => users::by_username(db, name).await?,
+        (None, Some(owner)) => users::by_reference(db, &owner.to_string()).await?,
+        (None, None) => users::first_administrator(db).await?,
+    };
+    found.ok_or_else(|| Error::not_found("User"))
+}
+
+async fn make_project(
+    backend: &Backend,
+    full_path: &str,
+    visibility: Visibility,
+    author: Option<&str>,
+) -> Result<(projects::Model, users::Model)> {
+    let (above, path) = full_path
+        .rsplit_once('/')
+        .ok_or_else(|| Error::Refused("The path of a project is NAMESPACE/NAME".into()))?;
+    if names::project_name_fault(path)
+        .or(names::path_fault(path, false))
+        .is_some()
+    {
+        return Err(Error::Refused(
+            "The name of a project has letters, digits, '_', '-' and '.', begins with a letter, digit or '_', \
+             and does not end in '.git' or '.atom'"
+                .into(),
+        ));
+    }
+    let namespace = namespaces::by_full_path(backend.database.read(), above)
+        .await?
+        .ok_or_else(|| Error::not_found("Namespace"))?;
+    let author = author_in(backend, &namespace, author).await?;
+    let project = insert_bare(backend, namespace.id, path, visibility, author.id).await?;
+    Ok((project, author))
+}
+
+/// Returns every branch and tag with its target.
+async fn references_of(repository: &Repository) -> Result<BTreeMap<String, Oid>> {
+    let all = Window {
+        offset: 0,
+        limit: usize::MAX,
+    };
+    let branches = repository.branches(None, all).await?.branches.into_iter();
+    let mut found: BTreeMap<String, Oid> = branches
+        .map(|branch| (format!("refs/heads/{}", branch.name), branch.commit))
+        .collect();
+    let query = TagQuery {
+        search: None,
+        order: TagOrder::Name,
+        descending: false,
+        window: all,
+    };
+    let tags = repository.tags(query).await?.tags.into_iter();
+    found.extend(tags.map(|tag| (format!("refs/tags/{}", tag.name), tag.target)));
+    Ok(found)
+}
+
+/// Returns the new and changed refs. An import deletes none.
+fn difference(before: &BTreeMap<String, Oid>, after: &BTreeMap<String, Oid>) -> Vec<Moved> {
+    let moved = after
+        .iter()
+        .filter(|(reference, id)| before.get(*reference) != Some(*id));
+    moved
+        .map(|(reference, id)| Moved {
+            reference: reference.clone(),
+            old: before.get(reference).map(Oid::to_string),
+            new: Some(id.to_string()),
+        })
+        .collect()
+}

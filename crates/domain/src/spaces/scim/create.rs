@@ -1,0 +1,157 @@
+//! Provisions new users.
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, PaginatorTrait};
+use storage::entities::{fold, now, scim_identities, users};
+
+use super::{Provisioned, usernames};
+use crate::accounts::users::{NewUser, USERNAME_TAKEN, provisioning};
+use crate::identity::access::ScimAccess;
+use crate::instance::settings::{self, Settings};
+use crate::kernel::error::{Error, ProvisioningFault, Result};
+use crate::kernel::{Backend, names};
+use crate::spaces::members;
+use crate::spaces::single_sign_on::hold;
+
+/// Attributes of a new user from an identity provider.
+#[derive(Debug, Clone)]
+pub struct NewAccount {
+    /// The ID at the provider.
+    pub extern_uid: String,
+    /// The requested user name.
+    pub username: String,
+    /// The display name.
+    pub name: String,
+    /// The email address.
+    pub email: String,
+}
+
+/// Maximum number of attempts to find a user name that no other group takes concurrently.
+const ATTEMPTS: usize = 5;
+
+/// Provisions a user: creates an account and adds it to the group. A user who is provisioned under this ID is
+/// unchanged, and is added to the group again if needed. An account that the provider created earlier, under
+/// this ID and with the address, is provisioned again.
+///
+/// # Errors
+/// Returns `Conflict` for an address that is taken, and `Unprovisionable` for a blank name or an invalid
+/// address. Returns `Forbidden` if the provider has reached its maximum number of accounts.
+pub async fn create(backend: &Backend, access: &ScimAccess, new: NewAccount) -> Result<Provisioned> {
+    check(&new)?;
+    let in_force = settings::read(backend).await?;
+    let wanted = format!("userName {:?}, email {:?}", new.username, new.email);
+    let mut outrun = 0;
+    loop {
+        let attempt = Attempt {
+            backend,
+            access,
+            in_force: &in_force,
+            new: &new,
+            outrun: outrun > 0,
+        };
+        match attempt.run().await {
+            Err(Error::Conflict(text)) if text == USERNAME_TAKEN && outrun < ATTEMPTS => outrun += 1,
+            Err(Error::Conflict(text)) => {
+                let text = format!("Error saving user with {wanted}: {text}");
+                return Err(Error::Conflict(text.into()));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// One atomic attempt to provision a user.
+struct Attempt<'a> {
+    backend: &'a Backend,
+    access: &'a ScimAccess,
+    in_force: &'a Settings,
+    new: &'a NewAccount,
+    /// Whether another group took the user name concurrently.
+    outrun: bool,
+}
+
+fn check(new: &NewAccount) -> Result<()> {
+    let refused = |text: String| Err(Error::unprovisionable(ProvisioningFault::Value, text));
+    for (attribute, value) in [("Email", &new.email), ("Name", &new.name)] {
+        if value.trim().is_empty() {
+            return refused(format!("{attribute} can't be blank"));
+        }
+        if let Some(fault) = names::length_fault(value) {
+            return refused(format!("{attribute} {fault}"));
+        }
+    }
+    Ok(())
+}
+
+impl Attempt<'_> {
+    async fn run(&self) -> Result<Provisioned> {
+        self.backend
+            .database
+            .transaction(async |transaction| {
+                // The lock serializes requests: of two with the same ID, the second finds the first user.
+                let group = hold(transaction, self.access.group.id).await?;
+                let provisioned = match self.known(transaction).await? {
+                    Some(known) => known,
+                    None => self.make(transaction).await?,
+                };
+                let role = self.access.provider.default_membership_role;
+                members::enrol(transaction, group.id, provisioned.user.id, role).await?;
+                Ok(provisioned)
+            })
+            .await
+    }
+
+    /// Returns the user who is or was provisioned under this ID, locked against concurrent deletion.
+    async fn known(&self, transaction: &DatabaseTransaction) -> Result<Option<Provisioned>> {
+        let (provider, uid) = (self.access.provider.id, &self.new.extern_uid);
+        let found = scim_identities::by_extern_uid(transaction, provider, uid).await?;
+        if let Some((identity, user)) = found
+            && let Some(user) = users::lock(transaction, user.id).await?
+        {
+            return Ok(Some(Provisioned { identity, user }));
+        }
+        let Some(user) = users::by_email(transaction, &self.new.email).await? else {
+            return Ok(None);
+        };
+        let Some(user) = users::lock(transaction, user.id).await? else {
+            return Ok(None);
+        };
+        let former = scim_identities::former(transaction, provider, user.id, uid).await?;
+        let taken = || Error::Conflict("Email has already been taken".into());
+        let mut row = former.ok_or_else(taken)?.into_active_model();
+        row.extern_uid = Set(Some(uid.clone()));
+        row.former_uid_key = Set(None);
+        row.user_name_key = Set(fold(&self.new.username));
+        row.updated_at = Set(now());
+        let identity = row.update(transaction).await?;
+        Ok(Some(Provisioned { identity, user }))
+    }
+
+    async fn make(&self, transaction: &DatabaseTransaction) -> Result<Provisioned> {
+        let (provider, new) = (self.access.provider.id, self.new.clone());
+        let most = u64::from(self.backend.instance.max_scim_users);
+        if scim_identities::made(provider).count(transaction).await? >= most {
+            let text = format!("The group has provisioned {most} users, the most that the instance allows");
+            return Err(Error::forbidden_because(text));
+        }
+        let account = NewUser {
+            username: usernames::free(transaction, &new.username, self.outrun).await?,
+            name: new.name,
+            email: new.email,
+            password: None,
+            admin: false,
+        };
+        let user = provisioning::create(transaction, self.in_force, account).await?;
+        let at = now();
+        let row = scim_identities::ActiveModel {
+            saml_provider_id: Set(provider),
+            user_id: Set(user.id),
+            extern_uid: Set(Some(new.extern_uid)),
+            user_name_key: Set(fold(&new.username)),
+            created_at: Set(at),
+            updated_at: Set(at),
+            ..Default::default()
+        };
+        let identity = row.insert(transaction).await?;
+        Ok(Provisioned { identity, user })
+    }
+}

@@ -1,0 +1,159 @@
+//! Filters of user lists: one comparison in the grammar of RFC 7644, section 3.4.2.2.
+
+use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, Filter};
+
+use super::USER_SCHEMA;
+use crate::kernel::error::{Error, ProvisioningFault, Result};
+
+/// The requested user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// The user with this ID at the provider.
+    Uid(String),
+    /// The user with this user name or address.
+    Name(String),
+}
+
+/// Parses a filter. Unsupported filters are refused: ignoring one would return all users instead of one.
+///
+/// # Errors
+/// Returns `Unprovisionable` for an invalid filter, and for any other than `eq` on one of three attributes.
+pub(super) fn wanted(text: &str) -> Result<Wanted> {
+    let Ok(Filter::Attr(AttrExp::Comparison(path, CompareOp::Eq, CompValue::Str(value)))) =
+        text.trim().parse()
+    else {
+        return Err(unsupported());
+    };
+    // PostgreSQL does not accept this character, so no name contains it.
+    if value.contains('\0') {
+        return Err(unsupported());
+    }
+    match attribute(&path).as_deref() {
+        Some("id" | "externalid") => Ok(Wanted::Uid(value)),
+        Some("username") => Ok(Wanted::Name(value)),
+        _ => Err(unsupported()),
+    }
+}
+
+fn unsupported() -> Error {
+    let text =
+        "Unsupported Filter: it may compare `id`, `externalId` or `userName` with a quoted text by `eq`";
+    Error::unprovisionable(ProvisioningFault::Filter, text)
+}
+
+/// Returns a user attribute in lowercase, or `None` for one of another schema. Names are compared without
+/// case.
+pub(super) fn attribute(path: &AttrPath) -> Option<String> {
+    let of_users = path
+        .uri
+        .as_ref()
+        .is_none_or(|uri| uri.eq_ignore_ascii_case(USER_SCHEMA));
+    let name = match &path.sub_attr {
+        Some(part) => format!("{}.{part}", path.name),
+        None => path.name.clone(),
+    };
+    of_users.then(|| name.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+
+    use super::*;
+
+    #[test]
+    fn three_attributes_are_compared_in_any_case_and_by_their_whole_names() {
+        for text in [
+            r#"id eq "a""#,
+            r#"externalId eq "a""#,
+            r#"EXTERNALID EQ "a""#,
+            r#"  id   Eq   "a"  "#,
+            r#"urn:ietf:params:scim:schemas:core:2.0:User:id eq "a""#,
+            r#"(id eq "a")"#,
+        ] {
+            assert_eq!(wanted(text).ok(), Some(Wanted::Uid("a".to_owned())), "{text}");
+        }
+        let name = Wanted::Name("ada@example.com".to_owned());
+        assert_eq!(wanted(r#"username eq "ada@example.com""#).ok(), Some(name));
+    }
+
+    #[test]
+    fn values_are_texts_of_json() {
+        for (text, value) in [
+            (r#"id eq "a \"b\" \\ c""#, r#"a "b" \ c"#),
+            (r#"id eq "\u00e4\n""#, "ä\n"),
+            (r#"id eq """#, ""),
+            (r#"id eq "id eq \"x\" or id pr""#, r#"id eq "x" or id pr"#),
+            (r#"id eq "%_*'; DROP TABLE users""#, "%_*'; DROP TABLE users"),
+        ] {
+            assert_eq!(wanted(text).ok(), Some(Wanted::Uid(value.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        let nested = format!("{}id eq \"a\"{}", "(".repeat(1_000), ")".repeat(1_000));
+        let long = vec![r#"id eq "a""#; 2_000].join(" or ");
+        for text in [
+            "",
+            "id",
+            "id eq",
+            "id eq a",
+            "id eq 1",
+            "id eq true",
+            "id eq null",
+            "id eq 'a'",
+            r#"id eq "a"#,
+            r#"id eq "\u0000""#,
+            r#"id ne "a""#,
+            r#"id co "a""#,
+            r#"id sw "a""#,
+            "id pr",
+            r#"id eq "a" and userName eq "b""#,
+            r#"id eq "a" or id eq "b""#,
+            r#"not (id eq "a")"#,
+            r#"id.x eq "a""#,
+            r#"name.formatted eq "a""#,
+            r#"emails[type eq "work"]"#,
+            r#"urn:other:id eq "a""#,
+            r#"id eq "a" "b""#,
+            &nested,
+            &long,
+        ] {
+            let refused = wanted(text).expect_err(text);
+            assert!(refused.to_string().starts_with("Unsupported Filter"), "{text}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_refused_or_read_and_never_more() {
+        let words = [
+            "id", "userName", " ", "eq", "EQ", "\"", "\\", "(", ")", "[", "]", "and", "not", ".", ":", "ä",
+            "\0", "1", "\"a\"", "{", "null",
+        ];
+        let mut random = rand::rng();
+        for _ in 0..5_000 {
+            let length = random.random_range(0..12);
+            let text: String = std::iter::repeat_with(|| words[random.random_range(0..words.len())])
+                .take(length)
+                .collect();
+            match wanted(&text) {
+                Ok(_) => assert!(text.to_ascii_lowercase().contains("eq"), "{text}"),
+                Err(error) => assert!(error.to_string().starts_with("Unsupported"), "{text}"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_value_is_read_as_it_was_meant() {
+        let mut random = rand::rng();
+        for _ in 0..2_000 {
+            let length = random.random_range(0..20);
+            let value: String = std::iter::repeat_with(|| random.random_range('\u{1}'..'\u{3000}'))
+                .take(length)
+                .collect();
+            let text = format!("externalId eq {}", serde_json::json!(value));
+            assert_eq!(wanted(&text).ok(), Some(Wanted::Uid(value)), "{text}");
+        }
+    }
+}

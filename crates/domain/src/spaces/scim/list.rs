@@ -1,0 +1,113 @@
+//! Reads provisioned users.
+
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+};
+use storage::entities::{fold, scim_identities, user_emails, users};
+
+use super::filter::{Wanted, wanted};
+use super::usernames::cleaned;
+use super::{Provisioned, missing};
+use crate::identity::access::ScimAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+
+/// Maximum number of users on a page.
+pub const MOST_LISTED: i64 = 100;
+
+/// A page of users.
+#[derive(Debug, Clone)]
+pub struct List {
+    /// The users.
+    pub users: Vec<Provisioned>,
+    /// The number of users on all pages.
+    pub total: i64,
+    /// The index of the first user, starting at 1.
+    pub start: i64,
+}
+
+/// Lists the users of the provider in the order of provisioning, optionally filtered.
+///
+/// # Errors
+/// Returns `Unprovisionable` for an unsupported filter.
+pub async fn list(
+    backend: &Backend,
+    access: &ScimAccess,
+    filter: Option<&str>,
+    start: i64,
+    count: i64,
+) -> Result<List> {
+    let db = backend.database.read();
+    let wanted = match filter.map(wanted).transpose()? {
+        Some(wanted) => condition(db, access.provider.id, wanted).await?,
+        None => Condition::all(),
+    };
+    let found = scim_identities::provisioned(access.provider.id)
+        .filter(wanted)
+        .find_also_related(users::Entity);
+    let total = found.clone().count(db).await?;
+    let (start, count) = (start.max(1), count.clamp(0, MOST_LISTED));
+    let rows = match u64::try_from(count) {
+        Ok(count @ 1..) => {
+            let before = u64::try_from(start - 1).unwrap_or(0);
+            found.offset(before).limit(count).all(db).await?
+        }
+        _ => Vec::new(),
+    };
+    let users = rows.into_iter().filter_map(|(identity, user)| {
+        Some(Provisioned {
+            identity,
+            user: user?,
+        })
+    });
+    Ok(List {
+        users: users.collect(),
+        total: i64::try_from(total).unwrap_or(i64::MAX),
+        start,
+    })
+}
+
+/// Returns the condition on identities. A name matches the name at the provider, the user name derived from
+/// it, or a confirmed address. A user name with an added number does not match, because the provider uses
+/// that name for another user.
+async fn condition(db: &impl ConnectionTrait, provider: i64, wanted: Wanted) -> Result<Condition> {
+    let name = match wanted {
+        Wanted::Uid(uid) => {
+            return Ok(Condition::all().add(scim_identities::Column::ExternUidKey.eq(fold(&uid))));
+        }
+        Wanted::Name(name) => fold(&name),
+    };
+    let mut having: Vec<i64> = user_emails::Entity::find()
+        .select_only()
+        .column(user_emails::Column::UserId)
+        .filter(user_emails::Column::EmailKey.eq(name.as_str()))
+        .filter(user_emails::Column::ConfirmedAt.is_not_null())
+        .into_tuple()
+        .all(db)
+        .await?;
+    if let Some(user) = users::by_username(db, &name).await? {
+        let called = scim_identities::among(provider, [user.id]).one(db).await?;
+        let called = called.map(|identity| fold(&cleaned(&identity.user_name_key)));
+        having.extend((called.as_deref() == Some(name.as_str())).then_some(user.id));
+    }
+    let primary = users::by_email(db, &name).await?;
+    having.extend(
+        primary
+            .filter(|user| user.confirmed_at.is_some())
+            .map(|user| user.id),
+    );
+    Ok(Condition::any()
+        .add(scim_identities::Column::UserNameKey.eq(name))
+        .add(scim_identities::Column::UserId.is_in(having)))
+}
+
+/// Returns the user with this ID at the provider.
+///
+/// # Errors
+/// Returns `NotFound` if the user does not exist.
+pub async fn get(backend: &Backend, access: &ScimAccess, extern_uid: &str) -> Result<Provisioned> {
+    let found =
+        scim_identities::by_extern_uid(backend.database.read(), access.provider.id, extern_uid).await?;
+    let (identity, user) = found.ok_or_else(|| missing(extern_uid))?;
+    Ok(Provisioned { identity, user })
+}

@@ -1,0 +1,34 @@
+//! Provisioning of the members of a group by its identity provider with SCIM (RFC 7644, ADR 23).
+
+mod create;
+mod filter;
+mod list;
+mod operations;
+mod update;
+mod usernames;
+
+pub use crate::spaces::scim::create::{NewAccount, create};
+pub use crate::spaces::scim::list::{List, MOST_LISTED, get, list};
+pub use crate::spaces::scim::update::{deprovision, update};
+pub use operations::{UserOperation, full_name};
+
+use storage::entities::{scim_identities, users};
+
+use crate::kernel::error::Error;
+
+/// The schema of users.
+pub const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
+
+/// A provisioned user.
+#[derive(Debug, Clone)]
+pub struct Provisioned {
+    /// The identity at the provider.
+    pub identity: scim_identities::Model,
+    /// The user.
+    pub user: users::Model,
+}
+
+/// Returns the error of a missing user.
+fn missing(extern_uid: &str) -> Error {
+    Error::not_found(format!("Resource {extern_uid}"))
+}

@@ -1,0 +1,541 @@
+//! Operations of a patch (RFC 7644, section 3.5.2), in the variants that identity providers send. They differ
+//! in paths, in objects, lists and single values, in booleans as text, and in case.
+
+use scim_v2::filter::{AttrExp, CompValue, CompareOp, PatchPath, PatchValuePath, ValFilter};
+use serde_json::{Map, Value};
+
+use super::USER_SCHEMA;
+use super::filter::attribute;
+use crate::kernel::error::{Error, ProvisioningFault, Result};
+use crate::kernel::names;
+
+/// Changes of a user; absent ones are unchanged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// The ID at the provider.
+    pub uid: Option<String>,
+    /// The requested user name, as received.
+    pub username: Option<String>,
+    /// The email address.
+    pub email: Option<String>,
+    /// Whether the user is provisioned.
+    pub active: Option<bool>,
+    formatted: Option<String>,
+    given: Option<String>,
+    family: Option<String>,
+}
+
+impl Changes {
+    /// Returns the display name. A given or family name alone does not change it.
+    pub fn name(&self) -> Option<String> {
+        full_name(
+            self.formatted.as_deref(),
+            self.given.as_deref(),
+            self.family.as_deref(),
+        )
+        .filter(|_| self.formatted.is_some() || (self.given.is_some() && self.family.is_some()))
+    }
+}
+
+/// Combines the parts of a name: the formatted name unless it is blank, otherwise the given and the family
+/// name.
+pub fn full_name(formatted: Option<&str>, given: Option<&str>, family: Option<&str>) -> Option<String> {
+    let filled = |text: &&str| !text.trim().is_empty();
+    let parts: Vec<&str> = [given, family].into_iter().flatten().filter(filled).collect();
+    let joined = (!parts.is_empty()).then(|| parts.join(" "));
+    formatted.filter(filled).map(str::to_owned).or(joined)
+}
+
+/// The attribute that an operation changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Uid,
+    Username,
+    Formatted,
+    Given,
+    Family,
+    /// An object with all three parts of the name.
+    Name,
+    /// The value of the address.
+    Email,
+    /// An address or a list of addresses, as objects.
+    Emails,
+    Active,
+    /// An attribute that the server does not store.
+    Overlooked,
+}
+
+/// One operation of a request that updates a user (RFC 7644, section 3.5.2).
+#[derive(Debug, Clone)]
+pub struct UserOperation {
+    /// `add`, `replace` or `remove`, in any case.
+    pub op: String,
+    /// The attribute to change. Without it, `value` is an object of attributes.
+    pub path: Option<String>,
+    /// The new value.
+    pub value: Option<Value>,
+}
+
+/// Merges all operations; the last one for an attribute applies.
+///
+/// # Errors
+/// Returns `Unprovisionable` for an operation other than `add` and `replace`, an invalid path and invalid
+/// values.
+pub(super) fn merged(operations: Vec<UserOperation>) -> Result<Changes> {
+    let mut changes = Changes::default();
+    for operation in operations {
+        let value = operation.value.unwrap_or(Value::Null);
+        let path = operation.path.filter(|path| !names_no_attribute(path));
+        let target = path.as_deref().map(target).transpose()?;
+        match (operation.op.to_ascii_lowercase().as_str(), target) {
+            ("add" | "replace", Some(target)) => set(&mut changes, target, value)?,
+            ("add" | "replace", None) => set_all(&mut changes, value)?,
+            // Removing an attribute that is not stored has no effect.
+            ("remove", Some(Target::Overlooked)) => {}
+            ("remove", _) => return Err(syntax("what users must have cannot be removed")),
+            _ => return Err(syntax("`op` must be `add` or `replace`")),
+        }
+    }
+    Ok(changes)
+}
+
+/// Returns whether a path is blank or the user schema itself.
+fn names_no_attribute(path: &str) -> bool {
+    path.trim().is_empty() || path.trim().eq_ignore_ascii_case(USER_SCHEMA)
+}
+
+fn syntax(text: &'static str) -> Error {
+    Error::unprovisionable(ProvisioningFault::Syntax, text)
+}
+
+fn invalid(what: &str, fault: &str) -> Error {
+    Error::unprovisionable(ProvisioningFault::Value, format!("{what} {fault}"))
+}
+
+/// Returns the attribute of a path.
+fn target(path: &str) -> Result<Target> {
+    let parsed = path.trim().parse().map_err(|_| {
+        let text = format!("`{path}` is no path of an attribute");
+        Error::unprovisionable(ProvisioningFault::Path, text)
+    })?;
+    Ok(match parsed {
+        PatchPath::Attr(path) => plain(attribute(&path).as_deref()),
+        PatchPath::Value(path) => selected(&path)?,
+    })
+}
+
+fn plain(attribute: Option<&str>) -> Target {
+    match attribute {
+        Some("id" | "externalid") => Target::Uid,
+        Some("username") => Target::Username,
+        Some("name.formatted" | "displayname") => Target::Formatted,
+        Some("name.givenname") => Target::Given,
+        Some("name.familyname") => Target::Family,
+        Some("name") => Target::Name,
+        Some("emails.value") => Target::Email,
+        Some("emails") => Target::Emails,
+        Some("active") => Target::Active,
+        _ => Target::Overlooked,
+    }
+}
+
+/// Resolves a path with a filter to the stored address, which is the work or primary one.
+///
+/// # Errors
+/// Returns `Unprovisionable` for an unsupported filter, because the change would be lost.
+fn selected(path: &PatchValuePath) -> Result<Target> {
+    if attribute(&path.attr).as_deref() != Some("emails") {
+        return Ok(Target::Overlooked);
+    }
+    let Some(ours) = chooses(&path.filter) else {
+        let text = "addresses are chosen by `type eq` and `primary eq`, with `and` between them";
+        return Err(Error::unprovisionable(ProvisioningFault::Path, text));
+    };
+    let value = path
+        .sub_attr
+        .as_deref()
+        .is_none_or(|part| part.eq_ignore_ascii_case("value"));
+    Ok(match ours && value {
+        true => Target::Email,
+        false => Target::Overlooked,
+    })
+}
+
+/// Returns whether a filter selects the stored address, or `None` if it is not supported.
+fn chooses(filter: &ValFilter) -> Option<bool> {
+    match filter {
+        ValFilter::Attr(AttrExp::Comparison(by, CompareOp::Eq, value)) => {
+            match (by.name.to_ascii_lowercase().as_str(), value) {
+                ("type", CompValue::Str(kind)) => Some(kind.eq_ignore_ascii_case("work")),
+                ("primary", CompValue::True) => Some(true),
+                ("primary", CompValue::False) => Some(false),
+                _ => None,
+            }
+        }
+        ValFilter::And(all) => {
+            let all: Option<Vec<bool>> = all.iter().map(chooses).collect();
+            all.map(|all| all.into_iter().all(|ours| ours))
+        }
+        _ => None,
+    }
+}
+
+/// Applies the attributes of an object, each by its path.
+fn set_all(changes: &mut Changes, value: Value) -> Result<()> {
+    let Value::Object(attributes) = value else {
+        return Err(syntax("without `path`, `value` must be an object of attributes"));
+    };
+    for (name, value) in attributes {
+        if names_no_attribute(&name) && value.is_object() {
+            set_all(changes, value)?;
+            continue;
+        }
+        // A name that is not a valid path is an attribute that is not stored.
+        let target = target(&name).unwrap_or(Target::Overlooked);
+        set(changes, target, value)?;
+    }
+    Ok(())
+}
+
+fn set(changes: &mut Changes, target: Target, value: Value) -> Result<()> {
+    // Providers send null for unknown values, but never for `active`.
+    if value.is_null() && target != Target::Active {
+        return Ok(());
+    }
+    match target {
+        Target::Uid => changes.uid = Some(text("externalId", value)?),
+        Target::Username => changes.username = Some(text("userName", value)?),
+        Target::Formatted => changes.formatted = Some(text("name", value)?),
+        Target::Given => changes.given = Some(text("name", value)?),
+        Target::Family => changes.family = Some(text("name", value)?),
+        Target::Email => changes.email = Some(text("email", value)?),
+        Target::Active => changes.active = Some(boolean(value)?),
+        Target::Name => {
+            let Value::Object(mut parts) = value else {
+                return Err(invalid("name", "must be an object"));
+            };
+            for (part, target) in [
+                ("formatted", Target::Formatted),
+                ("givenName", Target::Given),
+                ("familyName", Target::Family),
+            ] {
+                set(changes, target, take(&mut parts, part))?;
+            }
+        }
+        Target::Emails => {
+            let all = match value {
+                Value::Array(all) => all,
+                one => vec![one],
+            };
+            let ours = |rule: fn(&Map<String, Value>) -> bool| {
+                all.iter().position(|email| email.as_object().is_some_and(rule))
+            };
+            let ours = ours(is_for_work).or_else(|| ours(is_primary)).unwrap_or(0);
+            if let Some(email) = all.into_iter().nth(ours) {
+                set(changes, Target::Email, email)?;
+            }
+        }
+        Target::Overlooked => {}
+    }
+    Ok(())
+}
+
+/// Removes a part of an object, by its name without case.
+fn take(parts: &mut Map<String, Value>, name: &str) -> Value {
+    let key = parts.keys().find(|key| key.eq_ignore_ascii_case(name)).cloned();
+    key.and_then(|key| parts.remove(&key)).unwrap_or(Value::Null)
+}
+
+/// Returns whether an address is the work address, which is the one that is stored.
+fn is_for_work(email: &Map<String, Value>) -> bool {
+    let kind = take(&mut email.clone(), "type");
+    kind.as_str()
+        .is_some_and(|kind| kind.eq_ignore_ascii_case("work"))
+}
+
+/// Returns whether an address is the primary one, which is stored if no work address exists.
+fn is_primary(email: &Map<String, Value>) -> bool {
+    boolean(take(&mut email.clone(), "primary")).unwrap_or(false)
+}
+
+/// Reads a text, which some providers wrap as `[{"value": "text"}]`.
+fn text(what: &str, value: Value) -> Result<String> {
+    let text = match value {
+        Value::String(text) => text,
+        Value::Number(number) => number.to_string(),
+        Value::Array(mut values) if values.len() == 1 => return text(what, values.remove(0)),
+        Value::Object(mut parts) => match take(&mut parts, "value") {
+            Value::Null => return Err(invalid(what, "must be a text")),
+            inner => return text(what, inner),
+        },
+        _ => return Err(invalid(what, "must be a text")),
+    };
+    if text.trim().is_empty() {
+        return Err(invalid(what, "can't be blank"));
+    }
+    if text.contains('\0') {
+        return Err(invalid(what, "is invalid"));
+    }
+    match names::length_fault(&text) {
+        Some(fault) => Err(invalid(what, fault)),
+        None => Ok(text),
+    }
+}
+
+/// Reads a boolean, which may be a text, even a quoted one.
+fn boolean(value: Value) -> Result<bool> {
+    let word = match value {
+        Value::Bool(flag) => return Ok(flag),
+        Value::String(word) => word,
+        Value::Array(mut values) if values.len() == 1 => return boolean(values.remove(0)),
+        Value::Object(mut parts) => match take(&mut parts, "value") {
+            Value::Null => return Err(invalid("active", "must be true or false")),
+            inner => return boolean(inner),
+        },
+        _ => return Err(invalid("active", "must be true or false")),
+    };
+    match word.trim().trim_matches('"').to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(invalid("active", "must be true or false")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn merge(operations: Value) -> Result<Changes> {
+        let operations = operations
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|one| UserOperation {
+                op: one["op"].as_str().expect("a text").to_owned(),
+                path: one["path"].as_str().map(str::to_owned),
+                value: one.get("value").cloned(),
+            });
+        merged(operations.collect())
+    }
+
+    fn active(value: Value) -> Result<Option<bool>> {
+        Ok(merge(json!([{ "op": "replace", "path": "active", "value": value }]))?.active)
+    }
+
+    #[test]
+    fn the_forms_of_entra_are_understood() {
+        let changes = merge(json!([
+            { "op": "Replace", "path": "userName", "value": "ada@example.com" },
+            { "op": "Add", "path": "emails[type eq \"work\"].value", "value": "ada@example.com" },
+            { "op": "Replace", "path": "displayName", "value": "Ada L" },
+            { "op": "Replace", "path": "externalId", "value": [{ "$ref": null, "value": "0b1f" }] },
+            { "op": "Replace", "path": "active", "value": "True" },
+            { "op": "Add", "path": "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:department",
+              "value": "x" },
+            { "op": "Remove", "path": "phoneNumbers[type eq \"mobile\"].value" },
+        ]));
+        let changes = changes.expect("changes");
+        assert_eq!(changes.name().as_deref(), Some("Ada L"));
+        let wanted = Changes {
+            uid: Some("0b1f".to_owned()),
+            username: Some("ada@example.com".to_owned()),
+            email: Some("ada@example.com".to_owned()),
+            active: Some(true),
+            formatted: Some("Ada L".to_owned()),
+            ..Changes::default()
+        };
+        assert_eq!(changes, wanted);
+        let together = json!([{ "op": "Replace", "value": {
+            "emails[type eq \"work\"].value": "b@example.com", "name.formatted": "B", "active": "False",
+            "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User": { "department": "x" },
+        } }]);
+        let changes = merge(together).expect("changes");
+        assert_eq!(changes.email.as_deref(), Some("b@example.com"));
+        assert_eq!(
+            (changes.name().as_deref(), changes.active),
+            (Some("B"), Some(false))
+        );
+    }
+
+    #[test]
+    fn the_forms_of_okta_and_onelogin_are_understood() {
+        let okta = json!([{ "op": "replace", "value": { "active": false } }]);
+        assert_eq!(merge(okta).expect("changes").active, Some(false));
+        let onelogin = json!([
+            { "op": "replace", "path": "active", "value": true },
+            { "op": "replace", "path": "name", "value": { "givenName": "Ada", "familyName": "Lovelace" } },
+            { "op": "replace", "path": "emails", "value": [
+                { "type": "home", "value": "h@example.com" }, { "type": "Work", "value": "w@example.com" },
+            ] },
+        ]);
+        let changes = merge(onelogin).expect("changes");
+        assert_eq!(changes.name().as_deref(), Some("Ada Lovelace"));
+        assert_eq!(changes.email.as_deref(), Some("w@example.com"));
+        let parts = json!([
+            { "op": "replace", "path": "name.givenName", "value": "Ada" },
+            { "op": "replace", "path": "name.familyName", "value": "King" },
+        ]);
+        assert_eq!(merge(parts).expect("changes").name().as_deref(), Some("Ada King"));
+        let half = json!([{ "op": "replace", "path": "name.givenName", "value": "Ada" }]);
+        assert_eq!(merge(half).expect("changes").name(), None);
+    }
+
+    #[test]
+    fn the_last_of_several_changes_counts_and_null_changes_nothing() {
+        let changes = merge(json!([
+            { "op": "add", "path": "USERNAME", "value": "a" },
+            { "op": "REPLACE", "path": "userName", "value": 7 },
+            { "op": "replace", "path": "externalId", "value": null },
+            { "op": "replace", "path": "title", "value": { "any": ["thing"] } },
+        ]));
+        let wanted = Changes {
+            username: Some("7".to_owned()),
+            ..Changes::default()
+        };
+        assert_eq!(changes.expect("changes"), wanted);
+        assert_eq!(merge(json!([])).expect("changes"), Changes::default());
+    }
+
+    #[test]
+    fn booleans_may_be_texts() {
+        for (value, flag) in [
+            (json!(true), true),
+            (json!("TRUE"), true),
+            (json!("\"False\""), false),
+            (json!([{ "value": false }]), false),
+        ] {
+            assert_eq!(active(value).ok(), Some(Some(flag)));
+        }
+        for value in [json!(1), json!("yes"), json!({}), json!([]), json!([true, false])] {
+            assert!(active(value.clone()).is_err(), "{value}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_its_kind() {
+        for (operation, kind) in [
+            (
+                json!({ "op": "move", "path": "userName", "value": "a" }),
+                ProvisioningFault::Syntax,
+            ),
+            (
+                json!({ "op": "remove", "path": "userName" }),
+                ProvisioningFault::Syntax,
+            ),
+            (json!({ "op": "remove" }), ProvisioningFault::Syntax),
+            (
+                json!({ "op": "replace", "value": "a" }),
+                ProvisioningFault::Syntax,
+            ),
+            (json!({ "op": "replace" }), ProvisioningFault::Syntax),
+            (
+                json!({ "op": "replace", "path": "emails[", "value": "a" }),
+                ProvisioningFault::Path,
+            ),
+            (
+                json!({ "op": "replace", "path": "a b", "value": "a" }),
+                ProvisioningFault::Path,
+            ),
+            (
+                json!({ "op": "replace", "path": "userName", "value": " " }),
+                ProvisioningFault::Value,
+            ),
+            (
+                json!({ "op": "replace", "path": "userName", "value": {} }),
+                ProvisioningFault::Value,
+            ),
+            (
+                json!({ "op": "replace", "path": "userName", "value": ["a", "b"] }),
+                ProvisioningFault::Value,
+            ),
+            (
+                json!({ "op": "replace", "path": "externalId", "value": "a\u{0}" }),
+                ProvisioningFault::Value,
+            ),
+            (
+                json!({ "op": "replace", "path": "name", "value": "Ada" }),
+                ProvisioningFault::Value,
+            ),
+            (
+                json!({ "op": "replace", "path": "displayName", "value": "a".repeat(256) }),
+                ProvisioningFault::Value,
+            ),
+        ] {
+            let error = merge(json!([operation])).expect_err("a refusal");
+            let found = matches!(error, Error::Unprovisionable { fault, .. } if fault == kind);
+            assert!(found, "{operation}: {error}");
+        }
+    }
+
+    #[test]
+    fn of_the_addresses_those_for_work_and_primary_ones_are_kept() {
+        for (path, kept) in [
+            ("emails[type eq \"work\"].value", true),
+            ("emails[type eq \"WORK\"].value", true),
+            ("emails[primary eq true].value", true),
+            ("emails[type eq \"work\"]", true),
+            ("emails.value", true),
+            ("emails[type eq \"work\" and primary eq true].value", true),
+            ("emails[type eq \"home\" and primary eq true].value", false),
+            (
+                "urn:ietf:params:scim:schemas:core:2.0:User:emails[type eq \"work\"].value",
+                true,
+            ),
+            ("emails[type eq \"home\"].value", false),
+            ("emails[primary eq false].value", false),
+            ("emails[type eq \"work\"].display", false),
+            ("addresses[type eq \"work\"].value", false),
+        ] {
+            let operation = json!([{ "op": "replace", "path": path, "value": "a@example.com" }]);
+            let email = merge(operation).expect("changes").email;
+            assert_eq!(email.is_some(), kept, "{path}");
+        }
+    }
+
+    #[test]
+    fn of_several_addresses_the_one_for_work_is_kept() {
+        let kept = |emails: Value| {
+            let operation = json!([{ "op": "replace", "path": "emails", "value": emails }]);
+            merge(operation).expect("changes").email
+        };
+        let (home, work) = (
+            json!({ "type": "home", "primary": true, "value": "home@x" }),
+            json!({ "type": "Work", "value": "work@x" }),
+        );
+        let other = json!({ "value": "other@x" });
+        assert_eq!(kept(json!([other, home, work])).as_deref(), Some("work@x"));
+        assert_eq!(kept(json!([other, home])).as_deref(), Some("home@x"));
+        assert_eq!(kept(json!([other])).as_deref(), Some("other@x"));
+    }
+
+    #[test]
+    fn what_says_that_somebody_leaves_is_never_passed_over() {
+        for operation in [
+            json!({ "op": "replace", "path": USER_SCHEMA, "value": { "active": false } }),
+            json!({ "op": "replace", "value": { USER_SCHEMA: { "active": "False" } } }),
+            json!({ "op": "replace", "path": format!("{USER_SCHEMA}:active"), "value": false }),
+        ] {
+            let changes = merge(json!([operation])).expect("changes");
+            assert_eq!(changes.active, Some(false), "{operation}");
+        }
+        for operation in [
+            json!({ "op": "replace", "path": "active" }),
+            json!({ "op": "replace", "path": "active", "value": null }),
+            json!({ "op": "replace", "value": { "active": null } }),
+            json!({ "op": "replace", "path": "emails[type eq \"work\" or primary eq true].value", "value": "a@x" }),
+            json!({ "op": "replace", "path": "emails[value sw \"a\"].value", "value": "a@x" }),
+        ] {
+            assert!(merge(json!([operation])).is_err(), "{operation}");
+        }
+    }
+
+    #[test]
+    fn names_are_formatted_or_made_of_their_parts() {
+        assert_eq!(full_name(Some("A B"), Some("C"), None).as_deref(), Some("A B"));
+        assert_eq!(full_name(Some(" "), Some("C"), Some("D")).as_deref(), Some("C D"));
+        assert_eq!(full_name(None, None, Some("D")).as_deref(), Some("D"));
+        assert_eq!(full_name(None, Some(""), None), None);
+    }
+}

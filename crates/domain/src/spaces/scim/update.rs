@@ -1,0 +1,121 @@
+//! Updates and deprovisions users.
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, IntoActiveModel};
+use storage::database::Violation;
+use storage::entities::{fold, now, scim_identities, users};
+
+use super::operations::{self, Changes, UserOperation};
+use super::{Provisioned, missing, usernames};
+use crate::accounts::users::provisioning;
+use crate::identity::access::ScimAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::spaces::members;
+use crate::spaces::single_sign_on::hold;
+
+/// Applies all changes of a user atomically. Returns the user, and whether they are still provisioned.
+///
+/// # Errors
+/// Returns `NotFound` if the user does not exist, and `Unprovisionable` for invalid operations. Returns
+/// `Conflict` if the ID, user name or address is taken. Returns `Forbidden` for the deprovisioning of the
+/// last Owner and for accounts of administrators.
+pub async fn update(
+    backend: &Backend,
+    access: &ScimAccess,
+    extern_uid: &str,
+    operations: Vec<UserOperation>,
+) -> Result<(Provisioned, bool)> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let found = locked(transaction, access, extern_uid).await?;
+            let changes = operations::merged(operations)?;
+            if changes.active == Some(false) {
+                end(transaction, access, found.clone()).await?;
+                return Ok((found, false));
+            }
+            Ok((apply(transaction, found, changes).await?, true))
+        })
+        .await
+}
+
+/// Deprovisions a user: removes their memberships in the group and its subgroups and projects. The account
+/// remains.
+///
+/// # Errors
+/// Returns `NotFound` if the user does not exist, and `Forbidden` for the last Owner of the group.
+pub async fn deprovision(backend: &Backend, access: &ScimAccess, extern_uid: &str) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let found = locked(transaction, access, extern_uid).await?;
+            end(transaction, access, found).await
+        })
+        .await
+}
+
+/// Returns a provisioned user and locks the group, so that two Owners cannot be removed at the same time, and
+/// the user.
+async fn locked(
+    transaction: &DatabaseTransaction,
+    access: &ScimAccess,
+    extern_uid: &str,
+) -> Result<Provisioned> {
+    hold(transaction, access.group.id).await?;
+    let found = scim_identities::by_extern_uid(transaction, access.provider.id, extern_uid).await?;
+    let (identity, user) = found.ok_or_else(|| missing(extern_uid))?;
+    let user = users::lock(transaction, user.id).await?;
+    let user = user.ok_or_else(|| missing(extern_uid))?;
+    Ok(Provisioned { identity, user })
+}
+
+async fn end(transaction: &DatabaseTransaction, access: &ScimAccess, found: Provisioned) -> Result<()> {
+    members::dismiss(transaction, access.group.id, found.user.id).await?;
+    found.identity.ended().update(transaction).await?;
+    Ok(())
+}
+
+async fn apply(
+    transaction: &DatabaseTransaction,
+    found: Provisioned,
+    changes: Changes,
+) -> Result<Provisioned> {
+    let Provisioned {
+        mut identity,
+        mut user,
+    } = found;
+    let full = changes.name();
+    let uid = changes
+        .uid
+        .filter(|uid| identity.extern_uid.as_ref() != Some(uid));
+    let called = changes.username.as_deref().map(fold);
+    let called = called.filter(|called| identity.user_name_key != *called);
+    if uid.is_some() || called.is_some() {
+        let mut row = identity.into_active_model();
+        if let Some(uid) = uid {
+            row.extern_uid = Set(Some(uid));
+        }
+        if let Some(called) = called {
+            row.user_name_key = Set(called);
+        }
+        row.updated_at = Set(now());
+        identity = row.update(transaction).await.map_err(uid_taken)?;
+    }
+    let username = match &changes.username {
+        Some(sent) => usernames::changed(transaction, &user, sent).await?,
+        None => None,
+    };
+    let name = full.filter(|name| *name != user.name);
+    let email = changes.email.filter(|email| *email != user.email);
+    if username.is_some() || name.is_some() || email.is_some() {
+        user = provisioning::change(transaction, user, username, name, email).await?;
+    }
+    Ok(Provisioned { identity, user })
+}
+
+fn uid_taken(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(_)) => Error::Conflict("externalId has already been taken".into()),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,400 @@
+//! Reader of untrusted archives. It reads and validates everything, within limits, before the import starts.
+//!
+//! No entry is unpacked to a path. Each record is validated and written to one temporary file, grouped by
+//! group and relation. Only the byte ranges stay in memory.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
+
+use sha2::{Digest, Sha256};
+use tar::{Archive, EntryType};
+
+use super::super::records::{Board, Epic, Group, Milestone};
+use super::super::{MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, Relation};
+use super::names::{self, Name};
+use super::unpacking::Unpacked;
+use super::{checks, tree};
+use crate::kernel::error::{Error, Result};
+use crate::kernel::record_validator::RecordValidator;
+
+/// Maximum uncompressed size of an archive, in bytes.
+pub(super) const MOST_BYTES: u64 = 512 << 20;
+/// Maximum files and directories in an archive.
+const MOST_ENTRIES: usize = 20_000;
+/// Maximum references to labels in boards and epics.
+const MOST_NAMES: usize = 500_000;
+/// Maximum length of a line, in bytes. A description of a million characters needs twelve bytes each if all
+/// are escaped.
+const LONGEST_LINE: u64 = 14 << 20;
+/// Maximum length of a group's attributes, and of other files that are read as a whole, in bytes.
+const LONGEST_FILE: u64 = 1 << 20;
+/// Maximum length of an error text, in characters. It repeats content of the archive.
+const LONGEST_FAULT: usize = 300;
+
+/// Byte range of records in the temporary file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stretch {
+    pub start: u64,
+    pub end: u64,
+}
+
+/// A group of an archive.
+#[derive(Debug, Default)]
+pub struct Draft {
+    pub id: i64,
+    pub parent_id: Option<i64>,
+    pub name: String,
+    pub path: String,
+    pub attributes: Option<Stretch>,
+    pub relations: [Option<Stretch>; Relation::ALL.len()],
+    /// Number of records of all relations.
+    pub records: u64,
+}
+
+/// An epic, as other epics reference it.
+#[derive(Debug, Clone, Copy)]
+pub struct EpicName {
+    pub group_id: i64,
+    pub iid: i64,
+    pub parent_id: Option<i64>,
+}
+
+/// A valid archive.
+#[derive(Debug)]
+pub struct Opened {
+    /// The records.
+    pub file: File,
+    /// The groups, each after its parent, starting with the exported one.
+    pub groups: Vec<tree::Planted>,
+    /// The epics, by their IDs in the archive.
+    pub epics: HashMap<i64, EpicName>,
+    /// Unknown relations, by group ID and name.
+    pub strange: Vec<(i64, String)>,
+}
+
+/// Returns an error caused by the archive.
+pub fn fault(text: impl Display) -> Error {
+    let text: String = text.to_string().chars().take(LONGEST_FAULT).collect();
+    Error::Refused(text.into())
+}
+
+/// Maps an I/O error. Errors of the operating system are internal; others are errors of the archive.
+fn unread(error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(_) => Error::internal(error),
+        None => fault(format!("The archive cannot be read: {error}")),
+    }
+}
+
+/// Reads an archive into a temporary file.
+///
+/// # Errors
+/// Returns `Error::Refused` with the cause if the archive is invalid. Returns an error if the disk fails.
+pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Result<Opened> {
+    let mut reading = Reading {
+        validator,
+        spool: BufWriter::new(spool),
+        position: 0,
+        records: 0,
+        names: 0,
+        drafts: HashMap::new(),
+        all: None,
+        version: false,
+        epics: HashMap::new(),
+        strange: Vec::new(),
+    };
+    let mut archive = Archive::new(Unpacked::new(BufReader::new(archive), MOST_BYTES));
+    let (mut entries, mut seen) = (0, HashSet::new());
+    // Raw entries, because the library reads extension headers into memory regardless of their length.
+    for entry in archive.entries().map_err(unread)?.raw(true) {
+        let entry = entry.map_err(unread)?;
+        entries += 1;
+        if entries > MOST_ENTRIES {
+            return Err(fault(format!(
+                "The archive has more than {MOST_ENTRIES} files and directories"
+            )));
+        }
+        let name = String::from_utf8(entry.header().path_bytes().into_owned())
+            .map_err(|_| fault("The archive has a name that is no text"))?;
+        match entry.header().entry_type() {
+            EntryType::Regular => {}
+            EntryType::Directory => {
+                Name::of_directory(&name)?;
+                continue;
+            }
+            // Extension headers contain timestamps and the like. Names in the layout are too short to need
+            // them.
+            EntryType::XHeader | EntryType::XGlobalHeader => continue,
+            _ => {
+                let text =
+                    format!("The archive holds something that is neither a file nor a directory: {name:?}");
+                return Err(fault(text));
+            }
+        }
+        let place = Name::of_file(&name)?;
+        if !seen.insert(names::plain(&name).to_owned()) {
+            return Err(fault(format!("The archive has {name:?} more than once")));
+        }
+        reading.file(place, &name, BufReader::new(entry))?;
+    }
+    let mut unpacked = archive.into_inner();
+    // An archive ends with two empty blocks, of which the first was read. Reading the rest verifies the gzip
+    // checksum.
+    let rest = io::copy(&mut unpacked, &mut io::sink()).map_err(unread)?;
+    if rest < 512 {
+        return Err(fault("The archive cannot be read: it is cut"));
+    }
+    reading.finish()
+}
+
+struct Reading<'v> {
+    validator: &'v dyn RecordValidator,
+    spool: BufWriter<File>,
+    position: u64,
+    records: u64,
+    names: usize,
+    drafts: HashMap<i64, Draft>,
+    all: Option<Vec<i64>>,
+    version: bool,
+    epics: HashMap<i64, EpicName>,
+    strange: Vec<(i64, String)>,
+}
+
+impl Reading<'_> {
+    fn file(&mut self, place: Name, name: &str, mut content: impl BufRead) -> Result<()> {
+        match place {
+            Name::Version => {
+                let text = whole(&mut content, name)?;
+                checks::version(&text)?;
+                self.version = true;
+            }
+            Name::Beside => {}
+            Name::All => {
+                let mut all = Vec::new();
+                each_line(&mut content, name, |line| {
+                    if all.len() == MOST_GROUPS {
+                        return Err(fault(format!("The archive has more than {MOST_GROUPS} groups")));
+                    }
+                    all.push(serde_json::from_slice(line).map_err(fault)?);
+                    Ok(())
+                })?;
+                self.all = Some(all);
+            }
+            Name::Group(id) => {
+                let text = whole(&mut content, name)?;
+                let group: Group = serde_json::from_str(&text).map_err(fault).map_err(at(name, 1))?;
+                checks::group(self.validator, &group).map_err(at(name, 1))?;
+                if group.id != id {
+                    return Err(fault(format!("{name}: is of the group {}", group.id)));
+                }
+                let attributes = self.keep(&group)?;
+                let draft = self.draft(id)?;
+                draft.parent_id = group.parent_id;
+                draft.name = group.name;
+                draft.path = group.path;
+                draft.attributes = Some(attributes);
+            }
+            Name::Relation(id, relation) => {
+                let before = self.draft(id)?.records;
+                let (stretch, count) = self.relation(id, relation, before, name, content)?;
+                let draft = self.draft(id)?;
+                draft.relations[relation as usize] = Some(stretch);
+                draft.records += count;
+            }
+            Name::Strange(id, word) => {
+                self.draft(id)?;
+                self.strange.push((id, word));
+            }
+        }
+        Ok(())
+    }
+
+    fn draft(&mut self, id: i64) -> Result<&mut Draft> {
+        if self.drafts.len() >= MOST_GROUPS && !self.drafts.contains_key(&id) {
+            return Err(fault(format!("The archive has more than {MOST_GROUPS} groups")));
+        }
+        Ok(self.drafts.entry(id).or_insert_with(|| Draft {
+            id,
+            ..Draft::default()
+        }))
+    }
+
+    /// Reads the records of a group and relation. `before` is the number of its records in other relations.
+    /// Validates each record, and all of them for duplicates. Returns their byte range and number.
+    fn relation(
+        &mut self,
+        group_id: i64,
+        relation: Relation,
+        before: u64,
+        name: &str,
+        mut content: impl BufRead,
+    ) -> Result<(Stretch, u64)> {
+        let start = self.position;
+        let (mut numbers, mut titles) = (HashSet::new(), HashSet::new());
+        let mut count = 0;
+        each_line(&mut content, name, |line| {
+            count += 1;
+            checks::room(relation, count)?;
+            if before + count > MOST_OF_GROUP {
+                return Err(fault(format!("the group has more than {MOST_OF_GROUP} records")));
+            }
+            self.records += 1;
+            if self.records > MOST_RECORDS {
+                return Err(fault(format!("The archive has more than {MOST_RECORDS} records")));
+            }
+            match relation {
+                Relation::Milestones => {
+                    let record: Milestone = serde_json::from_slice(line).map_err(fault)?;
+                    checks::milestone(self.validator, &record)?;
+                    once(&mut numbers, record.iid, "iid")?;
+                    once(&mut titles, mark(record.title.trim()), "title")?;
+                    self.keep(&record)?;
+                }
+                Relation::Labels => {
+                    let record = serde_json::from_slice(line).map_err(fault)?;
+                    checks::label(self.validator, &record)?;
+                    once(&mut titles, mark(record.title.trim()), "title")?;
+                    self.keep(&record)?;
+                }
+                Relation::Badges => {
+                    let record = serde_json::from_slice(line).map_err(fault)?;
+                    checks::badge(self.validator, &record)?;
+                    self.keep(&record)?;
+                }
+                Relation::Members => {
+                    let record = serde_json::from_slice(line).map_err(fault)?;
+                    checks::member(self.validator, &record)?;
+                    self.keep(&record)?;
+                }
+                Relation::Boards => {
+                    let record: Board = serde_json::from_slice(line).map_err(fault)?;
+                    checks::board(self.validator, &record)?;
+                    self.count_names(record.labels.0.len() + record.lists.0.len())?;
+                    self.keep(&record)?;
+                }
+                Relation::Epics => {
+                    let record: Epic = serde_json::from_slice(line).map_err(fault)?;
+                    checks::epic(self.validator, &record)?;
+                    self.count_names(record.labels.0.len())?;
+                    once(&mut numbers, record.iid, "iid")?;
+                    let named = EpicName {
+                        group_id,
+                        iid: record.iid,
+                        parent_id: record.parent_id,
+                    };
+                    if self.epics.insert(record.id, named).is_some() {
+                        return Err(fault("id is used more than once"));
+                    }
+                    self.keep(&record)?;
+                }
+            }
+            Ok(())
+        })?;
+        let end = self.position;
+        Ok((Stretch { start, end }, count))
+    }
+
+    fn count_names(&mut self, further: usize) -> Result<()> {
+        self.names += further;
+        match self.names > MOST_NAMES {
+            true => Err(fault(format!(
+                "The archive names labels more than {MOST_NAMES} times"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Appends a record as a line to the temporary file.
+    fn keep(&mut self, record: &impl serde::Serialize) -> Result<Stretch> {
+        let start = self.position;
+        let mut line = serde_json::to_vec(record).map_err(Error::internal)?;
+        line.push(b'\n');
+        self.spool.write_all(&line).map_err(Error::internal)?;
+        self.position += line.len() as u64;
+        Ok(Stretch {
+            start,
+            end: self.position,
+        })
+    }
+
+    fn finish(self) -> Result<Opened> {
+        if !self.version {
+            return Err(fault("The archive has no file VERSION"));
+        }
+        let all = self.all.ok_or_else(|| {
+            fault("The archive has no list of its groups, tree/groups/_all.ndjson; archives of one file are not read")
+        })?;
+        let groups = tree::plant(&all, self.drafts)?;
+        tree::check_epics(&groups, &self.epics)?;
+        let mut file = self
+            .spool
+            .into_inner()
+            .map_err(|error| Error::internal(error.into_error()))?;
+        file.rewind().map_err(Error::internal)?;
+        Ok(Opened {
+            file,
+            groups,
+            epics: self.epics,
+            strange: self.strange,
+        })
+    }
+}
+
+/// Adds the position in the archive to an error.
+fn at(name: &str, line: usize) -> impl Fn(Error) -> Error {
+    move |error| match checks::text_of(&error) {
+        Some(text) => fault(format!("{name}, line {line}: {text}")),
+        None => error,
+    }
+}
+
+fn once<T: Eq + std::hash::Hash>(seen: &mut HashSet<T>, value: T, what: &str) -> Result<()> {
+    match seen.insert(value) {
+        true => Ok(()),
+        false => Err(fault(format!("{what} is used more than once"))),
+    }
+}
+
+/// Returns a 128-bit digest of a text for duplicate checks, which bounds memory.
+fn mark(text: &str) -> [u8; 16] {
+    let digest: [u8; 32] = Sha256::digest(text).into();
+    std::array::from_fn(|at| digest[at])
+}
+
+/// Reads a small file.
+fn whole(content: &mut impl Read, name: &str) -> Result<String> {
+    let mut bytes = Vec::new();
+    content
+        .take(LONGEST_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unread)?;
+    if bytes.len() as u64 > LONGEST_FILE {
+        return Err(fault(format!("{name} is too long")));
+    }
+    String::from_utf8(bytes).map_err(|_| fault(format!("{name} is no text")))
+}
+
+/// Reads a file line by line and skips empty lines.
+fn each_line(
+    content: &mut impl BufRead,
+    name: &str,
+    mut read: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let (mut line, mut number) = (Vec::new(), 0);
+    loop {
+        line.clear();
+        number += 1;
+        let mut bounded = content.take(LONGEST_LINE + 1);
+        if bounded.read_until(b'\n', &mut line).map_err(unread)? == 0 {
+            return Ok(());
+        }
+        if line.len() as u64 > LONGEST_LINE {
+            return Err(fault(format!("{name}, line {number}: is too long")));
+        }
+        if !line.trim_ascii().is_empty() {
+            read(line.trim_ascii()).map_err(at(name, number))?;
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Validation of archive records by the rules of the contract and the services for manual creation.
+
+use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Scope};
+
+use super::super::Relation;
+use super::super::records::{
+    Badge, Board, Epic, Group, Label, LabelName, Member, Milestone, PROJECT_CREATION, SUBGROUP_CREATION,
+    value_of, visibility_of,
+};
+use crate::kernel::error::{Error, Result};
+use crate::kernel::record_validator::RecordValidator;
+use crate::planning::labels::NewLabel;
+use crate::planning::milestones::NewMilestone;
+use crate::planning::{boards, epics, labels, milestones};
+use crate::spaces::badges;
+use crate::transfers::imports::archive::fault;
+
+/// Scope of the rows that are built only for validation.
+const NOWHERE: Scope = Scope::Group(0);
+/// Maximum IID in an archive, which leaves IIDs for later items.
+const HIGHEST_IID: i64 = i32::MAX as i64;
+
+/// Rejects an unknown version of the layout.
+pub fn version(text: &str) -> Result<()> {
+    let mut parts = text.trim().split('.');
+    let known = (parts.next(), parts.next()) == (Some("0"), Some("2"));
+    match known && parts.all(|part| part.parse::<u16>().is_ok()) {
+        true => Ok(()),
+        false => Err(fault(format!(
+            "The archive has the version {:?}, and 0.2 is what is read",
+            text.trim()
+        ))),
+    }
+}
+
+/// Rejects records beyond the limit of a relation in one group.
+pub fn room(relation: Relation, count: u64) -> Result<()> {
+    let most = match relation {
+        Relation::Badges => badges::MOST,
+        Relation::Boards => boards::MOST,
+        _ => return Ok(()),
+    };
+    match count > most {
+        true => Err(fault(format!("there are more than {most}"))),
+        false => Ok(()),
+    }
+}
+
+/// Rejects invalid attributes of a group.
+pub fn group(validator: &dyn RecordValidator, group: &Group) -> Result<()> {
+    contract(
+        validator,
+        "create_group",
+        json!({
+            "name": group.name, "path": group.path, "description": group.description,
+            "two_factor_grace_period": group.two_factor_grace_period,
+            "default_branch_protection": group.default_branch_protection,
+        }),
+    )?;
+    one_of("visibility_level", group.visibility_level, |level| {
+        visibility_of(level).is_some()
+    })?;
+    one_of("project_creation_level", group.project_creation_level, |level| {
+        value_of(&PROJECT_CREATION, level).is_some()
+    })?;
+    one_of(
+        "subgroup_creation_level",
+        group.subgroup_creation_level,
+        |level| value_of(&SUBGROUP_CREATION, level).is_some(),
+    )
+}
+
+/// Rejects an invalid milestone.
+pub fn milestone(validator: &dyn RecordValidator, record: &Milestone) -> Result<()> {
+    contract(
+        validator,
+        "create_group_milestone",
+        json!({
+            "title": record.title, "description": record.description, "start_date": record.start_date,
+            "due_date": record.due_date,
+        }),
+    )?;
+    iid(record.iid)?;
+    let new = NewMilestone {
+        title: record.title.clone(),
+        description: None,
+        start_date: record.start_date,
+        due_date: record.due_date,
+    };
+    milestones::checked(new).map(drop)
+}
+
+/// Rejects an invalid label.
+pub fn label(validator: &dyn RecordValidator, record: &Label) -> Result<()> {
+    let (name, color) = (&record.title, &record.color);
+    contract(
+        validator,
+        "create_group_label",
+        json!({ "name": name, "color": color, "description": record.description }),
+    )?;
+    let new = NewLabel {
+        title: name.clone(),
+        color: color.clone(),
+        description: None,
+        priority: None,
+    };
+    labels::checked(NOWHERE, new).map(drop)
+}
+
+fn label_names(validator: &dyn RecordValidator, names: &[LabelName], most: usize) -> Result<()> {
+    if names.len() > most {
+        return Err(fault(format!("there are more than {most} labels")));
+    }
+    names.iter().try_for_each(|name| label_name(validator, name))
+}
+
+fn label_name(validator: &dyn RecordValidator, name: &LabelName) -> Result<()> {
+    let record = Label {
+        title: name.title.clone(),
+        color: name
+            .color
+            .clone()
+            .unwrap_or_else(|| labels::DEFAULT_COLOR.to_owned()),
+        description: None,
+        r#type: None,
+    };
+    label(validator, &record)
+}
+
+/// Rejects an invalid badge.
+pub fn badge(validator: &dyn RecordValidator, record: &Badge) -> Result<()> {
+    let (link, image) = (&record.link_url, &record.image_url);
+    contract(
+        validator,
+        "create_group_badge",
+        json!({ "name": record.name, "link_url": link, "image_url": image }),
+    )?;
+    badges::checked(NOWHERE, None, link.clone(), image.clone()).map(drop)
+}
+
+/// Rejects an invalid member.
+pub fn member(validator: &dyn RecordValidator, record: &Member) -> Result<()> {
+    if AccessLevel::of_number(record.access_level).is_none() {
+        return Err(Error::attribute("access_level", "is not included in the list"));
+    }
+    let level = record.access_level;
+    contract(
+        validator,
+        "add_group_member",
+        json!({ "user_id": record.user.as_ref().map_or(1, |user| user.id), "access_level": level, "expires_at": record.expires_at }),
+    )?;
+    let users = record.user.iter();
+    let addresses = users.flat_map(|user| [&user.email, &user.public_email]).flatten();
+    for address in addresses.filter(|address| !address.is_empty()) {
+        contract(validator, "create_own_email", json!({ "email": address }))?;
+    }
+    Ok(())
+}
+
+/// Rejects an invalid board.
+pub fn board(validator: &dyn RecordValidator, record: &Board) -> Result<()> {
+    contract(validator, "create_group_board", json!({ "name": record.name }))?;
+    boards::checked(NOWHERE, &record.name)?;
+    // A negative weight means none. The import reports it later.
+    let weight = record.weight.filter(|weight| *weight >= 0);
+    contract(validator, "update_group_board", json!({ "weight": weight }))?;
+    label_names(validator, &record.labels.0, boards::MOST_LABELS)?;
+    record
+        .lists
+        .0
+        .iter()
+        .filter_map(|list| list.label.as_ref())
+        .try_for_each(|name| label_name(validator, name))
+}
+
+/// Rejects an invalid epic.
+pub fn epic(validator: &dyn RecordValidator, record: &Epic) -> Result<()> {
+    contract(
+        validator,
+        "create_epic",
+        json!({
+            "title": record.title, "description": record.description, "start_date": record.start_date,
+            "due_date": record.due_date,
+        }),
+    )?;
+    iid(record.iid)?;
+    let new = epics::NewEpic {
+        title: record.title.clone(),
+        start_date: record.start_date,
+        due_date: record.due_date,
+        ..epics::NewEpic::default()
+    };
+    epics::checked(0, new)?;
+    label_names(validator, &record.labels.0, labels::MOST)
+}
+
+fn iid(number: i64) -> Result<()> {
+    match (1..=HIGHEST_IID).contains(&number) {
+        true => Ok(()),
+        false => Err(Error::attribute("iid", "is not a number in range")),
+    }
+}
+
+fn one_of(name: &'static str, number: Option<i64>, known: impl Fn(i64) -> bool) -> Result<()> {
+    match number.is_none_or(known) {
+        true => Ok(()),
+        false => Err(Error::attribute(name, "is not included in the list")),
+    }
+}
+
+/// Checks attributes against the rules of the operation that accepts them.
+fn contract(validator: &dyn RecordValidator, operation: &str, attributes: Value) -> Result<()> {
+    let Value::Object(attributes) = attributes else {
+        return Ok(());
+    };
+    let faults = validator.body_faults(operation, attributes);
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Error::InvalidParameters(faults)),
+    }
+}
+
+/// Returns the user-facing text of an error, or `None` for failures of the server.
+pub fn text_of(error: &Error) -> Option<String> {
+    match error {
+        Error::InvalidAttributes(attributes) => {
+            let faults = attributes.iter().flat_map(|(name, texts)| {
+                texts.iter().map(move |text| match name.as_ref() {
+                    "base" => text.to_string(),
+                    name => format!("{name} {text}"),
+                })
+            });
+            Some(faults.collect::<Vec<_>>().join(", "))
+        }
+        Error::Internal(_) | Error::Busy | Error::TimedOut => None,
+        other => Some(other.to_string()),
+    }
+}

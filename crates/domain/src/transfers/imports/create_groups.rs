@@ -1,0 +1,194 @@
+//! Creation of the groups of an archive with their settings, and of the contents of the top group, in one
+//! transaction.
+
+use std::collections::HashMap;
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
+use storage::entities::imported_groups::{ActiveModel, Entity, of_import};
+use storage::entities::{Visibility, namespace_ancestors, namespaces, now};
+
+use super::super::records::{Group, PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of};
+use super::checks::text_of;
+use super::report::{Kind, Report};
+use super::save_report;
+use crate::instance::settings;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::patch::Patch;
+use crate::kernel::policy::Tier;
+use crate::spaces::groups::{self, DEEPEST, NewGroup, Settings};
+use crate::transfers::imports::archive::fault;
+use crate::transfers::imports::importer::Entering;
+use crate::transfers::imports::record_reader::Records;
+
+impl Entering<'_> {
+    /// Creates the subgroups, unless an earlier attempt has done so.
+    ///
+    /// # Errors
+    /// Returns `Error::Refused` or `Error::InvalidAttributes` if a group cannot be created. Returns
+    /// `Error::NotFound` if the top group was deleted. Returns an error if the database or the disk fails.
+    pub async fn plant(&mut self) -> Result<()> {
+        let backend = self.backend;
+        let made = of_import(backend.database.write(), self.import_id).await?;
+        if made.is_empty() {
+            self.report = Report::default();
+            let in_force = settings::read(backend).await?;
+            return backend
+                .database
+                .transaction(async |transaction| self.plant_all(transaction, in_force).await)
+                .await;
+        }
+        let made = made.into_iter().map(|row| (row.source_id, row.namespace_id));
+        self.planted = made.collect();
+        Ok(())
+    }
+
+    async fn plant_all(
+        &mut self,
+        transaction: &DatabaseTransaction,
+        in_force: settings::Settings,
+    ) -> Result<()> {
+        namespaces::keep_shape(transaction).await?;
+        let root = groups::locked(transaction, self.root).await?;
+        let above = namespace_ancestors::of(transaction, root.id).await?.len();
+        if let Some(deep) = self.groups.iter().find(|group| above + group.depth > DEEPEST) {
+            return Err(fault(format!(
+                "The group {:?} would be nested too deeply",
+                deep.full_path
+            )));
+        }
+        let parent = match root.parent_id {
+            Some(id) => namespaces::Entity::find_by_id(id).one(transaction).await?,
+            None => None,
+        };
+        let unlocks = groups::may_unlock_sharing(transaction, &self.caller, parent.as_ref()).await?;
+        let mut made: HashMap<i64, namespaces::Model> = HashMap::new();
+        for at in 0..self.groups.len() {
+            let record = self.attributes(at).await?;
+            let group = &self.groups[at];
+            let mut settings = settings_of(&record);
+            if settings.membership_lock == Some(true) && self.backend.instance.plan < Tier::Starter {
+                let reason = "the plan of this server does not include this feature";
+                self.report
+                    .add(Kind::Setting, &group.full_path, "membership_lock", reason);
+            }
+            if settings.share_with_group_lock == Some(false) && !unlocks {
+                // Inherits the value of the parent group.
+                settings.share_with_group_lock = None;
+                let reason = "the group above locks sharing, and who imports is no Owner of that";
+                self.report
+                    .add(Kind::Setting, &group.full_path, "share_with_group_lock", reason);
+            }
+            let model = match record.parent_id.and_then(|id| made.get(&id)).filter(|_| at > 0) {
+                None => {
+                    let mut row = root.clone().into_active_model();
+                    settings.apply(self.backend, &mut row)?;
+                    row.updated_at = Set(now());
+                    row.update(transaction).await?
+                }
+                Some(parent) => {
+                    let said = record.visibility_level.and_then(visibility_of);
+                    let wanted = said.unwrap_or(parent.visibility).min(parent.visibility);
+                    let visibility = in_force.closest_visibility(&self.caller, wanted);
+                    let new = NewGroup {
+                        name: record.name,
+                        path: record.path,
+                        parent_id: Some(parent.id),
+                        visibility: Some(visibility),
+                        settings,
+                    };
+                    let made = groups::make_below(self.backend, transaction, parent, new).await;
+                    made.map_err(|error| within(&group.full_path, error))?
+                }
+            };
+            note_visibility(
+                &mut self.report,
+                &group.full_path,
+                record.visibility_level,
+                model.visibility,
+            );
+            made.insert(record.id, model);
+        }
+        self.note_strange();
+        self.report.groups = self.groups.len() as u64;
+        self.planted = made
+            .into_iter()
+            .map(|(source, group)| (source, group.id))
+            .collect();
+        let rows = self.planted.iter().map(|(source_id, namespace_id)| ActiveModel {
+            import_id: Set(self.import_id),
+            source_id: Set(*source_id),
+            namespace_id: Set(*namespace_id),
+            ..Default::default()
+        });
+        Entity::insert_many(rows)
+            .exec_without_returning(transaction)
+            .await?;
+        save_report(transaction, self.import_id, &self.report).await?;
+        // Users can see the top group already. Its contents are imported in the same transaction, so
+        // conflicts with their changes show up here or never.
+        self.enter_group(transaction, 0).await
+    }
+
+    async fn attributes(&mut self, at: usize) -> Result<Group> {
+        let missing = || Error::internal("an imported group has no attributes");
+        let stretch = self.groups[at].draft.attributes.ok_or_else(missing)?;
+        let records = Records::<Group>::new(&mut self.file, stretch)
+            .await?
+            .next()
+            .await?;
+        records.into_iter().flatten().next().ok_or_else(missing)
+    }
+
+    fn note_strange(&mut self) {
+        let paths: HashMap<i64, &str> = self
+            .groups
+            .iter()
+            .map(|group| (group.draft.id, group.full_path.as_str()))
+            .collect();
+        for (id, word) in &self.strange {
+            let path = paths.get(id).copied().unwrap_or_default();
+            self.report
+                .add(Kind::Relation, path, word, "this server has nothing of the kind");
+        }
+    }
+}
+
+/// Adds the path of the group in the archive to an error.
+fn within(path: &str, error: Error) -> Error {
+    match text_of(&error) {
+        Some(text) => fault(format!("The group {path:?}: {text}")),
+        None => error,
+    }
+}
+
+fn note_visibility(report: &mut Report, path: &str, said: Option<i64>, is: Visibility) {
+    let said = said.and_then(visibility_of).filter(|said| *said > is);
+    if let Some(said) = said {
+        let word = |one: Visibility| one.as_str();
+        let reason = format!("was {}, and is {}", word(said), word(is));
+        report.add(Kind::Visibility, path, path, reason);
+    }
+}
+
+fn settings_of(record: &Group) -> Settings {
+    let nullable = |value: Option<bool>| value.map_or(Patch::Keep, Patch::Set);
+    Settings {
+        description: Some(record.description.clone().unwrap_or_default()),
+        share_with_group_lock: record.share_with_group_lock,
+        membership_lock: record.membership_lock,
+        require_two_factor_authentication: record.require_two_factor_authentication,
+        two_factor_grace_period: record.two_factor_grace_period,
+        project_creation_level: record
+            .project_creation_level
+            .and_then(|number| value_of(&PROJECT_CREATION, number)),
+        subgroup_creation_level: record
+            .subgroup_creation_level
+            .and_then(|number| value_of(&SUBGROUP_CREATION, number)),
+        auto_devops_enabled: nullable(record.auto_devops_enabled),
+        emails_disabled: nullable(record.emails_disabled),
+        mentions_disabled: nullable(record.mentions_disabled),
+        lfs_enabled: record.lfs_enabled,
+        default_branch_protection: record.default_branch_protection,
+        request_access_enabled: record.request_access_enabled,
+    }
+}

@@ -1,0 +1,208 @@
+//! Import of epics with their labels and parents.
+
+use std::collections::HashMap;
+
+use sea_orm::sea_query::{CaseStatement, Expr};
+use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+use storage::entities::epics::{ActiveModel, Column, Entity};
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::issues::State;
+use storage::entities::{epic_labels, fold, now};
+
+use super::super::Relation;
+use super::super::records::{Epic, EpicState};
+use super::report::Kind;
+use crate::identity::places::Place;
+use crate::kernel::error::Result;
+use crate::kernel::policy::Tier;
+use crate::planning::epics::{NewEpic, checked};
+use crate::transfers::imports::archive::Stretch;
+use crate::transfers::imports::importer::{Entering, refused};
+use crate::transfers::imports::labels_and_milestones::labels_named;
+use crate::transfers::imports::record_reader::Records;
+
+impl Entering<'_> {
+    pub(super) async fn enter_epics(
+        &mut self,
+        transaction: &DatabaseTransaction,
+        at: usize,
+        place: &Place,
+    ) -> Result<()> {
+        let Some(stretch) = self.groups[at].records(Relation::Epics) else {
+            return Ok(());
+        };
+        if self.backend.instance.plan < Tier::Premium {
+            let reason = "epics are not in the plan of this server";
+            let path = &self.groups[at].full_path;
+            self.report.add(Kind::Relation, path, "epics", reason);
+            return Ok(());
+        }
+        let mut records = Records::<Epic>::new(&mut self.file, stretch).await?;
+        while let Some(batch) = records.next().await? {
+            let (path, report) = (&self.groups[at].full_path, &mut self.report);
+            let names = batch.iter().flat_map(|record| &record.labels.0);
+            let labels = labels_named(transaction, place, names).await?;
+            let (mut rows, mut carried) = (Vec::new(), HashMap::new());
+            for record in batch {
+                let author = record
+                    .author_id
+                    .and_then(|source| self.people.get(&source).copied());
+                if record.author_id.is_some() && author.is_none() {
+                    let reason = "nobody here is known to be its author; it is that of who imports";
+                    report.add(Kind::Epic, path, &record.title, reason);
+                }
+                let titles = record.labels.0.iter().map(|label| label.title.trim());
+                let mut ids: Vec<i64> = titles.filter_map(|title| labels.get(title).copied()).collect();
+                ids.sort_unstable();
+                ids.dedup();
+                carried.insert(record.iid, ids);
+                rows.push(epic(
+                    place,
+                    record,
+                    author.unwrap_or(self.importer),
+                    self.importer,
+                )?);
+            }
+            let numbers: Vec<i64> = carried.keys().copied().collect();
+            Entity::insert_many(rows)
+                .exec_without_returning(transaction)
+                .await
+                .map_err(refused("an epic"))?;
+            let last = numbers.iter().copied().max().unwrap_or(0);
+            iid_counters::reserve(transaction, place.scope(), Subject::Epics, last).await?;
+            label(transaction, place.namespace.id, numbers, carried).await?;
+        }
+        self.relate(transaction, at, place.namespace.id, stretch).await
+    }
+
+    /// Sets the parents of epics after all epics exist.
+    async fn relate(
+        &mut self,
+        transaction: &DatabaseTransaction,
+        at: usize,
+        group_id: i64,
+        stretch: Stretch,
+    ) -> Result<()> {
+        let mut records = Records::<Epic>::new(&mut self.file, stretch).await?;
+        while let Some(batch) = records.next().await? {
+            let parts = batch
+                .iter()
+                .filter_map(|record| Some((record, record.parent_id?)));
+            let mut wanted: HashMap<i64, Vec<i64>> = HashMap::new();
+            let mut related = Vec::new();
+            for (record, parent) in parts {
+                let parent = self.epics.get(&parent);
+                let above = parent.and_then(|name| Some((*self.planted.get(&name.group_id)?, name.iid)));
+                match above {
+                    Some((group, iid)) => {
+                        wanted.entry(group).or_default().push(iid);
+                        related.push((record.iid, (group, iid)));
+                    }
+                    None => {
+                        let path = &self.groups[at].full_path;
+                        let reason = "it is no part any more of an epic that is not in the archive";
+                        self.report.add(Kind::Epic, path, &record.title, reason);
+                    }
+                }
+            }
+            let mut ids = HashMap::new();
+            for (group, numbers) in wanted {
+                let found = numbered(transaction, group, numbers).await?;
+                ids.extend(found.into_iter().map(|(iid, id)| ((group, iid), id)));
+            }
+            // A parent that was deleted meanwhile is skipped.
+            let known = |(iid, parent)| Some((iid, ids.get(&parent).copied()?));
+            let parents: Vec<(i64, i64)> = related.into_iter().filter_map(known).collect();
+            put_below(transaction, group_id, &parents).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Sets the parents of epics of a group in one statement. Epics are given by IID, parents by ID.
+async fn put_below(transaction: &DatabaseTransaction, group_id: i64, parents: &[(i64, i64)]) -> Result<()> {
+    if parents.is_empty() {
+        return Ok(());
+    }
+    let case = parents.iter().fold(CaseStatement::new(), |case, (iid, parent)| {
+        case.case(Column::Iid.eq(*iid), *parent)
+    });
+    Entity::update_many()
+        .col_expr(Column::ParentId, case.finally(Expr::col(Column::ParentId)).into())
+        .filter(Column::NamespaceId.eq(group_id))
+        .filter(Column::Iid.is_in(parents.iter().map(|(iid, _)| *iid)))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
+
+fn epic(place: &Place, record: Epic, author: i64, importer: i64) -> Result<ActiveModel> {
+    let folded = record
+        .description
+        .as_deref()
+        .filter(|text| !text.is_empty())
+        .map(fold);
+    let new = NewEpic {
+        title: record.title,
+        description: record.description,
+        start_date: record.start_date,
+        due_date: record.due_date,
+        confidential: record.confidential,
+        ..NewEpic::default()
+    };
+    let closed = record.state == EpicState::Closed;
+    let row = checked(place.namespace.id, new)?;
+    let at = now();
+    Ok(ActiveModel {
+        iid: Set(record.iid),
+        author_id: Set(Some(author)),
+        title_key: Set(fold(row.title.as_ref())),
+        description_key: Set(folded),
+        state: Set(if closed { State::Closed } else { State::Opened }),
+        closed_at: Set(closed.then_some(at)),
+        closed_by_id: Set(closed.then_some(importer)),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..row
+    })
+}
+
+/// Returns the IDs of epics of a group by IID.
+async fn numbered(
+    transaction: &DatabaseTransaction,
+    group_id: i64,
+    numbers: Vec<i64>,
+) -> Result<Vec<(i64, i64)>> {
+    let rows = Entity::find()
+        .select_only()
+        .columns([Column::Iid, Column::Id])
+        .filter(Column::NamespaceId.eq(group_id))
+        .filter(Column::Iid.is_in(numbers));
+    Ok(rows.into_tuple().all(transaction).await?)
+}
+
+/// Adds labels to epics of a group, given by IID.
+async fn label(
+    transaction: &DatabaseTransaction,
+    group_id: i64,
+    numbers: Vec<i64>,
+    mut carried: HashMap<i64, Vec<i64>>,
+) -> Result<()> {
+    carried.retain(|_, labels| !labels.is_empty());
+    if carried.is_empty() {
+        return Ok(());
+    }
+    let mut rows = Vec::new();
+    for (iid, epic_id) in numbered(transaction, group_id, numbers).await? {
+        let labels = carried.remove(&iid).unwrap_or_default();
+        rows.extend(labels.into_iter().map(|label_id| epic_labels::ActiveModel {
+            epic_id: Set(epic_id),
+            label_id: Set(label_id),
+            ..Default::default()
+        }));
+    }
+    epic_labels::Entity::insert_many(rows)
+        .exec_without_returning(transaction)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! Import of milestones, labels and badges in batches, by the rules for manual creation.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, Select,
+};
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::milestones::State;
+use storage::entities::{Scope, badges, fold, labels, milestones, now};
+
+use super::super::Relation;
+use super::super::records::{Badge, Label, LabelName, Milestone, MilestoneState};
+use super::report::Kind;
+use crate::identity::places::Place;
+use crate::kernel::error::Result;
+use crate::planning::labels::{DEFAULT_COLOR, NewLabel, named};
+use crate::planning::milestones::NewMilestone;
+use crate::planning::{labels as of_labels, milestones as of_milestones};
+use crate::spaces::badges as of_badges;
+use crate::transfers::imports::importer::{Entering, refused};
+use crate::transfers::imports::record_reader::Records;
+
+/// Labels inserted per statement, because databases limit the number of parameters.
+const BATCH: usize = 500;
+
+impl Entering<'_> {
+    pub(super) async fn enter_milestones(
+        &mut self,
+        transaction: &DatabaseTransaction,
+        at: usize,
+        place: &Place,
+    ) -> Result<()> {
+        let Some(stretch) = self.groups[at].records(Relation::Milestones) else {
+            return Ok(());
+        };
+        let mut records = Records::<Milestone>::new(&mut self.file, stretch).await?;
+        while let Some(batch) = records.next().await? {
+            let last = batch.iter().map(|record| record.iid).max().unwrap_or(0);
+            let rows: Result<Vec<_>> = batch.into_iter().map(|record| milestone(place, record)).collect();
+            let mut rows = rows?;
+            let wanted = rows.iter().map(|row| row.title.as_ref().as_str());
+            let taken = titles_above(
+                transaction,
+                self.above,
+                milestones::available,
+                milestones::Column::Title,
+                wanted,
+            )
+            .await?;
+            rows.retain(|row| !taken.contains(row.title.as_ref()));
+            for title in taken {
+                let reason = "a group above has a milestone of this title, and what names it means that";
+                self.report
+                    .add(Kind::Milestone, &self.groups[at].full_path, &title, reason);
+            }
+            if !rows.is_empty() {
+                milestones::Entity::insert_many(rows)
+                    .exec_without_returning(transaction)
+                    .await
+                    .map_err(refused("a milestone"))?;
+            }
+            iid_counters::reserve(transaction, place.scope(), Subject::Milestones, last).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn enter_labels(
+        &mut self,
+        transaction: &DatabaseTransaction,
+        at: usize,
+        place: &Place,
+    ) -> Result<()> {
+        let Some(stretch) = self.groups[at].records(Relation::Labels) else {
+            return Ok(());
+        };
+        let mut records = Records::<Label>::new(&mut self.file, stretch).await?;
+        while let Some(batch) = records.next().await? {
+            let rows = batch.into_iter().map(|record| {
+                let new = NewLabel {
+                    title: record.title,
+                    color: record.color,
+                    description: record.description,
+                    priority: None,
+                };
+                of_labels::checked(place.scope(), new)
+            });
+            let mut rows: Vec<labels::ActiveModel> = rows.collect::<Result<_>>()?;
+            let wanted = rows.iter().map(|row| row.title.as_ref().as_str());
+            let taken = titles_above(
+                transaction,
+                self.above,
+                labels::available,
+                labels::Column::Title,
+                wanted,
+            )
+            .await?;
+            rows.retain(|row| !taken.contains(row.title.as_ref()));
+            for title in taken {
+                let reason = "a group above has a label of this title, and what carries it carries that";
+                self.report
+                    .add(Kind::Label, &self.groups[at].full_path, &title, reason);
+            }
+            insert_labels(transaction, rows).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn enter_badges(
+        &mut self,
+        transaction: &DatabaseTransaction,
+        at: usize,
+        place: &Place,
+    ) -> Result<()> {
+        let Some(stretch) = self.groups[at].records(Relation::Badges) else {
+            return Ok(());
+        };
+        let mut records = Records::<Badge>::new(&mut self.file, stretch).await?;
+        while let Some(batch) = records.next().await? {
+            let rows = batch.into_iter().map(|record| {
+                of_badges::checked(place.scope(), record.name, record.link_url, record.image_url)
+            });
+            badges::Entity::insert_many(rows.collect::<Result<Vec<_>>>()?)
+                .exec_without_returning(transaction)
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the titles that exist in ancestors of the imported group, sorted. Manual creation would reject
+/// such a title. Titles may repeat within the archive, because an ancestor's item may be newer than a
+/// subgroup's.
+async fn titles_above<E: EntityTrait>(
+    transaction: &DatabaseTransaction,
+    above: Option<i64>,
+    available: fn(Scope, i64) -> Select<E>,
+    title: E::Column,
+    wanted: impl Iterator<Item = &str>,
+) -> Result<BTreeSet<String>> {
+    let Some(above) = above else {
+        return Ok(BTreeSet::new());
+    };
+    let found: Vec<String> = available(Scope::Group(above), above)
+        .filter(title.is_in(wanted))
+        .select_only()
+        .column(title)
+        .into_tuple()
+        .all(transaction)
+        .await?;
+    Ok(found.into_iter().collect())
+}
+
+fn milestone(place: &Place, record: Milestone) -> Result<milestones::ActiveModel> {
+    let folded = record
+        .description
+        .as_deref()
+        .filter(|text| !text.is_empty())
+        .map(fold);
+    let new = NewMilestone {
+        title: record.title,
+        description: record.description,
+        start_date: record.start_date,
+        due_date: record.due_date,
+    };
+    let row = of_milestones::checked(new)?;
+    let at = now();
+    Ok(milestones::ActiveModel {
+        namespace_id: Set(place.scope().namespace_id()),
+        iid: Set(record.iid),
+        title_key: Set(fold(row.title.as_ref())),
+        description_key: Set(folded),
+        state: Set(match record.state {
+            MilestoneState::Active => State::Active,
+            MilestoneState::Closed => State::Closed,
+        }),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..row
+    })
+}
+
+async fn insert_labels(transaction: &DatabaseTransaction, rows: Vec<labels::ActiveModel>) -> Result<()> {
+    for some in rows.chunks(BATCH) {
+        labels::Entity::insert_many(some.to_vec())
+            .exec_without_returning(transaction)
+            .await
+            .map_err(refused("a label"))?;
+    }
+    Ok(())
+}
+
+/// Returns the IDs of labels by title. The group takes precedence over its ancestors. A label that is not
+/// found belonged to an ancestor of the exported group and is created.
+pub async fn labels_named<'a>(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    names: impl Iterator<Item = &'a LabelName>,
+) -> Result<HashMap<String, i64>> {
+    let mut wanted: BTreeMap<&str, &LabelName> = BTreeMap::new();
+    for name in names {
+        let known = wanted.entry(name.title.trim()).or_insert(name);
+        if known.color.is_none() {
+            *known = name;
+        }
+    }
+    let titles: Vec<&str> = wanted.keys().copied().collect();
+    let mut known = named(transaction, place, &titles).await?;
+    let unknown: Vec<_> = wanted
+        .iter()
+        .filter(|(title, _)| !known.contains_key(**title))
+        .collect();
+    if !unknown.is_empty() {
+        let rows = unknown.iter().map(|(_, name)| {
+            let new = NewLabel {
+                title: name.title.clone(),
+                color: name.color.clone().unwrap_or_else(|| DEFAULT_COLOR.to_owned()),
+                description: None,
+                priority: None,
+            };
+            of_labels::checked(place.scope(), new)
+        });
+        insert_labels(transaction, rows.collect::<Result<_>>()?).await?;
+        let titles: Vec<&str> = unknown.iter().map(|(title, _)| **title).collect();
+        known.extend(named(transaction, place, &titles).await?);
+    }
+    Ok(known
+        .into_iter()
+        .map(|(title, label)| (title, label.id))
+        .collect())
+}

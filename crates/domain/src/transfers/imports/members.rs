@@ -1,0 +1,211 @@
+//! Mapping of archive users to local users. A user matches only by a confirmed email address.
+
+use std::collections::{HashMap, HashSet};
+
+use chrono::NaiveDate;
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    QuerySelect,
+};
+use storage::entities::members::ActiveModel;
+use storage::entities::{AccessLevel, fold, members, now, user_emails, users};
+
+use super::super::Relation;
+use super::super::records::{Member, User};
+use super::report::Kind;
+use crate::kernel::error::Result;
+use crate::spaces::members::levels_above;
+use crate::transfers::imports::importer::Entering;
+use crate::transfers::imports::record_reader::Records;
+
+/// Returns the email addresses of an archive user, case-folded.
+pub fn addresses(user: Option<&User>) -> impl Iterator<Item = String> + '_ {
+    let all = user
+        .into_iter()
+        .flat_map(|user| [&user.email, &user.public_email])
+        .flatten();
+    all.map(|address| fold(address.trim()))
+        .filter(|address| !address.is_empty())
+}
+
+/// Returns the users with these confirmed email addresses, by address. Addresses are case-folded, and bots
+/// are excluded.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn known(db: &impl ConnectionTrait, addresses: &HashSet<String>) -> Result<HashMap<String, i64>> {
+    let primary: Vec<(String, i64)> = users::live()
+        .select_only()
+        .columns([users::Column::EmailKey, users::Column::Id])
+        .filter(users::Column::EmailKey.is_in(addresses.iter().map(String::as_str)))
+        .filter(users::Column::ConfirmedAt.is_not_null())
+        .filter(users::Column::Bot.eq(false))
+        .into_tuple()
+        .all(db)
+        .await?;
+    let further: Vec<(String, i64)> = user_emails::Entity::find()
+        .select_only()
+        .columns([user_emails::Column::EmailKey, user_emails::Column::UserId])
+        .inner_join(users::Entity)
+        .filter(user_emails::Column::EmailKey.is_in(addresses.iter().map(String::as_str)))
+        .filter(user_emails::Column::ConfirmedAt.is_not_null())
+        .filter(users::Column::DeletionStartedAt.is_null())
+        .filter(users::Column::Bot.eq(false))
+        .into_tuple()
+        .all(db)
+        .await?;
+    Ok(primary.into_iter().chain(further).collect())
+}
+
+/// Returns the name of an archive user for the report.
+fn called(user: Option<&User>) -> String {
+    let Some(user) = user else {
+        return "unknown".to_owned();
+    };
+    let addresses = [&user.email, &user.public_email].into_iter().flatten();
+    let mut names = addresses.chain(&user.username).filter(|name| !name.is_empty());
+    names.next().cloned().unwrap_or_else(|| user.id.to_string())
+}
+
+impl Entering<'_> {
+    /// Maps the users of the archive to local users.
+    ///
+    /// # Errors
+    /// Returns an error if the database or the disk fails.
+    pub(super) async fn find_people(&mut self) -> Result<()> {
+        let groups = self.groups.iter();
+        let all: Vec<_> = groups
+            .filter_map(|group| group.records(Relation::Members))
+            .collect();
+        for stretch in all {
+            let mut records = Records::<Member>::new(&mut self.file, stretch).await?;
+            while let Some(batch) = records.next().await? {
+                let wanted = batch
+                    .iter()
+                    .flat_map(|member| addresses(member.user.as_ref()))
+                    .collect();
+                let known = known(self.backend.database.read(), &wanted).await?;
+                for user in batch.iter().filter_map(|member| member.user.as_ref()) {
+                    let found = addresses(Some(user)).find_map(|address| known.get(&address).copied());
+                    if let Some(user_id) = found {
+                        self.people.entry(user.id).or_insert(user_id);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Imports the members of a group. Roles are limited to the highest role that the importer may assign. A
+    /// member with a lower role than the inherited one is skipped.
+    ///
+    /// # Errors
+    /// Returns an error if the database or the disk fails.
+    pub(super) async fn enter_members(
+        &mut self,
+        transaction: &DatabaseTransaction,
+        at: usize,
+        group_id: i64,
+    ) -> Result<()> {
+        let group = &self.groups[at];
+        let Some(stretch) = group.records(Relation::Members) else {
+            return Ok(());
+        };
+        let direct: Vec<i64> = members::Entity::find()
+            .select_only()
+            .column(members::Column::UserId)
+            .filter(members::Column::NamespaceId.eq(group_id))
+            .into_tuple()
+            .all(transaction)
+            .await?;
+        let mut direct: HashSet<i64> = direct.into_iter().collect();
+        let mut records = Records::<Member>::new(&mut self.file, stretch).await?;
+        while let Some(batch) = records.next().await? {
+            let user_of = |member: &Member| self.people.get(&member.user.as_ref()?.id).copied();
+            let users = batch.iter().filter_map(user_of);
+            let above = levels_above(transaction, group_id, users).await?;
+            let mut rows = Vec::new();
+            for member in batch {
+                let found = user_of(&member);
+                let bounds = Bounds {
+                    highest: self.highest,
+                    above: found.and_then(|user_id| above.get(&user_id).copied()),
+                    there: found.is_some_and(|user_id| direct.contains(&user_id)),
+                };
+                let (said, ends) = (AccessLevel::of_number(member.access_level), member.expires_at);
+                let name = || called(member.user.as_ref());
+                match (found, bounds.level(said, ends)) {
+                    (None, _) => {
+                        let reason =
+                            "nobody here has confirmed an address that the archive tells of this user";
+                        self.report.add(Kind::Member, &group.full_path, &name(), reason);
+                    }
+                    // The importer owns the whole group already.
+                    (Some(user_id), Err(_)) if user_id == self.importer => {}
+                    (Some(_), Err(reason)) => {
+                        self.report.add(Kind::Member, &group.full_path, &name(), reason);
+                    }
+                    (Some(user_id), Ok(level)) => {
+                        if let Some(said) = said.filter(|said| level < *said) {
+                            let reason = format!(
+                                "was {}, and is {}, as high as who imports may give",
+                                said.word(),
+                                level.word()
+                            );
+                            self.report.add(Kind::Level, &group.full_path, &name(), reason);
+                        }
+                        direct.insert(user_id);
+                        let at = now();
+                        rows.push(ActiveModel {
+                            user_id: Set(user_id),
+                            namespace_id: Set(Some(group_id)),
+                            access_level: Set(level),
+                            expires_at: Set(ends),
+                            created_by_id: Set(Some(self.importer)),
+                            created_at: Set(at),
+                            updated_at: Set(at),
+                            ..Default::default()
+                        });
+                    }
+                }
+            }
+            if !rows.is_empty() {
+                members::Entity::insert_many(rows)
+                    .exec_without_returning(transaction)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Limits of the role of a member.
+struct Bounds {
+    /// The maximum role that the importer may assign.
+    highest: Option<AccessLevel>,
+    /// The role inherited from ancestor groups.
+    above: Option<AccessLevel>,
+    /// Whether the user is a direct member already.
+    there: bool,
+}
+
+impl Bounds {
+    /// Returns the role of a member, or the reason why there is none.
+    fn level(&self, said: Option<AccessLevel>, ends: Option<NaiveDate>) -> Result<AccessLevel, &'static str> {
+        let said = said.ok_or("the role is unknown")?;
+        if ends.is_some_and(|day| day <= now().date_naive()) {
+            return Err("the membership has ended");
+        }
+        if self.there {
+            return Err("the user is a member already");
+        }
+        let level = said.min(
+            self.highest
+                .ok_or("who imports has no role in the group above to give")?,
+        );
+        match self.above.filter(|above| *above > level) {
+            Some(_) => Err("the user has a higher role from a group above"),
+            None => Ok(level),
+        }
+    }
+}

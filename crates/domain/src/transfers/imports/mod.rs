@@ -1,0 +1,366 @@
+//! Group imports.
+//!
+//! A request stores the archive in the object storage and creates the group and a job. The job reads and
+//! validates the whole archive ([`opening`]). It then creates all subgroups and the contents of the top group
+//! in one transaction ([`planting`]). Each subgroup's contents follow in a transaction of their own
+//! ([`entering`]). The database records the completed groups, so that a killed import resumes where it
+//! stopped.
+
+mod archive;
+mod boards;
+mod checks;
+mod create_groups;
+mod epics;
+mod importer;
+mod labels_and_milestones;
+mod members;
+mod names;
+mod record_reader;
+mod report;
+mod tree;
+mod unpacking;
+
+use std::fs::File as StdFile;
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use futures_util::TryStreamExt;
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait,
+    QueryFilter,
+};
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+
+pub use report::{Kind, Progress, Report, Status, Unmapped};
+
+use storage::database::Violation;
+use storage::entities::group_imports::{self, ActiveModel, Column, Entity, Model, State};
+use storage::entities::{imported_groups, namespaces, now, users};
+use storage::jobs::{self, Job};
+
+use super::{SWEPT, broken, secret};
+use crate::accounts::uploads::UploadedFile;
+use crate::identity::access::GroupAccess;
+use crate::identity::authentication::{self, Caller};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Role;
+use crate::kernel::rate_limit::{self, Allowance};
+use crate::spaces::groups::{self, NewGroup, Settings};
+use crate::transfers::imports::archive::{Opened, fault};
+use crate::transfers::imports::importer::Entering;
+use crate::transfers::jobs::import_group::ImportGroup;
+
+/// Age from which an archive without a group is removed. Younger ones may belong to a request in progress.
+const ADRIFT: TimeDelta = TimeDelta::hours(24);
+/// First bytes of a gzip file.
+const GZIP: [u8; 3] = [0x1F, 0x8B, 0x08];
+/// Import quota of a user.
+const IMPORTS: Allowance = Allowance {
+    action: "group_import",
+    most: 6,
+    within: TimeDelta::minutes(1),
+};
+/// Error for a second import of a user at the same time.
+const ANOTHER: &str = "Another import of yours has not ended yet";
+/// The constraint that allows one import per user.
+const ONE_AT_A_TIME: &str = "uq_group_imports_user_id";
+/// Error for an import that repeatedly failed because of the server.
+const GIVEN_UP: &str = "The server could not carry it out; its log tells why";
+
+/// Attributes of the group of a new import.
+#[derive(Debug)]
+pub struct NewImport {
+    /// Name of the group.
+    pub name: String,
+    /// Last part of its path.
+    pub path: String,
+    /// ID of the parent group.
+    pub parent_id: Option<i64>,
+}
+
+/// Creates a group and starts the import of an archive into it.
+///
+/// # Errors
+/// Returns `Error::Forbidden` or `Error::NotFound` like the creation of a group. Returns `Error::Refused` or
+/// `Error::InvalidAttributes` if the name, path or archive is invalid. Returns `Error::RateLimited` if the
+/// quota is exceeded. Returns `Error::Conflict` if another import of the caller is running.
+pub async fn begin(
+    backend: &Backend,
+    caller: &Caller,
+    new: NewImport,
+    mut archive: UploadedFile,
+) -> Result<()> {
+    let user_id = caller.signed_in()?.id;
+    rate_limit::spend(backend, user_id, IMPORTS).await?;
+    let new = NewGroup {
+        name: new.name,
+        path: new.path,
+        parent_id: new.parent_id,
+        visibility: None,
+        settings: Settings::default(),
+    };
+    let admitted = groups::admit(backend, caller, new).await?.out_of_archive(caller);
+    refuse_other_than_gzip(&mut archive).await?;
+    // Checked before the archive is stored. Concurrent starts are prevented when the group is created.
+    if group_imports::is_importing(backend.database.read(), user_id).await? {
+        return Err(Error::Conflict(ANOTHER.into()));
+    }
+    let at = now();
+    let row = ActiveModel {
+        user_id: Set(Some(user_id)),
+        secret: Set(Some(secret())),
+        state: Set(State::Scheduled),
+        report: Set(told(&Report::default())?),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    let row = row.insert(backend.database.write()).await?;
+    let made = async {
+        backend.objects.put(&key(&row)?, archive.file).await?;
+        groups::make(backend, caller, admitted, async |transaction, group| {
+            let mine = ActiveModel {
+                id: Set(row.id),
+                namespace_id: Set(Some(group.id)),
+                ..Default::default()
+            };
+            mine.update(transaction).await.map_err(refused)?;
+            let job = ImportGroup { import_id: row.id };
+            jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+        })
+        .await
+    };
+    match made.await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            discard(backend, &row).await?;
+            Entity::delete_by_id(row.id)
+                .exec(backend.database.write())
+                .await?;
+            Err(error)
+        }
+    }
+}
+
+fn refused(error: DbErr) -> Error {
+    match Violation::is_unique(&error, ONE_AT_A_TIME) {
+        true => Error::Conflict(ANOTHER.into()),
+        false => error.into(),
+    }
+}
+
+async fn refuse_other_than_gzip(archive: &mut UploadedFile) -> Result<()> {
+    let mut start = Vec::new();
+    (&mut archive.file)
+        .take(GZIP.len() as u64)
+        .read_to_end(&mut start)
+        .await
+        .map_err(Error::internal)?;
+    archive.file.rewind().await.map_err(Error::internal)?;
+    match start == GZIP {
+        true => Ok(()),
+        false => Err(Error::attribute(
+            "file",
+            "is no archive that is compressed with gzip",
+        )),
+    }
+}
+
+/// Returns the progress of the import that created a group.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn status(backend: &Backend, access: &GroupAccess) -> Result<Status> {
+    let db = backend.database.read();
+    let group_id = access.group.id;
+    let import = match group_imports::of_group(db, group_id).await? {
+        None => None,
+        Some(row) => Some(Progress {
+            state: row.state,
+            report: read_report(&row)?,
+            entered: imported_groups::Entity::find()
+                .filter(imported_groups::Column::ImportId.eq(row.id))
+                .filter(imported_groups::Column::EnteredAt.is_not_null())
+                .count(db)
+                .await?,
+            error: row.error,
+            created_at: row.created_at,
+        }),
+    };
+    Ok(Status { group_id, import })
+}
+
+/// Runs or resumes an import. Errors of the archive or the caller end it permanently.
+///
+/// # Errors
+/// Returns errors of the server, after which the import can be retried.
+pub async fn run(backend: &Backend, import_id: i64) -> Result<()> {
+    let found = Entity::find_by_id(import_id)
+        .one(backend.database.write())
+        .await?;
+    let Some(row) = found else { return Ok(()) };
+    if matches!(row.state, State::Scheduled | State::Started) && row.namespace_id.is_some() {
+        set_state(backend.database.write(), import_id, State::Started, None).await?;
+        let (state, why) = match carry_out(backend, &row).await {
+            Ok(()) => (State::Finished, None),
+            Err(error) => match checks::text_of(&error) {
+                Some(text) => (State::Failed, Some(text)),
+                None => return Err(error),
+            },
+        };
+        set_state(backend.database.write(), import_id, state, why).await?;
+    }
+    discard(backend, &row).await
+}
+
+/// Ends an import that is not retried.
+///
+/// # Errors
+/// Returns an error if the database or the storage fails.
+pub async fn give_up(backend: &Backend, import_id: i64) -> Result<()> {
+    let db = backend.database.write();
+    let Some(row) = Entity::find_by_id(import_id).one(db).await? else {
+        return Ok(());
+    };
+    set_state(db, import_id, State::Failed, Some(GIVEN_UP.to_owned())).await?;
+    discard(backend, &row).await
+}
+
+async fn set_state(db: &impl ConnectionTrait, id: i64, state: State, error: Option<String>) -> Result<()> {
+    Entity::update_many()
+        .col_expr(Column::State, Expr::value(state))
+        .col_expr(Column::Error, Expr::value(error))
+        .col_expr(Column::UpdatedAt, Expr::value(now()))
+        .filter(Column::Id.eq(id))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
+async fn carry_out(backend: &Backend, row: &Model) -> Result<()> {
+    let access = importer(backend, row).await?;
+    let opened = open(backend, row).await?;
+    let report = read_report(row)?;
+    let mut entering = Entering::new(backend, access, row.id, opened, report).await?;
+    entering.find_people().await?;
+    entering.plant().await?;
+    entering.enter().await
+}
+
+/// Returns the access of the importing user, who has to be an Owner of the group.
+async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
+    let gone = || fault("Who imported is not there any more");
+    let user = users::live().filter(users::Column::Id.eq(row.user_id.ok_or_else(gone)?));
+    let user = user.one(backend.database.read()).await?.ok_or_else(gone)?;
+    authentication::refuse_shut_out(&user)?;
+    let group_id = row.namespace_id.unwrap_or_default().to_string();
+    let access = GroupAccess::find(backend, Caller::user(user), &group_id).await?;
+    match access.holds(Role::Owner) {
+        true => Ok(access),
+        false => Err(fault("Who imported is not an Owner of the group any more")),
+    }
+}
+
+/// Downloads the archive and reads it.
+async fn open(backend: &Backend, row: &Model) -> Result<Opened> {
+    let key = key(row)?;
+    let size = backend.objects.size(&key).await?;
+    let size = size.ok_or_else(|| broken("the archive is not in the object storage"))?;
+    let mut archive = tokio::fs::File::from_std(spool(backend)?);
+    let mut pieces = backend.objects.read(&key, 0, size);
+    while let Some(piece) = pieces.try_next().await.map_err(broken)? {
+        archive.write_all(&piece).await.map_err(broken)?;
+    }
+    archive.flush().await.map_err(broken)?;
+    archive.rewind().await.map_err(broken)?;
+    let (archive, spool) = (archive.into_std().await, spool(backend)?);
+    let validator = Arc::clone(&backend.record_validator);
+    tokio::task::spawn_blocking(move || archive::open(archive, spool, &*validator))
+        .await
+        .map_err(broken)?
+}
+
+fn spool(backend: &Backend) -> Result<StdFile> {
+    backend.objects.spool().map_err(broken)
+}
+
+/// Ends imports whose job failed permanently without ending them, for example because its server stopped in
+/// the last attempt. Also removes unneeded archives. Returns the number of both.
+///
+/// # Errors
+/// Returns an error if the storage or the database fails.
+pub async fn sweep(backend: &Backend) -> Result<usize> {
+    let db = backend.database.write();
+    let lost = group_imports::lost(db, ImportGroup::KIND, SWEPT).await?;
+    for row in &lost {
+        give_up(backend, row.id).await?;
+    }
+    let over = group_imports::over(db, now() - ADRIFT, SWEPT).await?;
+    for row in &over {
+        discard(backend, row).await?;
+        if row.namespace_id.is_none() {
+            Entity::delete_by_id(row.id).exec(db).await?;
+        }
+    }
+    Ok(lost.len() + over.len())
+}
+
+/// Removes the archive from which a deleted group was to be filled.
+///
+/// # Errors
+/// Returns an error if the storage or the database fails.
+pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
+    let db = backend.database.write();
+    let Some(row) = group_imports::of_group(db, group_id).await? else {
+        return Ok(());
+    };
+    discard(backend, &row).await?;
+    Entity::delete_by_id(row.id).exec(db).await?;
+    Ok(())
+}
+
+/// Removes an archive and then the key that refers to it.
+async fn discard(backend: &Backend, row: &Model) -> Result<()> {
+    if row.secret.is_some() {
+        backend.objects.delete(&key(row)?).await?;
+        Entity::update_many()
+            .col_expr(Column::Secret, Expr::value(None::<String>))
+            .filter(Column::Id.eq(row.id))
+            .exec(backend.database.write())
+            .await?;
+    }
+    Ok(())
+}
+
+fn key(row: &Model) -> Result<String> {
+    let secret = row.secret.as_deref();
+    let secret = secret.ok_or_else(|| broken("the archive of the import was removed already"))?;
+    Ok(format!("group_imports/{secret}"))
+}
+
+fn read_report(row: &Model) -> Result<Report> {
+    serde_json::from_str(&row.report).map_err(Error::internal)
+}
+
+fn told(report: &Report) -> Result<String> {
+    serde_json::to_string(report).map_err(Error::internal)
+}
+
+/// Stores the report in the transaction of the changes it describes.
+async fn save_report(db: &impl ConnectionTrait, import_id: i64, report: &Report) -> Result<()> {
+    Entity::update_many()
+        .col_expr(Column::Report, Expr::value(told(report)?))
+        .col_expr(Column::UpdatedAt, Expr::value(now()))
+        .filter(Column::Id.eq(import_id))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
+/// Locks a group that is being filled. Returns `None` if it was deleted or is being deleted.
+async fn live(db: &impl ConnectionTrait, id: i64) -> Result<Option<namespaces::Model>> {
+    let found = namespaces::lock(db, id).await?;
+    Ok(found.filter(|group| group.deletion_started_at.is_none()))
+}

@@ -1,0 +1,149 @@
+//! File names in archives. Names outside of the layout are rejected.
+
+use super::super::{ALL_FILE, GROUPS, Relation, VERSION_FILE};
+use crate::kernel::error::Result;
+use crate::transfers::imports::archive::fault;
+
+/// Maximum length of an ignored file's name, in bytes.
+const LONGEST: usize = 64;
+
+/// Kind of a file in an archive.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Name {
+    /// Version of the layout.
+    Version,
+    /// File next to the version that describes the source server. Ignored.
+    Beside,
+    /// List of the groups.
+    All,
+    /// Attributes of a group.
+    Group(i64),
+    /// Records of a group.
+    Relation(i64, Relation),
+    /// Records of a relation that this server does not support.
+    Strange(i64, String),
+}
+
+/// Returns a name without the optional prefix `./`.
+pub fn plain(name: &str) -> &str {
+    name.strip_prefix("./").unwrap_or(name)
+}
+
+impl Name {
+    /// Parses the name of a file.
+    ///
+    /// # Errors
+    /// Returns `Error::Refused` if the name is not part of the layout.
+    pub fn of_file(name: &str) -> Result<Self> {
+        let plain = plain(name);
+        match plain {
+            VERSION_FILE => return Ok(Self::Version),
+            ALL_FILE => return Ok(Self::All),
+            _ => {}
+        }
+        let capital = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+        if !plain.is_empty() && plain.len() <= LONGEST && plain.bytes().all(capital) {
+            return Ok(Self::Beside);
+        }
+        below_groups(plain).ok_or_else(|| strange(name))
+    }
+
+    /// Checks the name of a directory.
+    ///
+    /// # Errors
+    /// Returns `Error::Refused` if the name is not part of the layout.
+    pub fn of_directory(name: &str) -> Result<()> {
+        let plain = plain(name);
+        let plain = plain.strip_suffix('/').unwrap_or(plain);
+        let of_group = || plain.strip_prefix(GROUPS)?.strip_prefix('/').and_then(number);
+        let root = matches!(name, "." | "./");
+        let known = root || plain == "tree" || plain == GROUPS || of_group().is_some();
+        if known { Ok(()) } else { Err(strange(name)) }
+    }
+}
+
+fn below_groups(plain: &str) -> Option<Name> {
+    let rest = plain.strip_prefix(GROUPS)?.strip_prefix('/')?;
+    let Some((group, file)) = rest.split_once('/') else {
+        return number(rest.strip_suffix(".json")?).map(Name::Group);
+    };
+    let (id, word) = (number(group)?, file.strip_suffix(".ndjson")?);
+    if let Some(relation) = Relation::of_word(word) {
+        return Some(Name::Relation(id, relation));
+    }
+    let small = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+    let word_like = !word.is_empty() && word.len() <= LONGEST && word.bytes().all(small);
+    word_like.then(|| Name::Strange(id, word.to_owned()))
+}
+
+/// Parses an ID: digits without leading zeros.
+fn number(text: &str) -> Option<i64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    text.parse().ok().filter(|_| digits)
+}
+
+fn strange(name: &str) -> crate::kernel::error::Error {
+    fault(format!(
+        "The archive holds something that does not belong there: {name:?}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_layout_are_known() {
+        for (name, known) in [
+            ("VERSION", Name::Version),
+            ("./VERSION", Name::Version),
+            ("SOME_REVISION", Name::Beside),
+            ("tree/groups/_all.ndjson", Name::All),
+            ("./tree/groups/17.json", Name::Group(17)),
+            ("tree/groups/17/epics.ndjson", Name::Relation(17, Relation::Epics)),
+            (
+                "tree/groups/17/wikis.ndjson",
+                Name::Strange(17, "wikis".to_owned()),
+            ),
+        ] {
+            assert_eq!(Name::of_file(name).expect(name), known);
+        }
+        for name in ["./", "tree", "./tree/groups/", "tree/groups/17/"] {
+            assert!(Name::of_directory(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_other_name_is() {
+        for name in [
+            "",
+            "/VERSION",
+            "../VERSION",
+            "././VERSION",
+            "group.json",
+            "tree/groups/../../VERSION",
+            "tree/groups/x.json",
+            "tree/groups/-1.json",
+            "tree/groups/017.json",
+            "tree/groups/99999999999999999999.json",
+            "tree/groups/17/../18.json",
+            "tree/groups/17/labels.ndjson/x",
+            "tree/groups/17/labels.json",
+            "tree/groups/17/LABELS.ndjson",
+            "tree/groups//17.json",
+            "tree/projects/17.json",
+        ] {
+            assert!(Name::of_file(name).is_err(), "{name:?}");
+        }
+        for name in [
+            "/",
+            "..",
+            "tree/..",
+            "tree/groups/x/",
+            "uploads/",
+            "tree/groups/17/18/",
+        ] {
+            assert!(Name::of_directory(name).is_err(), "{name:?}");
+        }
+    }
+}

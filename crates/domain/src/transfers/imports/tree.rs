@@ -1,0 +1,143 @@
+//! Group hierarchy of an archive, and its epics, whose parents may belong to ancestor groups.
+
+use std::collections::{HashMap, HashSet};
+
+use storage::entities::fold;
+
+use super::super::Relation;
+use crate::kernel::error::Result;
+use crate::planning::epics;
+use crate::spaces::groups::{DEEPEST, check_names};
+use crate::transfers::imports::archive::{Draft, EpicName, Stretch, fault};
+
+/// A group and its position in the hierarchy.
+#[derive(Debug)]
+pub struct Planted {
+    pub draft: Draft,
+    /// Number of its ancestors in the archive.
+    pub depth: usize,
+    /// Its path within the archive, starting with the exported group.
+    pub full_path: String,
+}
+
+impl Planted {
+    /// Returns the byte range of its records of a relation, if any.
+    pub fn records(&self, relation: Relation) -> Option<Stretch> {
+        self.draft.relations[relation as usize]
+    }
+}
+
+/// Sorts each group after its parent, starting with the exported one.
+///
+/// # Errors
+/// Returns `Error::Refused` if the groups do not form a tree or siblings conflict.
+pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted>> {
+    let Some(root) = all.first().copied() else {
+        return Err(fault("The archive has no group"));
+    };
+    let listed: HashSet<i64> = all.iter().copied().collect();
+    if listed.len() < all.len() {
+        return Err(fault("The list of groups has one more than once"));
+    }
+    if let Some(id) = drafts.keys().find(|id| !listed.contains(id)) {
+        return Err(fault(format!("The group {id} is not in the list of groups")));
+    }
+    let mut below: HashMap<i64, Vec<i64>> = HashMap::new();
+    for id in all {
+        let draft = drafts.get(id).filter(|draft| draft.attributes.is_some());
+        let draft =
+            draft.ok_or_else(|| fault(format!("The archive lacks the attributes of the group {id}")))?;
+        if *id != root {
+            let parent = draft.parent_id.filter(|parent| listed.contains(parent));
+            let parent =
+                parent.ok_or_else(|| fault(format!("The group {id} lies in none of the archive")))?;
+            below.entry(parent).or_default().push(*id);
+        }
+    }
+    let mut planted: Vec<Planted> = Vec::with_capacity(all.len());
+    // Groups after this position have not been visited yet.
+    let mut at = 0;
+    let mut next = vec![(root, 0, String::new())];
+    while let Some((id, depth, above)) = next.get(at).cloned() {
+        at += 1;
+        let Some(draft) = drafts.remove(&id) else {
+            continue;
+        };
+        if depth >= DEEPEST {
+            return Err(fault(format!("The group {id} is nested too deeply")));
+        }
+        let full_path = format!("{above}{}", draft.path);
+        let children = below.remove(&id).unwrap_or_default();
+        next.extend(
+            children
+                .into_iter()
+                .map(|child| (child, depth + 1, format!("{full_path}/"))),
+        );
+        planted.push(Planted {
+            draft,
+            depth,
+            full_path,
+        });
+    }
+    // A group in a cycle is not reachable from the root.
+    if let Some(id) = drafts.keys().next() {
+        return Err(fault(format!("The group {id} lies in itself")));
+    }
+    check_siblings(&planted)?;
+    Ok(planted)
+}
+
+fn check_siblings(planted: &[Planted]) -> Result<()> {
+    let (mut names, mut paths) = (HashSet::new(), HashSet::new());
+    for group in planted.iter().skip(1) {
+        let (draft, full_path) = (&group.draft, &group.full_path);
+        if let Err(error) = check_names(Some(&draft.name), Some(&draft.path), false) {
+            let text = super::checks::text_of(&error).unwrap_or_default();
+            return Err(fault(format!("The group {full_path:?}: {text}")));
+        }
+        let fresh = names.insert((draft.parent_id, fold(&draft.name)))
+            && paths.insert((draft.parent_id, fold(&draft.path)));
+        if !fresh {
+            return Err(fault(format!(
+                "The group {full_path:?} has the name or the path of another one"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Rejects epics that form a cycle, are nested too deeply, or have a parent outside of the group's ancestors.
+/// A parent outside of the archive is ignored, because it may belong to an ancestor of the exported group.
+///
+/// # Errors
+/// Returns `Error::Refused` if an epic has an invalid parent.
+pub fn check_epics(planted: &[Planted], all: &HashMap<i64, EpicName>) -> Result<()> {
+    let parents: HashMap<i64, i64> = planted
+        .iter()
+        .skip(1)
+        .filter_map(|group| Some((group.draft.id, group.draft.parent_id?)))
+        .collect();
+    for (id, epic) in all {
+        let Some(parent) = epic.parent_id.and_then(|id| all.get(&id)) else {
+            continue;
+        };
+        let mut above = Some(epic.group_id);
+        while let Some(group) = above.filter(|group| *group != parent.group_id) {
+            above = parents.get(&group).copied();
+        }
+        if above.is_none() {
+            return Err(fault(format!(
+                "The parent of the epic {id} belongs to a group that is not above"
+            )));
+        }
+        let (mut steps, mut next) = (1, parent.parent_id);
+        while let Some(further) = next.and_then(|id| all.get(&id)) {
+            steps += 1;
+            if steps > epics::DEEPEST {
+                return Err(fault(format!("The epic {id} is nested too deeply, or in itself")));
+            }
+            next = further.parent_id;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,329 @@
+//! Single delivery attempts: the request, its result and the next state of the delivery.
+
+use std::time::Duration;
+
+use sea_orm::{ActiveValue::Set, EntityTrait};
+use storage::entities::hook_deliveries::{self, State};
+use storage::entities::project_hooks::{self, Kind};
+use storage::entities::{events, now};
+
+use super::{password_place, payloads, token_place};
+use crate::activity::outbox;
+use crate::integrations::webhooks::{Answer, Outcome, Request};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::secrets::Secret;
+
+/// Attempts after which a delivery fails if the receiver answers with status 500, which may concern this
+/// delivery only.
+const FAULTY: i32 = 8;
+/// Attempts after which a delivery fails if its payload cannot be built.
+const UNMAKEABLE: i32 = 5;
+/// Retry delay for a caller if too many others are waiting, in seconds.
+const PAUSE: u64 = 10;
+
+/// Result of an attempt.
+pub(super) struct Attempt {
+    body: Option<String>,
+    result: Result<Answer, Fault>,
+    duration: Duration,
+}
+
+/// Reason for an attempt without a response.
+enum Fault {
+    /// The receiver could not be reached.
+    Receiver(&'static str),
+    /// No payload can be sent.
+    Payload(&'static str),
+    /// The receiver may not get the payload any more.
+    Withheld(&'static str),
+}
+
+/// Next state of a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The receiver accepted it.
+    Delivered,
+    /// It is retried later.
+    Later,
+    /// It failed permanently.
+    Never,
+}
+
+impl Attempt {
+    /// Decides on the next state; `number` counts this attempt. A rejected delivery is not retried. Temporary
+    /// failures are retried without a limit, other server errors for a limited number of attempts.
+    pub(super) fn verdict(&self, number: i32) -> Verdict {
+        let until = |last: i32| {
+            if number < last {
+                Verdict::Later
+            } else {
+                Verdict::Never
+            }
+        };
+        match &self.result {
+            Ok(answer) => match answer.status {
+                200..=299 => Verdict::Delivered,
+                408 | 425 | 429 | 502..=504 => Verdict::Later,
+                500.. => until(FAULTY),
+                _ => Verdict::Never,
+            },
+            Err(Fault::Receiver(_)) => Verdict::Later,
+            Err(Fault::Payload(_)) => until(UNMAKEABLE),
+            Err(Fault::Withheld(_)) => Verdict::Never,
+        }
+    }
+}
+
+impl Attempt {
+    fn unmade(reason: &'static str) -> Self {
+        Self::unsent(Fault::Payload(reason))
+    }
+
+    fn unsent(fault: Fault) -> Self {
+        Self {
+            body: None,
+            result: Err(fault),
+            duration: Duration::ZERO,
+        }
+    }
+
+    fn sent(body: String, outcome: Outcome) -> Self {
+        Self {
+            body: Some(body),
+            result: outcome.answer.map_err(Fault::Receiver),
+            duration: outcome.duration,
+        }
+    }
+
+    /// Returns whether a failure counts against the receiver.
+    pub(super) fn is_receivers_fault(&self) -> bool {
+        !matches!(self.result, Err(Fault::Payload(_) | Fault::Withheld(_)))
+    }
+}
+
+/// Attempts a delivery once.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn attempt(
+    backend: &Backend,
+    hook: &project_hooks::Model,
+    delivery: &hook_deliveries::Model,
+) -> Result<Attempt> {
+    let body = match (&delivery.request_body, delivery.event_id) {
+        (Some(body), _) => body.clone(),
+        (None, Some(event_id)) => {
+            let event = events::Entity::find_by_id(event_id).one(backend.database.read());
+            let Some(event) = event.await? else {
+                return Ok(Attempt::unmade("the event is gone"));
+            };
+            match payloads::body(backend, event).await {
+                Ok(body) => body,
+                Err(error) => {
+                    tracing::warn!(%error, delivery = delivery.id, "failed to build a webhook payload");
+                    return Ok(Attempt::unmade("the payload could not be made"));
+                }
+            }
+        }
+        (None, None) => return Ok(Attempt::unmade("there is nothing to send")),
+    };
+    // Checked after the body was built, because it may contain the current state of the resource.
+    if is_withheld(backend, delivery).await? {
+        return Ok(Attempt::unsent(Fault::Withheld("became confidential")));
+    }
+    if body.len() > payloads::LARGEST {
+        return Ok(Attempt::unmade("the payload is larger than 25 MiB"));
+    }
+    let local = super::may_be_local(backend).await?;
+    match request(backend, hook, delivery.kind, &delivery.uuid, body.clone(), local) {
+        Ok(request) => Ok(Attempt::sent(body, backend.webhooks.send(request).await)),
+        Err(error) => {
+            tracing::error!(%error, hook = hook.id, "failed to decrypt webhook secrets");
+            Ok(Attempt::unmade("the secrets of the webhook cannot be read"))
+        }
+    }
+}
+
+/// Returns whether a delivery for an unrestricted event is about a confidential resource by now.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn is_withheld(backend: &Backend, delivery: &hook_deliveries::Model) -> Result<bool> {
+    match (delivery.kind, delivery.event_id) {
+        (Kind::Issue | Kind::Note, Some(event_id)) => {
+            let known = payloads::is_confidential(backend.database.read(), event_id).await?;
+            // A payload that was built while the resource was visible may be sent after the resource is
+            // deleted.
+            Ok(known.unwrap_or(delivery.request_body.is_none()))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// A request that is sent immediately, while a caller waits.
+pub(super) struct OutOfTurn {
+    /// Kind of the event.
+    pub kind: Kind,
+    /// ID of the event, unless it is a test.
+    pub event_id: Option<i64>,
+    /// Event UUID for the receiver; a new one if absent.
+    pub uuid: Option<String>,
+    /// The request body.
+    pub body: String,
+}
+
+/// Sends a request once, while a caller waits. Returns the row for the delivery log.
+///
+/// # Errors
+/// Returns `Error::RateLimited` if too many callers are waiting for receivers.
+pub(super) async fn once(
+    backend: &Backend,
+    hook: &project_hooks::Model,
+    sent: OutOfTurn,
+) -> Result<(hook_deliveries::ActiveModel, Verdict)> {
+    let uuid = sent.uuid.unwrap_or_else(outbox::uuid);
+    let local = super::may_be_local(backend).await?;
+    let request = request(backend, hook, sent.kind, &uuid, sent.body.clone(), local)?;
+    let outcome = backend.webhooks.send_now(request).await;
+    let attempt = Attempt::sent(sent.body, outcome.ok_or(Error::RateLimited(PAUSE))?);
+    let verdict = attempt.verdict(1);
+    let at = now();
+    let row = hook_deliveries::ActiveModel {
+        hook_id: Set(hook.id),
+        event_id: Set(sent.event_id),
+        uuid: Set(uuid),
+        kind: Set(sent.kind),
+        url: Set(hook.url.clone()),
+        state: Set(match verdict {
+            Verdict::Delivered => State::Delivered,
+            Verdict::Later | Verdict::Never => State::Failed,
+        }),
+        attempts: Set(1),
+        next_attempt_at: Set(at),
+        created_at: Set(at),
+        finished_at: Set(Some(at)),
+        ..told(attempt)
+    };
+    Ok((row, verdict))
+}
+
+fn opened(backend: &Backend, sealed: Option<&str>, place: &str) -> Result<Option<Secret<String>>> {
+    let opened = sealed.map(|sealed| backend.keyring.decrypt(sealed, place));
+    Ok(opened.transpose()?)
+}
+
+/// Request headers, with their names in this service and in the compatible mode.
+const EVENT: [&str; 2] = ["X-Service-Event", "X-Gitlab-Event"];
+const UUID: [&str; 2] = ["X-Service-Event-UUID", "X-Gitlab-Event-UUID"];
+const TOKEN: [&str; 2] = ["X-Service-Token", "X-Gitlab-Token"];
+
+fn request(
+    backend: &Backend,
+    hook: &project_hooks::Model,
+    kind: Kind,
+    uuid: &str,
+    body: String,
+    local: bool,
+) -> Result<Request> {
+    let names = if backend.instance.compat { 2 } else { 1 };
+    let token = opened(backend, hook.token_encrypted.as_deref(), &token_place(hook.id))?;
+    let mut headers = Vec::new();
+    let mut secrets = Vec::new();
+    for ((event, id), secret) in EVENT.into_iter().zip(UUID).zip(TOKEN).take(names) {
+        headers.push((event, kind.title().to_owned()));
+        headers.push((id, uuid.to_owned()));
+        secrets.extend(token.clone().map(|token| (secret, token)));
+    }
+    Ok(Request {
+        url: hook.url.clone(),
+        password: opened(
+            backend,
+            hook.password_encrypted.as_deref(),
+            &password_place(hook.id),
+        )?,
+        headers,
+        secrets,
+        body,
+        verify: hook.enable_ssl_verification,
+        local,
+    })
+}
+
+/// Returns the columns of an attempt in the delivery log.
+pub(super) fn told(attempt: Attempt) -> hook_deliveries::ActiveModel {
+    let mut row = hook_deliveries::ActiveModel {
+        duration_ms: Set(Some(
+            i32::try_from(attempt.duration.as_millis()).unwrap_or(i32::MAX),
+        )),
+        response_status: Set(None),
+        response_headers: Set(None),
+        response_body: Set(None),
+        error: Set(None),
+        ..Default::default()
+    };
+    if let Some(body) = attempt.body {
+        row.request_body = Set(Some(body));
+    }
+    match attempt.result {
+        Ok(answer) => {
+            let headers: serde_json::Map<String, serde_json::Value> = answer
+                .headers
+                .into_iter()
+                .map(|(name, value)| (name, value.into()))
+                .collect();
+            row.response_status = Set(Some(answer.status.into()));
+            row.response_headers = Set(serde_json::to_string(&headers).ok());
+            row.response_body = Set(Some(answer.body));
+        }
+        Err(Fault::Receiver(reason) | Fault::Payload(reason) | Fault::Withheld(reason)) => {
+            row.error = Set(Some(reason.to_owned()));
+        }
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(status: u16) -> Attempt {
+        Attempt {
+            body: None,
+            result: Ok(Answer {
+                status,
+                headers: Vec::new(),
+                body: String::new(),
+            }),
+            duration: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn refusals_are_final_and_outages_are_not() {
+        for (status, first, last) in [
+            (200, Verdict::Delivered, Verdict::Delivered),
+            (204, Verdict::Delivered, Verdict::Delivered),
+            (302, Verdict::Never, Verdict::Never),
+            (400, Verdict::Never, Verdict::Never),
+            (410, Verdict::Never, Verdict::Never),
+            (429, Verdict::Later, Verdict::Later),
+            (500, Verdict::Later, Verdict::Never),
+            (503, Verdict::Later, Verdict::Later),
+        ] {
+            let attempt = answered(status);
+            assert_eq!(
+                (attempt.verdict(1), attempt.verdict(100)),
+                (first, last),
+                "{status}"
+            );
+        }
+        let silent = |fault| Attempt {
+            result: Err(fault),
+            ..answered(0)
+        };
+        assert_eq!(silent(Fault::Receiver("down")).verdict(100), Verdict::Later);
+        assert_eq!(silent(Fault::Payload("odd")).verdict(UNMAKEABLE), Verdict::Never);
+        assert_eq!(silent(Fault::Withheld("hush")).verdict(1), Verdict::Never);
+    }
+}

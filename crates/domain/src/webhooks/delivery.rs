@@ -1,0 +1,211 @@
+//! Delivery of webhooks, one at a time and in order per webhook. A delivery is retried until the receiver
+//! accepts it or the webhook is disabled (ADR 15).
+//!
+//! Each turn is a background job of one webhook. No two nodes deliver to it concurrently, and another node
+//! takes over from a killed one. The results of a turn and the next turn are committed in one transaction.
+
+use std::time::{Duration, Instant};
+
+use chrono::TimeDelta;
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+};
+use storage::database::Violation;
+use storage::entities::hook_deliveries::{self, State};
+use storage::entities::{now, project_hooks};
+use storage::jobs;
+
+use super::attempt::{Attempt, OutOfTurn, Verdict, attempt, once, told};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::webhooks::jobs::deliver_hook::DeliverHook;
+
+/// Maximum duration of a turn, after which other webhooks get theirs.
+const TURN: Duration = Duration::from_secs(20);
+/// A webhook is disabled after failing for this time and at least this often.
+const FAILING: TimeDelta = TimeDelta::days(3);
+const FAILURES: i32 = 10;
+
+/// Sends the pending deliveries of a webhook for one turn, and enqueues the next turn if some remain.
+///
+/// # Errors
+/// Returns an error if the database fails. Failures of receivers are not errors.
+pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < TURN {
+        let db = backend.database.read();
+        let hook = project_hooks::Entity::find_by_id(hook_id).one(db).await?;
+        let Some(hook) = hook.filter(|hook| hook.disabled_at.is_none()) else {
+            return Ok(());
+        };
+        let Some(delivery) = hook_deliveries::head(db, hook_id).await? else {
+            return Ok(());
+        };
+        if delivery.next_attempt_at > now() {
+            let due = delivery.next_attempt_at;
+            let turn = DeliverHook { hook_id };
+            return jobs::enqueue_at(backend.database.write(), &turn, due)
+                .await
+                .map_err(Error::internal);
+        }
+        let attempt = attempt(backend, &hook, &delivery).await?;
+        if !settle(backend, &hook, &delivery, attempt).await? {
+            return Ok(());
+        }
+    }
+    jobs::enqueue(backend.database.write(), &DeliverHook { hook_id })
+        .await
+        .map_err(Error::internal)
+}
+
+/// Records the result of an attempt and its consequences. Returns whether to continue with the next delivery.
+async fn settle(
+    backend: &Backend,
+    hook: &project_hooks::Model,
+    delivery: &hook_deliveries::Model,
+    attempt: Attempt,
+) -> Result<bool> {
+    let number = delivery.attempts.saturating_add(1);
+    let verdict = attempt.verdict(number);
+    let to_blame = attempt.is_receivers_fault();
+    let wait = jobs::Options::default().wait_after(number);
+    let due = now() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
+    let row = hook_deliveries::ActiveModel {
+        state: Set(match verdict {
+            Verdict::Delivered => State::Delivered,
+            Verdict::Later => State::Pending,
+            Verdict::Never => State::Failed,
+        }),
+        attempts: Set(number),
+        next_attempt_at: Set(due),
+        url: Set(hook.url.clone()),
+        finished_at: Set((verdict != Verdict::Later).then(now)),
+        ..told(attempt)
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            let settled = hook_deliveries::Entity::update_many()
+                .set(row)
+                .filter(hook_deliveries::Column::Id.eq(delivery.id))
+                .filter(hook_deliveries::Column::State.eq(State::Pending))
+                .filter(hook_deliveries::Column::Attempts.eq(delivery.attempts));
+            if settled.exec(transaction).await?.rows_affected == 0 {
+                // The webhook was deleted, or another node took over.
+                return Ok(false);
+            }
+            if verdict == Verdict::Delivered {
+                if hook.failures > 0 {
+                    mark(
+                        transaction,
+                        hook.id,
+                        project_hooks::ActiveModel {
+                            failures: Set(0),
+                            failing_since: Set(None),
+                            ..Default::default()
+                        },
+                    )
+                    .await?;
+                }
+                return Ok(true);
+            }
+            if to_blame && blame(transaction, hook).await? {
+                return Ok(false);
+            }
+            if verdict == Verdict::Later {
+                let turn = DeliverHook { hook_id: hook.id };
+                jobs::enqueue_at(transaction, &turn, due)
+                    .await
+                    .map_err(Error::internal)?;
+            }
+            Ok(verdict == Verdict::Never)
+        })
+        .await
+}
+
+async fn mark(
+    transaction: &DatabaseTransaction,
+    hook_id: i64,
+    row: project_hooks::ActiveModel,
+) -> Result<()> {
+    project_hooks::Entity::update_many()
+        .set(row)
+        .filter(project_hooks::Column::Id.eq(hook_id))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
+
+/// Counts a failure of a webhook. Returns whether the webhook was disabled.
+async fn blame(transaction: &DatabaseTransaction, hook: &project_hooks::Model) -> Result<bool> {
+    let since = hook.failing_since.unwrap_or_else(now);
+    let failures = hook.failures.saturating_add(1);
+    let off = failures >= FAILURES && now() - since >= FAILING;
+    let row = project_hooks::ActiveModel {
+        failures: Set(failures),
+        failing_since: Set(Some(since)),
+        disabled_at: Set(off.then(now)),
+        ..Default::default()
+    };
+    mark(transaction, hook.id, row).await?;
+    if off {
+        tracing::warn!(
+            hook = hook.id,
+            project = hook.project_id,
+            "disabled a failing webhook"
+        );
+    }
+    Ok(off)
+}
+
+/// Enables a webhook again, resets its failures and schedules its next turn for now.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn revive(transaction: &DatabaseTransaction, hook_id: i64) -> Result<()> {
+    let row = project_hooks::ActiveModel {
+        failures: Set(0),
+        failing_since: Set(None),
+        disabled_at: Set(None),
+        ..Default::default()
+    };
+    mark(transaction, hook_id, row).await?;
+    hook_deliveries::Entity::update_many()
+        .col_expr(hook_deliveries::Column::NextAttemptAt, Expr::value(now()))
+        .filter(hook_deliveries::Column::HookId.eq(hook_id))
+        .filter(hook_deliveries::Column::State.eq(State::Pending))
+        .filter(Expr::col(hook_deliveries::Column::NextAttemptAt).gt(now()))
+        .exec(transaction)
+        .await?;
+    jobs::enqueue(transaction, &DeliverHook { hook_id })
+        .await
+        .map_err(Error::internal)
+}
+
+/// Sends a request immediately, once. A success enables the webhook again.
+///
+/// # Errors
+/// Returns `Error::RateLimited` if too many callers are waiting for receivers. Returns `Error::NotFound` if
+/// the webhook was deleted.
+pub(super) async fn send_now(
+    backend: &Backend,
+    hook: &project_hooks::Model,
+    sent: OutOfTurn,
+) -> Result<hook_deliveries::Model> {
+    let (row, verdict) = once(backend, hook, sent).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let row = row.insert(transaction).await;
+            let row = row.map_err(|error| match Violation::of(&error) {
+                Some(Violation::ForeignKey(_)) => Error::not_found(""),
+                _ => error.into(),
+            })?;
+            if verdict == Verdict::Delivered && hook.failures > 0 {
+                revive(transaction, hook.id).await?;
+            }
+            Ok(row)
+        })
+        .await
+}

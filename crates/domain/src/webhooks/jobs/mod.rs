@@ -1,0 +1,3 @@
+//! Background jobs of webhooks.
+
+pub mod deliver_hook;

@@ -1,0 +1,128 @@
+//! Log of deliveries: lists, redelivery and expiration.
+
+use chrono::TimeDelta;
+use sea_orm::sea_query::{Expr, ExprTrait, Keyword};
+use sea_orm::{ColumnTrait, Condition, EntityTrait, Iterable, QueryFilter, QueryOrder, QuerySelect, Select};
+
+use super::attempt::{OutOfTurn, is_withheld};
+use super::delivery::send_now;
+use crate::kernel::page::{Page, PageRequest};
+use crate::webhooks::test_delivery::TRIALS;
+pub use storage::entities::hook_deliveries::State;
+use storage::entities::hook_deliveries::{Column, Entity, Model};
+use storage::entities::now;
+
+use crate::identity::access::ProjectAccess;
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::query::page_of;
+use crate::kernel::rate_limit;
+
+/// Retention of finished deliveries.
+const KEPT: TimeDelta = TimeDelta::days(7);
+/// Retention of pending deliveries, such as those of a disabled webhook.
+const HELD: TimeDelta = TimeDelta::days(30);
+/// Maximum rows deleted per statement.
+const SWEPT: u64 = 500;
+
+/// Returns a page of a webhook's deliveries, newest first. Request bodies may be large and are only loaded
+/// for single deliveries.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the webhook does not exist.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    hook_id: i64,
+    state: Option<State>,
+    page: &PageRequest,
+) -> Result<Page<Model>> {
+    let hook = super::get(backend, access, hook_id).await?;
+    let mut wanted = of_hook(hook.id)
+        .select_only()
+        .columns(Column::iter().filter(|column| !matches!(column, Column::RequestBody)))
+        .expr_as(Expr::Keyword(Keyword::Null), "request_body")
+        .order_by_desc(Column::Id);
+    if let Some(state) = state {
+        wanted = wanted.filter(Column::State.eq(state));
+    }
+    page_of(backend.database.read(), wanted, page).await
+}
+
+/// Returns one delivery of a webhook.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist or belongs to another webhook.
+pub async fn get(backend: &Backend, access: &ProjectAccess, hook_id: i64, id: i64) -> Result<Model> {
+    let hook = super::get(backend, access, hook_id).await?;
+    let found = of_hook(hook.id)
+        .filter(Column::Id.eq(id))
+        .one(backend.database.read())
+        .await?;
+    found.ok_or_else(|| Error::not_found(""))
+}
+
+fn of_hook(hook_id: i64) -> Select<Entity> {
+    Entity::find().filter(Column::HookId.eq(hook_id))
+}
+
+/// Sends a finished delivery again, with the current settings of the webhook and the same UUID.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the delivery does not exist. Returns `Error::Conflict` if it is pending or
+/// its resource is confidential by now. Returns `Error::RateLimited` if the user exceeds the quota or too
+/// many callers are waiting for receivers.
+pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id: i64) -> Result<Model> {
+    let hook = super::get(backend, access, hook_id).await?;
+    let delivery = get(backend, access, hook_id, id).await?;
+    let pending = || Error::Conflict("The delivery is still to be made".into());
+    if delivery.state == State::Pending {
+        return Err(pending());
+    }
+    if is_withheld(backend, &delivery).await? {
+        return Err(Error::Conflict(
+            "What the delivery tells of became confidential".into(),
+        ));
+    }
+    let body = delivery.request_body.ok_or_else(pending)?;
+    rate_limit::spend(backend, access.caller.signed_in()?.id, TRIALS).await?;
+    let again = OutOfTurn {
+        kind: delivery.kind,
+        event_id: delivery.event_id,
+        uuid: Some(delivery.uuid),
+        body,
+    };
+    send_now(backend, &hook, again).await
+}
+
+/// Deletes expired deliveries. Returns their number.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn sweep(backend: &Backend) -> Result<u64> {
+    let old = || {
+        Condition::any()
+            .add(
+                Column::State
+                    .ne(State::Pending)
+                    .and(Column::CreatedAt.lt(now() - KEPT)),
+            )
+            .add(Column::CreatedAt.lt(now() - HELD))
+    };
+    let mut swept = 0;
+    loop {
+        let ids: Vec<i64> = Entity::find()
+            .select_only()
+            .column(Column::Id)
+            .filter(old())
+            .limit(SWEPT)
+            .into_tuple()
+            .all(backend.database.read())
+            .await?;
+        if ids.is_empty() {
+            return Ok(swept);
+        }
+        let done = Entity::delete_many().filter(Column::Id.is_in(ids));
+        swept += done.exec(backend.database.write()).await?.rows_affected;
+    }
+}

@@ -1,0 +1,285 @@
+//! Webhooks of projects: their settings, the [`payloads`], the [`outbox`], the [`delivery`] and its [`log`].
+
+mod attempt;
+pub mod delivery;
+pub mod jobs;
+pub mod log;
+pub mod payloads;
+pub mod test_delivery;
+
+use git::check_branch_name;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter,
+};
+use storage::entities::project_hooks::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{now, projects};
+
+use crate::identity::access::ProjectAccess;
+use crate::instance::settings as instance_settings;
+use crate::integrations::webhooks::{HIDDEN, Target};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::patch::Patch;
+use crate::kernel::preconditions;
+use crate::kernel::query::page_of;
+use crate::secrets::Secret;
+
+/// Maximum webhooks of a project.
+const MOST: u64 = 100;
+
+/// Attributes of a webhook. Absent ones stay, or get the default in a new webhook.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// URL of the receiver.
+    pub url: String,
+    /// Secret token for the receiver. Null and the empty text remove it.
+    pub token: Patch<Secret<String>>,
+    /// Whether push events trigger the webhook.
+    pub push_events: Option<bool>,
+    /// Pattern of the branches whose pushes trigger it.
+    pub push_events_branch_filter: Patch<String>,
+    /// Whether tag events trigger it.
+    pub tag_push_events: Option<bool>,
+    /// Whether issue events trigger it.
+    pub issues_events: Option<bool>,
+    /// Whether events of confidential issues trigger it.
+    pub confidential_issues_events: Option<bool>,
+    /// Whether merge request events trigger it.
+    pub merge_requests_events: Option<bool>,
+    /// Whether comments trigger it.
+    pub note_events: Option<bool>,
+    /// Whether comments on confidential resources trigger it.
+    pub confidential_note_events: Option<bool>,
+    /// Whether job events trigger it.
+    pub job_events: Option<bool>,
+    /// Whether pipeline events trigger it.
+    pub pipeline_events: Option<bool>,
+    /// Whether wiki events trigger it.
+    pub wiki_page_events: Option<bool>,
+    /// Whether the receiver's TLS certificate is verified.
+    pub enable_ssl_verification: Option<bool>,
+}
+
+/// Returns a page of a project's webhooks in order of creation.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
+    page_of(
+        backend.database.read(),
+        project_hooks::of_project(access.project.id),
+        page,
+    )
+    .await
+}
+
+/// Returns one webhook of a project.
+///
+/// # Errors
+/// Returns `Error::NotFound` if it does not exist or belongs to another project.
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
+    find(backend.database.read(), access, id).await
+}
+
+async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Result<Model> {
+    let found = project_hooks::of_project(access.project.id)
+        .filter(Column::Id.eq(id))
+        .one(db)
+        .await?;
+    found.ok_or_else(|| Error::not_found(""))
+}
+
+/// Creates a webhook.
+///
+/// # Errors
+/// Returns `Error::Unprocessable` if the URL, token or branch filter is invalid, or the project has `MOST`
+/// webhooks already.
+pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Settings) -> Result<Model> {
+    let project_id = access.project.id;
+    let target = target(backend, &settings.url).await?;
+    let token = token(settings.token.clone())?;
+    let at = now();
+    let mut row = ActiveModel {
+        project_id: Set(project_id),
+        url: Set(target.shown.clone()),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    apply(&mut row, &settings)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
+            if projects::lock(transaction, project_id).await?.is_none() {
+                return Err(Error::not_found("Project"));
+            }
+            if project_hooks::of_project(project_id).count(transaction).await? >= MOST {
+                let text = format!("Maximum number of project hooks ({MOST}) exceeded");
+                return Err(Error::Unprocessable(text.into()));
+            }
+            let hook = row.insert(transaction).await?;
+            let mut secrets = hook.clone().into_active_model();
+            if let Some(password) = &target.password {
+                secrets.password_encrypted = Set(Some(seal(backend, password, &password_place(hook.id))?));
+            }
+            if let Some(Some(token)) = &token {
+                secrets.token_encrypted = Set(Some(seal(backend, token, &token_place(hook.id))?));
+            }
+            if secrets.is_changed() {
+                return Ok(secrets.update(transaction).await?);
+            }
+            Ok(hook)
+        })
+        .await
+}
+
+/// Updates a webhook, and enables it again if it was disabled.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the webhook does not exist. Returns `Error::Unprocessable` if an attribute is
+/// invalid, as in [`create`]. The same applies to a masked password if the rest of the URL differs from the
+/// stored one.
+pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, settings: Settings) -> Result<Model> {
+    let target = target(backend, &settings.url).await?;
+    let token = token(settings.token.clone())?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            projects::lock(transaction, access.project.id).await?;
+            let hook = find(transaction, access, id).await?;
+            let mut row = hook.clone().into_active_model();
+            let unseen = target
+                .password
+                .as_ref()
+                .is_some_and(|password| password.expose() == HIDDEN);
+            if unseen && target.shown != hook.url {
+                return Err(invalid(
+                    "Invalid url given: the hidden password is good for the same url only",
+                ));
+            }
+            if !unseen {
+                row.password_encrypted = Set(match &target.password {
+                    Some(password) => Some(seal(backend, password, &password_place(id))?),
+                    None => None,
+                });
+            }
+            row.url = Set(target.shown.clone());
+            if let Some(token) = &token {
+                row.token_encrypted = Set(match token {
+                    Some(token) => Some(seal(backend, token, &token_place(id))?),
+                    None => None,
+                });
+            }
+            apply(&mut row, &settings)?;
+            row.updated_at = Set(now());
+            row.update(transaction).await?;
+            delivery::revive(transaction, id).await?;
+            find(transaction, access, id).await
+        })
+        .await
+}
+
+/// Deletes a webhook with its pending deliveries.
+///
+/// # Errors
+/// Returns `Error::NotFound` if the webhook does not exist. Returns `Error::PreconditionFailed` if it changed
+/// after `unmodified_since`.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let hook = get(backend, access, id).await?;
+    preconditions::unmodified_since(unmodified_since, hook.updated_at)?;
+    Entity::delete_by_id(id).exec(backend.database.write()).await?;
+    Ok(())
+}
+
+fn apply(row: &mut ActiveModel, settings: &Settings) -> Result<()> {
+    match &settings.push_events_branch_filter {
+        Patch::Keep => {}
+        Patch::Clear => row.push_events_branch_filter = Set(None),
+        Patch::Set(filter) => row.push_events_branch_filter = Set(branch_filter(filter)?),
+    }
+    for (column, value) in [
+        (&mut row.push_events, settings.push_events),
+        (&mut row.tag_push_events, settings.tag_push_events),
+        (&mut row.issues_events, settings.issues_events),
+        (
+            &mut row.confidential_issues_events,
+            settings.confidential_issues_events,
+        ),
+        (&mut row.merge_requests_events, settings.merge_requests_events),
+        (&mut row.note_events, settings.note_events),
+        (
+            &mut row.confidential_note_events,
+            settings.confidential_note_events,
+        ),
+        (&mut row.job_events, settings.job_events),
+        (&mut row.pipeline_events, settings.pipeline_events),
+        (&mut row.wiki_page_events, settings.wiki_page_events),
+        (&mut row.enable_ssl_verification, settings.enable_ssl_verification),
+    ] {
+        if let Some(value) = value {
+            *column = Set(value);
+        }
+    }
+    Ok(())
+}
+
+fn invalid(text: &'static str) -> Error {
+    Error::Unprocessable(text.into())
+}
+
+async fn target(backend: &Backend, url: &str) -> Result<Target> {
+    let local = may_be_local(backend).await?;
+    Target::parse(url.trim(), local).map_err(|_| invalid("Invalid url given"))
+}
+
+/// Returns whether webhooks may reach loopback and private addresses: if the operator or the current instance
+/// settings allow it.
+async fn may_be_local(backend: &Backend) -> Result<bool> {
+    if backend.webhooks.is_local_allowed() {
+        return Ok(true);
+    }
+    let in_force = instance_settings::read(backend).await?;
+    Ok(in_force.allow_local_requests_from_hooks_and_services)
+}
+
+/// Validates the token to store, if one was sent.
+fn token(token: Patch<Secret<String>>) -> Result<Option<Option<Secret<String>>>> {
+    match token {
+        Patch::Keep => Ok(None),
+        Patch::Clear => Ok(Some(None)),
+        Patch::Set(token) if token.expose().chars().any(char::is_control) => {
+            Err(invalid("Invalid token given"))
+        }
+        Patch::Set(token) => Ok(Some(Some(token).filter(|token| !token.expose().is_empty()))),
+    }
+}
+
+/// Validates a branch name or pattern. Returns `None` for a blank one.
+fn branch_filter(filter: &str) -> Result<Option<String>> {
+    let filter = filter.trim();
+    if filter.is_empty() {
+        return Ok(None);
+    }
+    check_branch_name(&filter.replace('*', "x")).map_err(|_| invalid("Invalid branch filter given"))?;
+    Ok(Some(filter.to_owned()))
+}
+
+fn seal(backend: &Backend, value: &Secret<String>, place: &str) -> Result<String> {
+    Ok(backend.keyring.encrypt(value.expose(), place)?)
+}
+
+fn password_place(hook_id: i64) -> String {
+    format!("project_hooks.password:{hook_id}")
+}
+
+fn token_place(hook_id: i64) -> String {
+    format!("project_hooks.token:{hook_id}")
+}

@@ -1,0 +1,172 @@
+//! Payloads of `issue` events: an issue was created, updated, closed or reopened.
+
+use std::collections::BTreeMap;
+
+use chrono::NaiveDate;
+use sea_orm::EntityTrait;
+use serde::Serialize;
+use storage::entities::issuables::{assignees_of, labels_of};
+use storage::entities::{issues, users};
+
+use super::Subject;
+use super::parts::{LabelPart, ProjectPart, RepositoryPart, UserPart, date};
+use crate::kernel::Backend;
+use crate::kernel::durations::humane;
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::Tier;
+use crate::planning::issuables::{Changed, Kind};
+use crate::planning::issues::events::{IssueData, state_id};
+
+#[derive(Debug, Serialize)]
+pub(super) struct IssuePayload {
+    object_kind: &'static str,
+    event_type: &'static str,
+    user: UserPart,
+    project: ProjectPart,
+    object_attributes: Attributes,
+    labels: Vec<LabelPart>,
+    changes: BTreeMap<String, Changed>,
+    repository: RepositoryPart,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    assignees: Vec<UserPart>,
+}
+
+/// An issue, as in all payloads.
+#[derive(Debug, Serialize)]
+pub(super) struct Attributes {
+    id: i64,
+    iid: i64,
+    project_id: i64,
+    title: String,
+    description: Option<String>,
+    state: &'static str,
+    state_id: u8,
+    author_id: Option<i64>,
+    assignee_id: Option<i64>,
+    assignee_ids: Vec<i64>,
+    milestone_id: Option<i64>,
+    confidential: bool,
+    discussion_locked: bool,
+    due_date: Option<NaiveDate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<Option<i32>>,
+    relative_position: Option<i64>,
+    moved_to_id: Option<i64>,
+    duplicated_to_id: Option<i64>,
+    time_estimate: i64,
+    total_time_spent: i64,
+    human_time_estimate: Option<String>,
+    human_total_time_spent: Option<String>,
+    last_edited_at: Option<String>,
+    last_edited_by_id: Option<i64>,
+    updated_by_id: Option<i64>,
+    closed_at: Option<String>,
+    created_at: String,
+    updated_at: String,
+    url: String,
+    labels: Vec<LabelPart>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<String>,
+}
+
+/// An issue with its related rows.
+struct Whole {
+    issue: issues::Model,
+    assignees: Vec<users::Model>,
+    labels: Vec<LabelPart>,
+    /// Whether the plan includes weights.
+    weighs: bool,
+}
+
+async fn whole(backend: &Backend, issue: issues::Model) -> Result<Whole> {
+    let (db, id) = (backend.database.read(), issue.id);
+    let mut labels = labels_of(db, Kind::Issue, [id]).await?;
+    let mut assignees = assignees_of(db, Kind::Issue, [id]).await?;
+    let labels = labels.remove(&id).unwrap_or_default();
+    let assignees = assignees.remove(&id).unwrap_or_default();
+    Ok(Whole {
+        issue,
+        assignees,
+        labels: labels.into_iter().map(Into::into).collect(),
+        weighs: backend.instance.plan >= Tier::Starter,
+    })
+}
+
+/// Returns an issue as part of another payload.
+pub(super) async fn part(backend: &Backend, subject: &Subject, issue: issues::Model) -> Result<Attributes> {
+    Ok(attributes(subject, &whole(backend, issue).await?, None))
+}
+
+pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<IssuePayload> {
+    let gone = || Error::internal("the issue of the event does not exist");
+    let db = backend.database.read();
+    let id = subject.event.target_id.ok_or_else(gone)?;
+    let issue = issues::Entity::find_by_id(id).one(db).await?.ok_or_else(gone)?;
+    let data = subject.event.data.as_deref().ok_or_else(gone)?;
+    let data: IssueData = serde_json::from_str(data).map_err(Error::internal)?;
+    let whole = whole(backend, issue).await?;
+    Ok(IssuePayload {
+        object_kind: "issue",
+        event_type: if whole.issue.confidential {
+            "confidential_issue"
+        } else {
+            "issue"
+        },
+        user: subject.user_part(),
+        project: subject.project_part(),
+        object_attributes: attributes(subject, &whole, Some(data.action)),
+        changes: data.changes,
+        repository: subject.repository_part(false),
+        assignees: whole
+            .assignees
+            .iter()
+            .map(|user| subject.person_part(user))
+            .collect(),
+        labels: whole.labels,
+    })
+}
+
+fn attributes(subject: &Subject, whole: &Whole, action: Option<String>) -> Attributes {
+    let Whole {
+        issue,
+        assignees,
+        labels,
+        weighs,
+    } = whole;
+    Attributes {
+        id: issue.id,
+        iid: issue.iid,
+        project_id: issue.project_id,
+        state: match issue.state {
+            issues::State::Opened => "opened",
+            issues::State::Closed => "closed",
+        },
+        state_id: state_id(issue.state),
+        author_id: issue.author_id,
+        assignee_id: assignees.first().map(|user| user.id),
+        assignee_ids: assignees.iter().map(|user| user.id).collect(),
+        milestone_id: issue.milestone_id,
+        confidential: issue.confidential,
+        discussion_locked: issue.discussion_locked,
+        due_date: issue.due_date,
+        weight: (*weighs).then_some(issue.weight),
+        relative_position: issue.relative_position,
+        moved_to_id: issue.moved_to_id,
+        duplicated_to_id: None,
+        time_estimate: issue.time_estimate,
+        total_time_spent: issue.total_time_spent,
+        human_time_estimate: humane(issue.time_estimate),
+        human_total_time_spent: humane(issue.total_time_spent),
+        last_edited_at: issue.last_edited_at.map(date),
+        last_edited_by_id: issue.last_edited_by_id,
+        updated_by_id: subject.event.author_id,
+        closed_at: issue.closed_at.map(date),
+        created_at: date(issue.created_at),
+        updated_at: date(issue.updated_at),
+        url: format!("{}/-/issues/{}", subject.web_url(), issue.iid),
+        labels: labels.clone(),
+        action,
+        title: issue.title.clone(),
+        description: issue.description.clone(),
+    }
+}

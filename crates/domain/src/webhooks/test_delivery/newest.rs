@@ -1,0 +1,183 @@
+//! Events of the newest issue, note, merge request, pipeline or job of a project.
+
+use std::collections::BTreeMap;
+
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
+use storage::entities::events::{Action, Column, Entity, Model, TargetType};
+use storage::entities::{ci_jobs, commit_comments, issues, merge_requests, notes, pipelines};
+
+use super::nothing;
+use crate::delivery::pipelines::events::{JobData, PipelineData};
+use crate::kernel::Backend;
+use crate::kernel::error::{Error, Result};
+use crate::planning::issues::events::IssueData;
+use crate::review::merge_requests::events::MergeRequestData;
+
+/// Returns an event of the newest issue, as if it had just reached its state. `plain` has the other columns.
+/// Confidential issues and others never replace each other.
+///
+/// # Errors
+/// Returns `Error::Unprocessable` if the project has none.
+pub(super) async fn issue(backend: &Backend, plain: Model, confidential: bool) -> Result<Model> {
+    let newest = issues::Entity::find()
+        .filter(issues::Column::ProjectId.eq(plain.project_id))
+        .filter(issues::Column::Confidential.eq(confidential))
+        .order_by_desc(issues::Column::Iid);
+    let issue = newest.one(backend.database.read()).await?;
+    let issue = issue.ok_or_else(|| match confidential {
+        true => nothing("Ensure the project has confidential issues."),
+        false => nothing("Ensure the project has issues."),
+    })?;
+    let (action, word) = match issue.state {
+        issues::State::Opened => (Action::Created, "open"),
+        issues::State::Closed => (Action::Closed, "close"),
+    };
+    let data = IssueData {
+        action: word.to_owned(),
+        changes: BTreeMap::new(),
+    };
+    Ok(Model {
+        action,
+        target_type: Some(TargetType::Issue),
+        target_id: Some(issue.id),
+        data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
+        ..plain
+    })
+}
+
+/// Returns an event of the newest merge request, in the same way.
+///
+/// # Errors
+/// Returns `Error::Unprocessable` if the project has none.
+pub(super) async fn merge_request(backend: &Backend, plain: Model) -> Result<Model> {
+    use merge_requests::State;
+    let newest = merge_requests::Entity::find()
+        .filter(merge_requests::Column::TargetProjectId.eq(plain.project_id))
+        .order_by_desc(merge_requests::Column::Iid);
+    let merge_request = newest.one(backend.database.read()).await?;
+    let merge_request = merge_request.ok_or_else(|| nothing("Ensure the project has merge requests."))?;
+    let (action, word) = match merge_request.state {
+        State::Opened | State::Locked => (Action::Created, "open"),
+        State::Closed => (Action::Closed, "close"),
+        State::Merged => (Action::Merged, "merge"),
+    };
+    let data = MergeRequestData {
+        action: word.to_owned(),
+        changes: BTreeMap::new(),
+        oldrev: None,
+    };
+    Ok(Model {
+        action,
+        target_type: Some(TargetType::MergeRequest),
+        target_id: Some(merge_request.id),
+        data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
+        ..plain
+    })
+}
+
+/// Returns an event of the newest pipeline in its present state.
+///
+/// # Errors
+/// Returns `Error::Unprocessable` if the project has none.
+pub(super) async fn pipeline(backend: &Backend, plain: Model) -> Result<Model> {
+    let db = backend.database.read();
+    let newest = pipelines::Entity::find()
+        .filter(pipelines::Column::ProjectId.eq(plain.project_id))
+        .order_by_desc(pipelines::Column::Id);
+    let pipeline = newest.one(db).await?;
+    let pipeline = pipeline.ok_or_else(|| nothing("Ensure the project has CI pipelines."))?;
+    let data = PipelineData::of(&pipeline, &ci_jobs::counting(db, pipeline.id).await?);
+    Ok(Model {
+        action: Action::Updated,
+        target_type: Some(TargetType::Pipeline),
+        target_id: Some(pipeline.id),
+        data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
+        ..plain
+    })
+}
+
+/// Returns an event of the newest job in its present state.
+///
+/// # Errors
+/// Returns `Error::Unprocessable` if the project has none.
+pub(super) async fn job(backend: &Backend, plain: Model) -> Result<Model> {
+    let newest = ci_jobs::Entity::find()
+        .filter(ci_jobs::Column::ProjectId.eq(plain.project_id))
+        .order_by_desc(ci_jobs::Column::Id);
+    let job = newest.one(backend.database.read()).await?;
+    let job = job.ok_or_else(|| nothing("Ensure the project has CI jobs."))?;
+    let data = JobData::from(&job);
+    Ok(Model {
+        action: Action::Updated,
+        target_type: Some(TargetType::Job),
+        target_id: Some(job.id),
+        data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
+        ..plain
+    })
+}
+
+/// Returns the event of the newest comment that triggered webhooks, on any noteable.
+///
+/// # Errors
+/// Returns `Error::Unprocessable` if the project has none.
+pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) -> Result<Model> {
+    let on_hidden = Query::select()
+        .expr(Expr::val(1))
+        .from(issues::Entity)
+        .and_where(
+            Expr::col((issues::Entity, issues::Column::Id))
+                .eq(Expr::col((notes::Entity, notes::Column::IssueId))),
+        )
+        .and_where(Expr::col((issues::Entity, issues::Column::Confidential)).eq(true))
+        .take();
+    let hidden = Condition::any()
+        .add(Expr::col((notes::Entity, notes::Column::Confidential)).eq(true))
+        .add(Expr::exists(on_hidden));
+    let of_kind = match confidential {
+        true => hidden,
+        false => hidden.not(),
+    };
+    let on_thing = Query::select()
+        .expr(Expr::val(1))
+        .from(notes::Entity)
+        .and_where(Expr::col((notes::Entity, notes::Column::Id)).eq(Expr::col((Entity, Column::TargetId))))
+        .cond_where(of_kind)
+        .take();
+    let mut there = Condition::any().add(
+        Condition::all()
+            .add(Column::TargetType.eq(TargetType::Note))
+            .add(Expr::exists(on_thing)),
+    );
+    if !confidential {
+        let on_commit = Query::select()
+            .expr(Expr::val(1))
+            .from(commit_comments::Entity)
+            .and_where(
+                Expr::col((commit_comments::Entity, commit_comments::Column::Id))
+                    .eq(Expr::col((Entity, Column::TargetId))),
+            )
+            .take();
+        there = there.add(
+            Condition::all()
+                .add(Column::TargetType.eq(TargetType::CommitNote))
+                .add(Expr::exists(on_commit)),
+        );
+    }
+    let newest = Entity::find()
+        .filter(Column::ProjectId.eq(plain.project_id))
+        .filter(Column::Action.eq(Action::Commented))
+        .filter(there)
+        .order_by_desc(Column::Id);
+    let found = newest.one(backend.database.read()).await?;
+    let found = found.ok_or_else(|| match confidential {
+        true => nothing("Ensure the project has confidential notes."),
+        false => nothing("Ensure the project has notes."),
+    })?;
+    Ok(Model {
+        action: Action::Commented,
+        target_type: found.target_type,
+        target_id: found.target_id,
+        ..plain
+    })
+}

@@ -1,0 +1,80 @@
+//! Recurring work. Every node does it, so every step must be safe to run twice at the same time.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use domain::accounts::uploads;
+use domain::code::ref_updates;
+use domain::delivery::pipeline_schedules;
+use domain::kernel::Backend;
+use domain::kernel::error::{Error, Result};
+use domain::registry::jobs::collect_images::CollectImages;
+use domain::spaces::jobs::sweep_expired_access::SweepExpiredAccess;
+use domain::transfers;
+use domain::webhooks::log;
+use storage::entities::now;
+use storage::jobs::{enqueue, purge_dead};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+/// Interval of most of the work.
+const PERIOD: Duration = Duration::from_secs(5 * 60);
+/// Interval of looking for due pipeline schedules, whose times have a resolution of one minute.
+const SCHEDULES: Duration = Duration::from_secs(10);
+/// Interval of the garbage collection of the container registry, which scans all its images.
+const COLLECTIONS: Duration = Duration::from_secs(60 * 60);
+/// How long permanently failed jobs are kept for the operator.
+const DEAD_JOBS_KEPT: TimeDelta = TimeDelta::days(30);
+
+/// Runs the recurring work until `stop`. Errors are logged, and the work is retried at the next interval.
+pub async fn run(backend: Backend, stop: CancellationToken) {
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut schedules = interval(SCHEDULES);
+    schedules.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut collections = interval(COLLECTIONS);
+    collections.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let done = tokio::select! {
+            () = stop.cancelled() => return,
+            _ = schedules.tick() => pipeline_schedules::enqueue_due(&backend).await.map(drop),
+            _ = collections.tick() => collect(&backend).await,
+            _ = ticks.tick() => once(&backend).await,
+        };
+        if let Err(error) = done {
+            tracing::error!(%error, "recurring work failed");
+        }
+    }
+}
+
+async fn collect(backend: &Backend) -> Result<()> {
+    enqueue(backend.database.write(), &CollectImages {})
+        .await
+        .map_err(Error::internal)
+}
+
+async fn once(backend: &Backend) -> Result<()> {
+    let finished = ref_updates::recover(backend, false).await?;
+    if finished > 0 {
+        tracing::warn!(finished, "recovered ref updates of a stopped node");
+    }
+    let purged = purge_dead(backend.database.write(), now() - DEAD_JOBS_KEPT).await?;
+    if purged > 0 {
+        tracing::info!(purged, "removed old failed jobs");
+    }
+    let swept = uploads::sweep(backend).await?;
+    if swept > 0 {
+        tracing::info!(swept, "removed abandoned uploads");
+    }
+    let swept = transfers::sweep(backend).await?;
+    if swept > 0 {
+        tracing::info!(swept, "removed expired group export archives");
+    }
+    let swept = log::sweep(backend).await?;
+    if swept > 0 {
+        tracing::info!(swept, "removed old webhook deliveries");
+    }
+    enqueue(backend.database.write(), &SweepExpiredAccess {})
+        .await
+        .map_err(Error::internal)
+}
