@@ -35,20 +35,20 @@ async fn statuses(tool: &Tool, image: &str) -> [u16; 4] {
 
 async fn requests_without_token_return_401_with_challenge(server: TestServer) {
     project_with_image(&server, "private").await;
-    let nobody = server.anonymous();
+    let anonymous = server.anonymous();
     let realm = format!("Bearer realm=\"{}/jwt/auth\",service=\"container_registry\"", server.base);
     for path in ["//v2/", "//v2"] {
-        let refused = nobody.get(path).await;
+        let refused = anonymous.get(path).await;
         assert_refused(&refused, 401, "UNAUTHORIZED");
         assert_eq!(refused.header("www-authenticate"), realm);
     }
-    let refused = nobody.get("//v2/root/work/tags/list").await;
+    let refused = anonymous.get("//v2/root/work/tags/list").await;
     assert_refused(&refused, 401, "UNAUTHORIZED");
     assert_eq!(refused.header("www-authenticate"), format!("{realm},scope=\"repository:root/work:pull\""));
-    let refused = nobody.post("//v2/root/none/blobs/uploads/", json!({})).await;
+    let refused = anonymous.post("//v2/root/none/blobs/uploads/", json!({})).await;
     assert_eq!(refused.header("www-authenticate"), format!("{realm},scope=\"repository:root/none:pull,push\""));
     for wrong in ["Bearer x", "Bearer v1.00000000.AAAA", "Basic cm9vdDp4", "Bearer"] {
-        let refused = nobody.clone().header("Authorization", wrong).get("//v2/").await;
+        let refused = anonymous.clone().header("Authorization", wrong).get("//v2/").await;
         assert_refused(&refused, 401, "UNAUTHORIZED");
     }
     let tool = Tool::of_root(&server, "root/work").await;

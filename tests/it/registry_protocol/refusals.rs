@@ -10,10 +10,10 @@ use crate::support::wire::Wire;
 use crate::support::{TestServer, on_every_database};
 
 async fn oversized_request_heads_return_registry_errors(server: TestServer) {
-    let nobody = server.anonymous();
-    let long = nobody.get(&format!("//v2/?x={}", "y".repeat(9_000))).await;
+    let anonymous = server.anonymous();
+    let long = anonymous.get(&format!("//v2/?x={}", "y".repeat(9_000))).await;
     assert_refused(&long, 414, "UNSUPPORTED");
-    let large = nobody.header("X-A", &"y".repeat(40_000));
+    let large = anonymous.header("X-A", &"y".repeat(40_000));
     for path in ["//v2/", "//v2/root/work/manifests/latest", "//jwt/auth"] {
         assert_refused(&large.get(path).await, 431, "UNSUPPORTED");
     }
