@@ -30,7 +30,8 @@ async fn create_merge_request_from_fork_targets_the_source_project(server: TestS
     assert_eq!((&created["first_contribution"], &created["user"]["can_merge"]), (&json!(true), &json!(false)));
     assert_eq!(created["references"]["relative"], "root/origin!1");
     assert_eq!(created["diff_refs"]["base_sha"], source.id("main~1"));
-    // Only one merge request can be open for the same branches of the same projects. Within the fork it is a different one.
+    // Only one merge request can be open for the same branches of the same projects.
+    // One within the fork is different.
     ada.client.post(&path, body.clone()).await.expect(409);
     let within = json!({"source_branch": "feature/x", "target_branch": "main", "title": "t"});
     assert_eq!(ada.client.post(&path, within).await.expect(201).json()["iid"], 1);
