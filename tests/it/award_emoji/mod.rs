@@ -10,7 +10,7 @@ use crate::notes::write;
 use crate::support::places::{group, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// A public project with an issue and a note on it: the project, and the paths of both.
+/// Creates a public project with an issue and a note. Returns the project ID and the paths of both.
 async fn stage(server: &TestServer, name: &str) -> (i64, [String; 2]) {
     let root = server.root();
     let group = group(&root, &format!("of-{name}"), json!({"visibility": "public"})).await;
@@ -22,7 +22,7 @@ async fn stage(server: &TestServer, name: &str) -> (i64, [String; 2]) {
     (id, [issue, note])
 }
 
-/// Awards an emoji, and gives the path of the award.
+/// Awards an emoji and returns the path of the award.
 async fn award(client: &Client, to: &str, name: &str) -> String {
     let made = client.post(&format!("{to}/award_emoji"), json!({"name": name})).await.expect(201);
     format!("{to}/award_emoji/{}", made.json()["id"])
@@ -33,7 +33,7 @@ async fn votes(client: &Client, issue: &str) -> (Value, Value) {
     (shown["upvotes"].clone(), shown["downvotes"].clone())
 }
 
-async fn emoji_are_awarded_listed_read_and_taken_back(server: TestServer) {
+async fn issue_award_emoji_can_be_created_listed_and_deleted(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let (_, paths) = stage(&server, "life").await;
     for (path, kind) in paths.iter().zip(["Issue", "Note"]) {
@@ -61,7 +61,7 @@ async fn emoji_are_awarded_listed_read_and_taken_back(server: TestServer) {
     }
 }
 
-async fn what_cannot_be_awarded_is_not_found(server: TestServer) {
+async fn create_award_emoji_with_invalid_name_returns_404(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let (_, [issue, note]) = stage(&server, "refused").await;
     for path in [&issue, &note] {
@@ -83,7 +83,7 @@ async fn what_cannot_be_awarded_is_not_found(server: TestServer) {
         }
         root.get(&format!("{list}/one")).await.expect(400);
     }
-    // The awards of a note are not those of its issue.
+    // An award on a note is not an award on its issue.
     let own = award(&ann.client, &note, "rocket").await;
     let own = own.rsplit('/').next().expect("a number");
     root.get(&format!("{issue}/award_emoji/{own}")).await.expect(404);
@@ -94,7 +94,7 @@ async fn what_cannot_be_awarded_is_not_found(server: TestServer) {
     root.get(&format!("{issue}/notes/999999/award_emoji")).await.expect(404);
 }
 
-async fn who_sees_it_awards_and_who_awarded_takes_back(server: TestServer) {
+async fn award_emoji_access_follows_visibility_and_author(server: TestServer) {
     let root = server.root();
     let (ann, ben) = (server.person("ann").await, server.person("ben").await);
     let (id, [issue, note]) = stage(&server, "access").await;
@@ -132,7 +132,7 @@ async fn who_sees_it_awards_and_who_awarded_takes_back(server: TestServer) {
     root.get(&given).await.expect(200);
 }
 
-async fn votes_are_counted_for_issues(server: TestServer) {
+async fn issue_vote_counts_follow_award_emoji(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let (_, [issue, note]) = stage(&server, "votes").await;
     let ben = server.person("ben").await.client;
@@ -156,13 +156,13 @@ async fn votes_are_counted_for_issues(server: TestServer) {
     assert_eq!(votes(&root, &issue).await, (json!(2), json!(1)));
     root.delete(&format!("/users/{}", ann.id)).await.expect(204);
     server.finish_jobs().await;
-    assert_eq!(votes(&root, &issue).await, (json!(1), json!(0)), "votes go with who gave them");
+    assert_eq!(votes(&root, &issue).await, (json!(1), json!(0)), "deleting a user removes their votes");
     assert_eq!(root.get(&list).await.expect(200).pluck("name"), ["thumbsup"]);
 }
 
 on_every_database![
-    emoji_are_awarded_listed_read_and_taken_back,
-    what_cannot_be_awarded_is_not_found,
-    who_sees_it_awards_and_who_awarded_takes_back,
-    votes_are_counted_for_issues,
+    issue_award_emoji_can_be_created_listed_and_deleted,
+    create_award_emoji_with_invalid_name_returns_404,
+    award_emoji_access_follows_visibility_and_author,
+    issue_vote_counts_follow_award_emoji,
 ];

@@ -7,7 +7,7 @@ use crate::support::git::{self, Work};
 use crate::support::places::group;
 use crate::support::process::{Site, TOKEN, on_every_site};
 
-async fn imported_repository_can_be_cloned_with_tags_and_default_branch(site: Site) {
+async fn import_repo_preserves_tags_and_default_branch(site: Site) {
     site.serve(&[]).await.stop().await;
     let work = Work::new().await;
     work.git(&["branch", "-m", "trunk"]).await;
@@ -16,7 +16,7 @@ async fn imported_repository_can_be_cloned_with_tags_and_default_branch(site: Si
     let path = work.path.to_str().unwrap();
     let said = site.succeeds(&["admin", "import-repo", "--project", "root/p", "--visibility", "public", path]).await;
     assert!(said.contains("default branch trunk"), "{said}");
-    // A running server does not mind.
+    // An import also works while a server runs.
     let server = site.serve(&[]).await;
     let clones = Work::empty();
     let open = format!("{}/root/p.git", server.base);
@@ -32,7 +32,7 @@ async fn imported_repository_can_be_cloned_with_tags_and_default_branch(site: Si
     site.succeeds(&["doctor"]).await;
 }
 
-async fn imports_that_cannot_be_are_refused(site: Site) {
+async fn import_repo_rejects_invalid_project_and_source(site: Site) {
     site.serve(&[]).await.stop().await;
     let work = Work::new().await;
     let path = work.path.to_str().unwrap();
@@ -46,12 +46,12 @@ async fn imports_that_cannot_be_are_refused(site: Site) {
         let said = site.fails(&["admin", "import-repo", "--project", project, source]).await;
         assert!(said.contains(reason), "{project}: {said}");
     }
-    // What was begun can be finished.
+    // A failed import can be repeated.
     site.import("p", &work.path).await;
     site.succeeds(&["doctor"]).await;
 }
 
-async fn users_and_tokens_are_good_at_once(site: Site) {
+async fn created_users_and_tokens_work_on_running_server(site: Site) {
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     let path = work.path.to_str().unwrap();
@@ -75,7 +75,7 @@ async fn users_and_tokens_are_good_at_once(site: Site) {
     server.stop().await;
 }
 
-async fn an_import_is_the_doing_of_somebody(site: Site) {
+async fn import_repo_records_events_of_author(site: Site) {
     let server = site.serve(&[]).await;
     let root = Client::new(&server.base, Some(TOKEN));
     let work = Work::new().await;
@@ -94,7 +94,7 @@ async fn an_import_is_the_doing_of_somebody(site: Site) {
         assert_eq!(shown.pluck("author_username"), [wanted, wanted], "{project}");
         assert_eq!(shown.json()[0]["push_data"]["ref"], "main", "{project}");
     }
-    // What comes to a project that is there already is told as well.
+    // An import into an existing project records an event too.
     work.commit("b", "2").await;
     site.succeeds(&["admin", "import-repo", "--project", "team/q", path]).await;
     let shown = root.get("/projects/team%2Fq/events").await.expect(200);
@@ -105,7 +105,7 @@ async fn an_import_is_the_doing_of_somebody(site: Site) {
     server.stop().await;
 }
 
-async fn a_directory_makes_members_whose_role_is_overridden(site: Site) {
+async fn sync_members_respects_role_override(site: Site) {
     let server = site.serve(&[]).await;
     let root = Client::new(&server.base, Some(TOKEN));
     for name in ["ann", "bob"] {
@@ -152,9 +152,9 @@ async fn a_directory_makes_members_whose_role_is_overridden(site: Site) {
 }
 
 on_every_site![
-    imported_repository_can_be_cloned_with_tags_and_default_branch,
-    imports_that_cannot_be_are_refused,
-    users_and_tokens_are_good_at_once,
-    an_import_is_the_doing_of_somebody,
-    a_directory_makes_members_whose_role_is_overridden,
+    import_repo_preserves_tags_and_default_branch,
+    import_repo_rejects_invalid_project_and_source,
+    created_users_and_tokens_work_on_running_server,
+    import_repo_records_events_of_author,
+    sync_members_respects_role_override,
 ];

@@ -7,7 +7,7 @@ use storage::entities::{AccessLevel, Visibility};
 use crate::support::repository::Sample;
 use crate::support::{TestServer, on_every_database};
 
-async fn comments_are_made_and_listed_oldest_first(server: TestServer) {
+async fn commit_comments_are_created_and_listed_oldest_first(server: TestServer) {
     let sample = Sample::new(&server).await;
     let reporter = sample.member(Some(AccessLevel::Reporter)).await;
     let url = format!("{}/comments", sample.commit("main"));
@@ -31,7 +31,7 @@ async fn comments_are_made_and_listed_oldest_first(server: TestServer) {
     assert_eq!(other.json(), json!([]));
 }
 
-async fn changed_lines_are_kept_and_others_make_it_a_comment_on_the_whole(server: TestServer) {
+async fn commit_comment_stores_only_lines_of_the_diff(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = format!("{}/comments", sample.commit("ends-with.json"));
     for (sent, expected) in [
@@ -53,7 +53,7 @@ async fn changed_lines_are_kept_and_others_make_it_a_comment_on_the_whole(server
     }
 }
 
-async fn who_reads_the_code_may_comment(server: TestServer) {
+async fn commit_comments_require_code_access(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = format!("{}/comments", sample.commit("main"));
     let note = || json!({ "note": "x" });
@@ -70,7 +70,7 @@ async fn who_reads_the_code_may_comment(server: TestServer) {
     stranger.post(&url, note()).await.expect(403);
 }
 
-async fn notes_must_say_something_and_not_too_much(server: TestServer) {
+async fn create_commit_comment_rejects_invalid_notes(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = format!("{}/comments", sample.commit("main"));
     let root = server.root();
@@ -90,7 +90,7 @@ async fn notes_must_say_something_and_not_too_much(server: TestServer) {
     root.post(&url, json!({ "note": "x".repeat(5_000_000) })).await.expect(413);
 }
 
-async fn a_list_takes_as_many_statements_whatever_its_length(server: TestServer) {
+async fn list_commit_comments_statement_count_is_constant(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = format!("{}/comments", sample.commit("main"));
     let root = server.root();
@@ -114,9 +114,9 @@ async fn a_list_takes_as_many_statements_whatever_its_length(server: TestServer)
 }
 
 on_every_database![
-    comments_are_made_and_listed_oldest_first,
-    changed_lines_are_kept_and_others_make_it_a_comment_on_the_whole,
-    who_reads_the_code_may_comment,
-    notes_must_say_something_and_not_too_much,
-    a_list_takes_as_many_statements_whatever_its_length,
+    commit_comments_are_created_and_listed_oldest_first,
+    commit_comment_stores_only_lines_of_the_diff,
+    commit_comments_require_code_access,
+    create_commit_comment_rejects_invalid_notes,
+    list_commit_comments_statement_count_is_constant,
 ];

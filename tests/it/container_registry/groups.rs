@@ -6,7 +6,7 @@ use super::image;
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn groups_list_what_their_projects_and_those_below_have(server: TestServer) {
+async fn list_group_repositories_includes_subgroups(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({ "visibility": "public" })).await;
     let low = group(&root, "low", json!({ "parent_id": top })).await;
@@ -45,7 +45,7 @@ async fn groups_list_what_their_projects_and_those_below_have(server: TestServer
     assert_eq!(root.get(&format!("{all}?name=web")).await.expect(200).pluck("id"), [json!(ids[0]), json!(ids[4])]);
 }
 
-async fn it_takes_a_reporter_of_the_group(server: TestServer) {
+async fn list_group_repositories_requires_group_reporter(server: TestServer) {
     let root = server.root();
     let open = group(&root, "open", json!({ "visibility": "public" })).await;
     let closed = group(&root, "closed", json!({})).await;
@@ -58,7 +58,7 @@ async fn it_takes_a_reporter_of_the_group(server: TestServer) {
         join(&root, &place, reporter.id, 20).await;
         join(&root, &place, guest.id, 10).await;
     }
-    // Of a project in it alone: the group is seen, and no more.
+    // A member of only a project of the group sees the group, but not its repositories.
     join(&root, &format!("/projects/{within}"), maintainer.id, 40).await;
     let (open, closed) =
         (format!("/groups/{open}/registry/repositories"), format!("/groups/{closed}/registry/repositories"));
@@ -81,4 +81,4 @@ async fn it_takes_a_reporter_of_the_group(server: TestServer) {
     root.get("/groups/none/registry/repositories").await.expect(404);
 }
 
-on_every_database![groups_list_what_their_projects_and_those_below_have, it_takes_a_reporter_of_the_group,];
+on_every_database![list_group_repositories_includes_subgroups, list_group_repositories_requires_group_reporter,];

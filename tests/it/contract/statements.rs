@@ -1,4 +1,4 @@
-//! How many statements lists take: few, however many rows there are.
+//! Statement counts of lists, which must not grow with the number of rows.
 
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::{On, Operation, Paging};
@@ -12,12 +12,12 @@ use crate::{
     pipeline_schedules, pipeline_triggers, pipelines, snippets, variables, vulnerabilities,
 };
 
-/// The most that a list may take, with finding out who asks.
+/// Maximum number of statements of a list, including authentication.
 const MOST: usize = 15;
-/// How many there are of most things.
+/// Number of rows of most kinds.
 const MANY: usize = 13;
 
-/// Things for the placeholders of paths, each with much in it.
+/// IDs for path placeholders. Each resource has many related rows.
 struct Ids {
     project: i64,
     commit: String,
@@ -28,9 +28,9 @@ struct Ids {
     group_board: i64,
     /// On the first issue of the project.
     note: i64,
-    /// Of the project, with a note on it.
+    /// ID of a project snippet and ID of a note on it.
     snippet: (i64, i64),
-    /// Of the group, with many notes and issues: its number there and its id.
+    /// IID and ID of an epic of the group with many notes and issues.
     epic: (i64, i64),
     /// On the first merge request of the project.
     merge_request_note: i64,
@@ -40,7 +40,7 @@ struct Ids {
     group_milestone: i64,
     pipeline: i64,
     deployment: i64,
-    /// Of images, with many tags.
+    /// A repository of images with many tags.
     registry_repository: i64,
 }
 
@@ -66,7 +66,7 @@ impl Ids {
             let own = json!({ "visibility": "public" });
             let own = places::project(&root, &format!("own-{number}"), own).await;
             if number == MANY - 1 {
-                // Where a project comes from is told with it, and whose that is.
+                // A forked project is shown with its parent and the parent's owner.
                 let fork = json!({ "namespace_id": group });
                 root.post(&format!("/projects/{own}/fork"), fork).await.expect(201);
             }
@@ -110,7 +110,7 @@ impl Ids {
             let gather = format!("/groups/{group}/epics/{}/issues/{gathered}", epic.0);
             root.post(&gather, json!({})).await.expect(201);
             let on_epic = comment(&person.client, &format!("/groups/{group}/epics/{}", epic.1)).await;
-            // Something of each kind waits for whoever looks, in several places.
+            // Each reader gets to-do items for every kind, in several projects and groups.
             for (reader, client) in [("root", &person.client), ("ann", &root)] {
                 let text = json!({ "title": title, "description": format!("for @{reader}") });
                 issues::open(client, made, text).await;
@@ -125,7 +125,7 @@ impl Ids {
             let one = if number == 0 { written } else { snippet.0 };
             let on_snippet = format!("{in_project}/snippets/{one}");
             let issue = format!("{in_project}/issues/1");
-            // Each closes the first issue, and the first closes each.
+            // Each merge request closes the first issue. The first merge request closes each issue.
             let branch = format!("proposed-{number}");
             project.git(&["branch", &branch, "topic"]);
             let wish = json!({ "labels": title, "assignee_ids": [person.id], "description": "Closes #1" });
@@ -224,7 +224,7 @@ impl Ids {
         }
     }
 
-    /// A path of a list, in something that has much in it.
+    /// Returns the path of a list on a resource with many rows.
     fn path(&self, operation: &Operation) -> String {
         let segments = operation.path.split('/').map(|part| match part.split_once('{') {
             None => part.to_owned(),
@@ -257,18 +257,18 @@ impl Ids {
     }
 }
 
-/// Writes a note on something.
+/// Creates a note and returns its ID.
 async fn comment(client: &Client, on: &str) -> i64 {
     let made = client.post(&format!("{on}/notes"), json!({ "body": "A note" })).await;
     places::id(&made.expect(201).json())
 }
 
-/// The lists that take too many statements.
+/// Returns the lists that run too many statements.
 async fn costly(server: &TestServer, client: &Client, ids: &Ids) -> Vec<String> {
     let mut costly = Vec::new();
     for operation in OPERATIONS.iter().filter(|operation| operation.paging != Paging::None) {
         let path = format!("/{}?per_page=10", ids.path(operation));
-        // What follows from a commit is remembered, and that is not what is looked at.
+        // The first request fills the cache of commit data, which is not measured.
         client.get(&path).await;
         let before = server.statements();
         client.get(&path).await;
@@ -280,7 +280,7 @@ async fn costly(server: &TestServer, client: &Client, ids: &Ids) -> Vec<String> 
     costly
 }
 
-async fn no_list_takes_many_statements(server: TestServer) {
+async fn list_statement_counts_stay_below_limit(server: TestServer) {
     let ann = server.person("ann").await;
     let ids = Ids::new(&server, ann.id).await;
     let none: [String; 0] = [];
@@ -289,4 +289,4 @@ async fn no_list_takes_many_statements(server: TestServer) {
     }
 }
 
-on_every_database![no_list_takes_many_statements,];
+on_every_database![list_statement_counts_stay_below_limit,];

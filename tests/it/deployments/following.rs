@@ -1,22 +1,22 @@
-//! Deployments of jobs, which are what these are.
+//! Deployments of jobs, which have the status of the job.
 
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};
 use storage::entities::{Visibility, pipelines};
 
-use super::{deploy, deployment, of};
+use super::{deploy, deployment, deployment_body};
 use crate::commit_statuses::report;
 use crate::support::code::Project;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// A project with a job that deploys its `main`.
+/// A project with a job that deploys `main`.
 struct Scene<'a> {
     root: Client,
     work: Project<'a>,
     sha: String,
     job: Value,
-    /// Of the deployment.
+    /// Path of the deployment.
     one: String,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Scene<'a> {
         let work = Project::filled(server, "work", Visibility::Private).await;
         let (root, sha) = (server.root(), work.id("main"));
         let job = report(&root, work.id, &sha, json!({ "state": state, "ref": "main", "name": "deploy" })).await;
-        let made = deploy(&root, work.id, of(&sha, json!({ "job_id": job["id"], "status": "failed" }))).await;
+        let made = deploy(&root, work.id, deployment_body(&sha, json!({ "job_id": job["id"], "status": "failed" }))).await;
         Self { one: format!("/projects/{}/deployments/{}", work.id, made["id"]), root, work, sha, job }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-async fn a_deployment_tells_its_job_with_every_field(server: TestServer) {
+async fn get_deployment_returns_all_fields_of_job(server: TestServer) {
     let scene = Scene::new(&server, "running").await;
     let (root, work) = (&scene.root, &scene.work);
     let told = scene.read().await;
@@ -52,7 +52,7 @@ async fn a_deployment_tells_its_job_with_every_field(server: TestServer) {
         commit.as_object_mut().expect("an object").remove(beside);
     }
     let pipeline = root.get(&format!("/projects/{}/pipelines", work.id)).await.expect(200).json()[0].clone();
-    // The status is that of the job, whatever was said.
+    // The status is that of the job; the sent status is ignored.
     assert_eq!(told["status"], "running");
     assert_eq!(
         told["deployable"],
@@ -72,7 +72,7 @@ async fn a_deployment_tells_its_job_with_every_field(server: TestServer) {
             json!({ "state": "success", "ref": "main", "name": format!("d{number}") }),
         )
         .await;
-        deploy(root, work.id, of(&scene.sha, json!({ "job_id": job["id"] }))).await;
+        deploy(root, work.id, deployment_body(&scene.sha, json!({ "job_id": job["id"] }))).await;
         deployment(root, work, "staging", "success").await;
     }
     let before = server.statements();
@@ -81,7 +81,7 @@ async fn a_deployment_tells_its_job_with_every_field(server: TestServer) {
     let before = server.statements();
     root.get(&format!("{all}?per_page=1")).await.expect(200);
     assert_eq!(server.statements() - before, many);
-    // A commit that is gone is null.
+    // A missing commit is null.
     pipelines::Entity::update_many()
         .col_expr(pipelines::Column::Sha, Expr::value("1".repeat(40)))
         .exec(server.backend.database.write())
@@ -90,7 +90,7 @@ async fn a_deployment_tells_its_job_with_every_field(server: TestServer) {
     assert_eq!(scene.read().await["deployable"]["commit"], json!(null));
 }
 
-async fn a_deployment_is_what_its_job_is(server: TestServer) {
+async fn deployment_status_follows_job(server: TestServer) {
     let scene = Scene::new(&server, "pending").await;
     assert_eq!(scene.read().await["status"], "created");
     scene.report("running").await;
@@ -98,7 +98,7 @@ async fn a_deployment_is_what_its_job_is(server: TestServer) {
     assert_eq!((&running["status"], &running["deployable"]["status"]), (&json!("running"), &json!("running")));
     scene.root.post(&format!("{}/cancel", scene.pipeline()), json!({})).await.expect(200);
     assert_eq!(scene.read().await["status"], "canceled");
-    // The job that takes the place of the old one takes the deployment over.
+    // The retried job takes over the deployment.
     scene.root.post(&format!("{}/retry", scene.pipeline()), json!({})).await.expect(201);
     let again = scene.read().await;
     assert_eq!((&again["status"], &again["deployable"]["status"]), (&json!("created"), &json!("pending")));
@@ -111,7 +111,7 @@ async fn a_deployment_is_what_its_job_is(server: TestServer) {
     let fourth = scene.report("success").await;
     let done = scene.read().await;
     assert_eq!((&done["status"], &done["deployable"]["id"]), (&json!("success"), &fourth["id"]));
-    // What is deployed stays so.
+    // A successful deployment keeps its status.
     scene.report("failed").await;
     let told = scene.read().await;
     assert_eq!(
@@ -120,12 +120,12 @@ async fn a_deployment_is_what_its_job_is(server: TestServer) {
     );
 }
 
-async fn nobody_else_changes_the_status(server: TestServer) {
+async fn update_deployment_of_job_is_forbidden(server: TestServer) {
     let scene = Scene::new(&server, "running").await;
     let refused = scene.root.put(&scene.one, json!({ "status": "success" })).await.expect(403);
     assert_eq!(refused.message(), "403 Forbidden - Deployments of jobs follow them and cannot be changed by the API");
     assert_eq!(scene.read().await["status"], "running");
-    // Without its job it is one like any other.
+    // After its job is deleted, the deployment can be changed.
     scene.root.delete(&scene.pipeline()).await.expect(204);
     let left = scene.read().await;
     assert_eq!((&left["status"], &left["deployable"]), (&json!("running"), &json!(null)));
@@ -135,7 +135,7 @@ async fn nobody_else_changes_the_status(server: TestServer) {
     );
 }
 
-async fn other_jobs_are_refused(server: TestServer) {
+async fn create_deployment_rejects_invalid_job(server: TestServer) {
     let scene = Scene::new(&server, "running").await;
     let (root, work) = (&scene.root, &scene.work);
     let other = Project::filled(&server, "other", Visibility::Private).await;
@@ -145,16 +145,16 @@ async fn other_jobs_are_refused(server: TestServer) {
     let all = format!("/projects/{}/deployments", work.id);
     for job in [&elsewhere["id"], &older["id"], &json!(4711), &json!(-1)] {
         let refused =
-            root.post(&all, of(&scene.sha, json!({ "job_id": job, "environment": "fresh" }))).await.expect(400);
+            root.post(&all, deployment_body(&scene.sha, json!({ "job_id": job, "environment": "fresh" }))).await.expect(400);
         assert_eq!(
             refused.json()["message"],
             json!({ "job_id": ["is no job of the project for this commit"] }),
             "{job}"
         );
     }
-    let twice = root.post(&all, of(&scene.sha, json!({ "job_id": scene.job["id"] }))).await.expect(400);
+    let twice = root.post(&all, deployment_body(&scene.sha, json!({ "job_id": scene.job["id"] }))).await.expect(400);
     assert_eq!(twice.json()["message"], json!({ "job_id": ["has already been taken"] }));
-    // Nothing was made on the way.
+    // The rejected requests created nothing.
     assert_eq!(root.get(&all).await.expect(200).pluck("iid"), [json!(1)]);
     assert_eq!(
         root.get(&format!("/projects/{}/environments", work.id)).await.expect(200).pluck("name"),
@@ -163,8 +163,8 @@ async fn other_jobs_are_refused(server: TestServer) {
 }
 
 on_every_database![
-    a_deployment_tells_its_job_with_every_field,
-    a_deployment_is_what_its_job_is,
-    nobody_else_changes_the_status,
-    other_jobs_are_refused,
+    get_deployment_returns_all_fields_of_job,
+    deployment_status_follows_job,
+    update_deployment_of_job_is_forbidden,
+    create_deployment_rejects_invalid_job,
 ];

@@ -1,11 +1,11 @@
-//! The life of an epic: made, read, changed, removed.
+//! Creating, reading, updating and deleting epics.
 
 use serde_json::{Value, json};
 
 use super::{epic, group, join};
 use crate::support::{TestServer, on_every_database};
 
-async fn an_epic_shows_all_its_fields(server: TestServer) {
+async fn create_and_get_epic_return_all_fields(server: TestServer) {
     let root = server.root();
     let id = group(&server, "shown", json!({})).await;
     let wish = json!({
@@ -74,7 +74,7 @@ async fn an_epic_shows_all_its_fields(server: TestServer) {
     assert_eq!((&detailed[0]["labels"][0]["name"], &detailed[0]["labels"][1]["name"]), (&json!("a"), &json!("b")));
 }
 
-async fn numbers_are_counted_in_each_group_and_not_given_twice(server: TestServer) {
+async fn epic_iids_are_per_group_and_never_reused(server: TestServer) {
     let root = server.root();
     let (one, other) = (group(&server, "one", json!({})).await, group(&server, "other", json!({})).await);
     assert_eq!(epic(&root, one, "a", json!({})).await.0, 1);
@@ -86,7 +86,7 @@ async fn numbers_are_counted_in_each_group_and_not_given_twice(server: TestServe
     root.get(&format!("/groups/{one}/epics/2")).await.expect(404);
 }
 
-async fn what_is_sent_changes_and_is_told_in_notes(server: TestServer) {
+async fn update_epic_creates_system_notes(server: TestServer) {
     let root = server.root();
     let id = group(&server, "changed", json!({})).await;
     let (iid, number) = epic(&root, id, "First", json!({"labels": "a,b"})).await;
@@ -131,7 +131,7 @@ async fn what_is_sent_changes_and_is_told_in_notes(server: TestServer) {
     assert_eq!(dated["updated_at"], "2016-03-11T03:45:40.000Z");
 }
 
-async fn what_does_not_do_is_refused(server: TestServer) {
+async fn epic_writes_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
     let id = group(&server, "refused", json!({})).await;
     let (iid, _) = epic(&root, id, "Kept", json!({"due_date": "2026-01-10"})).await;
@@ -161,7 +161,7 @@ async fn what_does_not_do_is_refused(server: TestServer) {
     root.get(&this).await.expect(200);
 }
 
-async fn epics_are_parts_of_others_without_circles(server: TestServer) {
+async fn epic_parent_rejects_cycles_and_deep_nesting(server: TestServer) {
     let root = server.root();
     let top = group(&server, "top", json!({})).await;
     let sub = group(&server, "sub", json!({"parent_id": top})).await;
@@ -169,7 +169,7 @@ async fn epics_are_parts_of_others_without_circles(server: TestServer) {
     let (_, whole) = epic(&root, top, "Whole", json!({})).await;
     let (part_iid, part) = epic(&root, sub, "Part", json!({"parent_id": whole})).await;
     assert_eq!(root.get(&format!("/groups/{sub}/epics/{part_iid}")).await.expect(200).json()["parent_id"], whole);
-    // Of a group below, of one beside, and of nowhere.
+    // An epic of a subgroup, of an unrelated group, and a missing epic.
     let (_, other) = epic(&root, beside, "Other", json!({})).await;
     for (group, parent) in [(top, part), (sub, other), (sub, 999_999)] {
         let refused = root.post(&format!("/groups/{group}/epics"), json!({"title": "t", "parent_id": parent})).await;
@@ -189,7 +189,7 @@ async fn epics_are_parts_of_others_without_circles(server: TestServer) {
     assert_eq!(free.expect(200).json()["parent_id"], Value::Null);
 }
 
-async fn parents_that_would_make_a_circle_together_are_refused_to_one(server: TestServer) {
+async fn concurrent_parent_updates_cannot_create_cycle(server: TestServer) {
     let root = server.root();
     let id = group(&server, "circle", json!({})).await;
     let ((one, one_id), (two, two_id)) =
@@ -203,7 +203,7 @@ async fn parents_that_would_make_a_circle_together_are_refused_to_one(server: Te
     assert_eq!(statuses, [200, 400]);
 }
 
-async fn only_owners_say_when(server: TestServer) {
+async fn epic_timestamps_require_owner(server: TestServer) {
     let id = group(&server, "dated", json!({})).await;
     let reporter = server.person("reporter").await;
     join(&server, id, reporter.id, 20).await;
@@ -216,11 +216,11 @@ async fn only_owners_say_when(server: TestServer) {
 }
 
 on_every_database![
-    an_epic_shows_all_its_fields,
-    numbers_are_counted_in_each_group_and_not_given_twice,
-    what_is_sent_changes_and_is_told_in_notes,
-    what_does_not_do_is_refused,
-    epics_are_parts_of_others_without_circles,
-    parents_that_would_make_a_circle_together_are_refused_to_one,
-    only_owners_say_when,
+    create_and_get_epic_return_all_fields,
+    epic_iids_are_per_group_and_never_reused,
+    update_epic_creates_system_notes,
+    epic_writes_reject_invalid_attributes,
+    epic_parent_rejects_cycles_and_deep_nesting,
+    concurrent_parent_updates_cannot_create_cycle,
+    epic_timestamps_require_owner,
 ];
