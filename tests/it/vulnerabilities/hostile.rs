@@ -229,7 +229,7 @@ async fn mutated_reports_are_accepted_or_rejected(server: TestServer) {
             other => panic!("{other}: {shown}"),
         }
     }
-    assert!(accepted > 20 && refused > 20, "{accepted} were taken and {refused} refused");
+    assert!(accepted > 20 && refused > 20, "{accepted} accepted and {refused} rejected");
 }
 
 async fn oversized_and_unauthorized_reports_are_rejected_early(server: TestServer) {
