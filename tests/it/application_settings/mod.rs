@@ -147,8 +147,8 @@ async fn create_user_applies_default_limit_and_external(server: TestServer) {
 async fn disabled_impersonation_rejects_impersonation_tokens(server: TestServer) {
     let (root, ada) = (server.root(), server.person("ada").await);
     let path = format!("/users/{}/impersonation_tokens", ada.id);
-    let made = root.post(&path, json!({ "name": "x", "scopes": ["api"] })).await.expect(201).json();
-    let impersonator = server.with_token(made["token"].as_str().expect("a token"));
+    let created = root.post(&path, json!({ "name": "x", "scopes": ["api"] })).await.expect(201).json();
+    let impersonator = server.with_token(created["token"].as_str().expect("a token"));
     impersonator.get("/user").await.expect(200);
     root.put(PATH, json!({ "impersonation_enabled": false })).await.expect(200);
     let refused = impersonator.get("/user").await.expect(401);

@@ -13,23 +13,23 @@ fn body() -> Value {
 
 async fn application_secret_is_returned_only_on_create_and_renew(server: TestServer) {
     let root = server.root();
-    let made = root.post(PATH, body()).await.expect(201).json();
-    let secret = made["secret"].as_str().expect("a secret").to_owned();
+    let created = root.post(PATH, body()).await.expect(201).json();
+    let secret = created["secret"].as_str().expect("a secret").to_owned();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "application_id": made["application_id"], "application_name": "Mirror",
+            "id": created["id"], "application_id": created["application_id"], "application_name": "Mirror",
             "callback_url": "https://mirror.example/cb", "confidential": true, "scopes": ["api", "read_user"],
             "secret": secret,
         })
     );
-    assert_eq!(made["application_id"].as_str().map(str::len), Some(64));
+    assert_eq!(created["application_id"].as_str().map(str::len), Some(64));
     let listed = root.get(PATH).await.expect(200);
     assert!(!listed.text().contains(&secret));
-    assert_eq!(listed.pluck("application_id"), [made["application_id"].clone()]);
-    let renewed = root.post(&format!("{PATH}/{}/renew-secret", made["id"]), json!({})).await.expect(201).json();
-    assert_ne!(renewed["secret"], made["secret"]);
-    assert_eq!(renewed["application_id"], made["application_id"]);
+    assert_eq!(listed.pluck("application_id"), [created["application_id"].clone()]);
+    let renewed = root.post(&format!("{PATH}/{}/renew-secret", created["id"]), json!({})).await.expect(201).json();
+    assert_ne!(renewed["secret"], created["secret"]);
+    assert_eq!(renewed["application_id"], created["application_id"]);
 }
 
 async fn create_application_rejects_invalid_parameters(server: TestServer) {

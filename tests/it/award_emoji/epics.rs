@@ -8,7 +8,7 @@ use crate::support::places::{group, join};
 use crate::support::{TestServer, on_every_database};
 
 /// Creates a group with an epic and a note. Returns the group ID, the path of the epic and the path of the note.
-async fn stage(server: &TestServer, name: &str, visibility: &str) -> (i64, [String; 2]) {
+async fn setup(server: &TestServer, name: &str, visibility: &str) -> (i64, [String; 2]) {
     let root = server.root();
     let id = group(&root, name, json!({"visibility": visibility})).await;
     // Makes the IID of the epic differ from its ID.
@@ -25,17 +25,17 @@ async fn stage(server: &TestServer, name: &str, visibility: &str) -> (i64, [Stri
 
 async fn epic_award_emoji_can_be_created_listed_and_deleted(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
-    let (_, paths) = stage(&server, "whole", "public").await;
+    let (_, paths) = setup(&server, "whole", "public").await;
     let shown = root.get(&paths[0]).await.expect(200).json();
     let note = paths[1].rsplit('/').next().expect("a number").parse::<i64>().expect("a number");
     for (path, kind, number) in [(&paths[0], "Epic", &shown["id"]), (&paths[1], "Note", &json!(note))] {
         let list = format!("{path}/award_emoji");
         assert_eq!(root.get(&list).await.expect(200).json(), json!([]));
-        let made = ann.client.post(&list, json!({"name": "tada"})).await.expect(201).json();
-        assert_eq!((&made["name"], &made["user"]["username"]), (&json!("tada"), &json!("ann")));
-        assert_eq!((&made["awardable_id"], &made["awardable_type"]), (number, &json!(kind)));
-        let this = format!("{list}/{}", made["id"]);
-        assert_eq!(root.get(&this).await.expect(200).json(), made);
+        let created = ann.client.post(&list, json!({"name": "tada"})).await.expect(201).json();
+        assert_eq!((&created["name"], &created["user"]["username"]), (&json!("tada"), &json!("ann")));
+        assert_eq!((&created["awardable_id"], &created["awardable_type"]), (number, &json!(kind)));
+        let this = format!("{list}/{}", created["id"]);
+        assert_eq!(root.get(&this).await.expect(200).json(), created);
         award(&root, path, "rocket").await;
         let listed = ann.client.get(&format!("{list}?per_page=1")).await.expect(200);
         assert_eq!((listed.pluck("name"), listed.header("X-Total")), (vec![json!("tada")], "2"));
@@ -61,15 +61,15 @@ async fn epic_award_emoji_can_be_created_listed_and_deleted(server: TestServer) 
 async fn epic_award_emoji_access_follows_visibility_and_author(server: TestServer) {
     let root = server.root();
     let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-    let (id, paths) = stage(&server, "hidden", "private").await;
+    let (id, paths) = setup(&server, "hidden", "private").await;
     join(&root, &format!("/groups/{id}"), ann.id, 10).await;
     for path in &paths {
-        let (list, nobody) = (format!("{path}/award_emoji"), server.anonymous());
+        let (list, anonymous) = (format!("{path}/award_emoji"), server.anonymous());
         let given = award(&ann.client, path, "tada").await;
-        nobody.get(&list).await.expect(401);
-        nobody.post(&list, json!({"name": "tada"})).await.expect(401);
-        nobody.get(&given).await.expect(401);
-        nobody.delete(&given).await.expect(401);
+        anonymous.get(&list).await.expect(401);
+        anonymous.post(&list, json!({"name": "tada"})).await.expect(401);
+        anonymous.get(&given).await.expect(401);
+        anonymous.delete(&given).await.expect(401);
         for answer in [
             ben.client.get(&list).await,
             ben.client.post(&list, json!({"name": "tada"})).await,

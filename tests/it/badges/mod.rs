@@ -22,20 +22,20 @@ async fn project_and_group_badge_lifecycle(server: TestServer) {
         let all = format!("{place}/badges");
         let link = "http://h.example.com/%{project_path}?x=%{unknown}";
         let body = json!({ "name": "Tests", "link_url": link, "image_url": "https://h.example.com/x.svg" });
-        let made = root.post(&all, body.clone()).await.expect(201).json();
+        let created = root.post(&all, body.clone()).await.expect(201).json();
         let rendered = match kind {
             "project" => "http://h.example.com/root/work?x=%{unknown}",
             _ => link,
         };
         assert_eq!(
-            made,
+            created,
             json!({
-                "id": made["id"], "name": "Tests", "link_url": link, "image_url": "https://h.example.com/x.svg",
+                "id": created["id"], "name": "Tests", "link_url": link, "image_url": "https://h.example.com/x.svg",
                 "rendered_link_url": rendered, "rendered_image_url": "https://h.example.com/x.svg", "kind": kind,
             })
         );
-        let one = format!("{all}/{}", made["id"]);
-        assert_eq!(root.get(&one).await.expect(200).json(), made);
+        let one = format!("{all}/{}", created["id"]);
+        assert_eq!(root.get(&one).await.expect(200).json(), created);
         let changed =
             root.put(&one, json!({ "name": null, "image_url": "https://h.example.com/y" })).await.expect(200).json();
         assert_eq!((&changed["name"], &changed["image_url"]), (&Value::Null, &json!("https://h.example.com/y")));

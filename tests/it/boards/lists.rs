@@ -15,8 +15,8 @@ async fn order(client: &Client, path: &str) -> Vec<i64> {
     assert!(positions.iter().copied().eq(0..positions.len() as i64), "{positions:?}");
     let ids = lists.pluck("id");
     let on_board = client.get(path).await.expect(200).json()["lists"].clone();
-    let told: Vec<Value> = on_board.as_array().expect("lists").iter().map(|list| list["id"].clone()).collect();
-    assert_eq!(ids, told);
+    let shown: Vec<Value> = on_board.as_array().expect("lists").iter().map(|list| list["id"].clone()).collect();
+    assert_eq!(ids, shown);
     ids.iter().filter_map(Value::as_i64).collect()
 }
 

@@ -35,14 +35,14 @@ async fn project_and_group_board_lifecycle(server: TestServer) {
         [(format!("/projects/{work}"), of_project, Value::Null), (format!("/groups/{team}"), Value::Null, of_group)]
     {
         let all = format!("{place}/boards");
-        let made = root.post(&all, json!({ "name": " Development " })).await.expect(201).json();
+        let created = root.post(&all, json!({ "name": " Development " })).await.expect(201).json();
         let wanted = json!({
-            "id": made["id"], "name": "Development", "hide_backlog_list": false, "hide_closed_list": false,
+            "id": created["id"], "name": "Development", "hide_backlog_list": false, "hide_closed_list": false,
             "project": of_project, "group": of_group, "milestone": null, "assignee": null, "labels": [],
             "weight": null, "lists": [],
         });
-        assert_eq!(made, wanted);
-        let one = format!("{all}/{}", made["id"]);
+        assert_eq!(created, wanted);
+        let one = format!("{all}/{}", created["id"]);
         assert_eq!(root.get(&one).await.expect(200).json(), wanted);
         assert_eq!(root.get(&all).await.expect(200).json(), json!([wanted]));
         label(&root, &place, "bug").await;
@@ -55,7 +55,7 @@ async fn project_and_group_board_lifecycle(server: TestServer) {
         assert_eq!((&changed["name"], &changed["weight"]), (&json!("Plan"), &json!(3)));
         assert_eq!((&changed["hide_backlog_list"], &changed["hide_closed_list"]), (&json!(true), &json!(true)));
         assert_eq!((&changed["milestone"]["title"], &changed["labels"][0]["name"]), (&json!("v1"), &json!("bug")));
-        let ada = server.person(&format!("ada{}", made["id"])).await;
+        let ada = server.person(&format!("ada{}", created["id"])).await;
         root.put(&one, json!({ "assignee_id": ada.id })).await.expect(400);
         join(&root, &place, ada.id, 10).await;
         let assigned = root
@@ -134,7 +134,7 @@ async fn free_plan_rejects_board_scope_and_other_list_types(server: TestServer) 
     list(&root, &work, one, json!({ "label_id": bug })).await;
 }
 
-fn free_plan_rejects_board_scope_and_other_list_types_options() -> Options {
+fn free_plan_options() -> Options {
     Options { plan: Some("free".to_owned()), ..Options::default() }
 }
 
@@ -142,5 +142,5 @@ on_every_database![
     project_and_group_board_lifecycle,
     board_writes_require_reporter,
     create_board_rejects_more_than_100_boards,
-    free_plan_rejects_board_scope_and_other_list_types with free_plan_rejects_board_scope_and_other_list_types_options(),
+    free_plan_rejects_board_scope_and_other_list_types with free_plan_options(),
 ];

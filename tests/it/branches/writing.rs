@@ -114,9 +114,9 @@ async fn create_branch_on_protected_name_requires_push_access(server: TestServer
     let body = json!({ "branch": "release/1", "ref": "main" });
     let answer = developer.post(&project.url("/branches"), body.clone()).await.expect(403);
     assert_eq!(answer.message(), "403 Forbidden - You are not allowed to push into this branch");
-    let made = maintainer.post(&project.url("/branches"), body).await.expect(201).json();
-    assert_eq!(made["protected"], true);
-    assert_eq!((&made["developers_can_push"], &made["developers_can_merge"]), (&json!(false), &json!(true)));
+    let created = maintainer.post(&project.url("/branches"), body).await.expect(201).json();
+    assert_eq!(created["protected"], true);
+    assert_eq!((&created["developers_can_push"], &created["developers_can_merge"]), (&json!(false), &json!(true)));
     let seen = developer.get(&project.url(&format!("/branches/{}", segment("release/1")))).await.json();
     assert_eq!(seen["can_push"], false);
 }
@@ -126,8 +126,8 @@ async fn first_branch_becomes_protected_default_branch(server: TestServer) {
     let empty = Project::empty(&server, "empty", Visibility::Private).await;
     empty.git(&["fetch", "--quiet", &project.git(&["rev-parse", "--absolute-git-dir"]), "main:refs/tags/v1"]);
     let body = json!({ "branch": "trunk", "ref": "v1" });
-    let made = server.root().post(&empty.url("/branches"), body).await.expect(201).json();
-    assert_eq!((&made["default"], &made["protected"]), (&json!(true), &json!(true)));
+    let created = server.root().post(&empty.url("/branches"), body).await.expect(201).json();
+    assert_eq!((&created["default"], &created["protected"]), (&json!(true), &json!(true)));
     assert_eq!(empty.git(&["symbolic-ref", "HEAD"]), "refs/heads/trunk");
 }
 

@@ -14,8 +14,8 @@ async fn import_repo_preserves_tags_and_default_branch(site: Site) {
     let tip = work.commit("a", "1").await;
     work.git(&["tag", "-a", "-m", "One", "v1"]).await;
     let path = work.path.to_str().unwrap();
-    let said = site.succeeds(&["admin", "import-repo", "--project", "root/p", "--visibility", "public", path]).await;
-    assert!(said.contains("default branch trunk"), "{said}");
+    let output = site.succeeds(&["admin", "import-repo", "--project", "root/p", "--visibility", "public", path]).await;
+    assert!(output.contains("default branch trunk"), "{output}");
     // An import also works while a server runs.
     let server = site.serve(&[]).await;
     let clones = Work::empty();
@@ -43,8 +43,8 @@ async fn import_repo_rejects_invalid_project_and_source(site: Site) {
         ("root/p.git", path, "name of a project"),
         ("root/p", "/nowhere", "No such file"),
     ] {
-        let said = site.fails(&["admin", "import-repo", "--project", project, source]).await;
-        assert!(said.contains(reason), "{project}: {said}");
+        let output = site.fails(&["admin", "import-repo", "--project", project, source]).await;
+        assert!(output.contains(reason), "{project}: {output}");
     }
     // A failed import can be repeated.
     site.import("p", &work.path).await;
@@ -55,9 +55,9 @@ async fn created_users_and_tokens_work_on_running_server(site: Site) {
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     let path = work.path.to_str().unwrap();
-    let said = site.succeeds(&["admin", "create-user", "ann", "--email", "ann@example.com"]).await;
-    assert!(said.contains("User ann has id"), "{said}");
-    let password = said.lines().find_map(|line| line.strip_prefix("Password (shown once): ")).unwrap().to_owned();
+    let output = site.succeeds(&["admin", "create-user", "ann", "--email", "ann@example.com"]).await;
+    assert!(output.contains("User ann has id"), "{output}");
+    let password = output.lines().find_map(|line| line.strip_prefix("Password (shown once): ")).unwrap().to_owned();
     site.succeeds(&["admin", "import-repo", "--project", "ann/p", path]).await;
     let token = site.succeeds(&["admin", "create-token", "ann", "--scopes", "read_repository,read_user"]).await;
     for secret in [token.trim(), &password] {
@@ -69,8 +69,8 @@ async fn created_users_and_tokens_work_on_running_server(site: Site) {
         (&["admin", "create-token", "nobody"], "there is no user nobody"),
         (&["admin", "create-token", "ann", "--scopes", "everything"], "scopes can only contain"),
     ] {
-        let said = site.fails(arguments).await;
-        assert!(said.contains(reason), "{said}");
+        let output = site.fails(arguments).await;
+        assert!(output.contains(reason), "{output}");
     }
     server.stop().await;
 }
@@ -99,8 +99,8 @@ async fn import_repo_records_events_of_author(site: Site) {
     site.succeeds(&["admin", "import-repo", "--project", "team/q", path]).await;
     let shown = root.get("/projects/team%2Fq/events").await.expect(200);
     assert_eq!(shown.pluck("author_username"), ["root", "ann", "ann"]);
-    let said = site.fails(&["admin", "import-repo", "--project", "team/r", "--author", "nobody", path]).await;
-    assert!(said.contains("User not found"), "{said}");
+    let output = site.fails(&["admin", "import-repo", "--project", "team/r", "--author", "nobody", path]).await;
+    assert!(output.contains("User not found"), "{output}");
     root.get("/projects/team%2Fr").await.expect(404);
     server.stop().await;
 }
@@ -120,16 +120,16 @@ async fn sync_members_respects_role_override(site: Site) {
         let output = command.stdin(std::fs::File::open(file).unwrap()).output().await.unwrap();
         (output.status.success(), git::said(&output))
     };
-    let (done, said) = sync("ann developer\n\nbob 20\ncid Guest\n", &[]).await;
-    assert!(done && said.contains("cid is nobody here.") && said.contains("2 joined, 0 changed, 0 left."), "{said}");
+    let (done, text) = sync("ann developer\n\nbob 20\ncid Guest\n", &[]).await;
+    assert!(done && text.contains("cid is nobody here.") && text.contains("2 joined, 0 changed, 0 left."), "{text}");
     let id = root.get("/users?username=ann").await.expect(200).json()[0]["id"].clone();
     let one = format!("/groups/{engines}/members/{id}");
     assert_eq!(root.get(&one).await.expect(200).json()["override"], false);
     root.put(&one, json!({"access_level": 40})).await.expect(403);
     root.post(&format!("{one}/override"), json!({})).await.expect(201);
     assert_eq!(root.put(&one, json!({"access_level": 40})).await.expect(200).json()["access_level"], 40);
-    let (done, said) = sync("ann reporter\n", &[]).await;
-    assert!(done && said.contains("0 joined, 0 changed, 1 left."), "{said}");
+    let (done, text) = sync("ann reporter\n", &[]).await;
+    assert!(done && text.contains("0 joined, 0 changed, 1 left."), "{text}");
     assert_eq!(root.get(&one).await.expect(200).json()["access_level"], 40);
     root.delete(&format!("{one}/override")).await.expect(200);
     sync("ann reporter\n", &[]).await;
@@ -140,14 +140,14 @@ async fn sync_members_respects_role_override(site: Site) {
         ("ann chief", "chief is no role"),
         ("ann 35", "35 is no role"),
     ] {
-        let (done, said) = sync(lines, &[]).await;
-        assert!(!done && said.contains(reason), "{lines}: {said}");
+        let (done, text) = sync(lines, &[]).await;
+        assert!(!done && text.contains(reason), "{lines}: {text}");
     }
-    let (done, said) = sync("", &["--allow-empty"]).await;
-    assert!(done && said.contains("1 left"), "{said}");
+    let (done, text) = sync("", &["--allow-empty"]).await;
+    assert!(done && text.contains("1 left"), "{text}");
     root.get(&one).await.expect(404);
-    let (done, said) = sync("ann guest", &["--plan", "free"]).await;
-    assert!(!done && said.contains("no directory synchronisation"), "{said}");
+    let (done, text) = sync("ann guest", &["--plan", "free"]).await;
+    assert!(!done && text.contains("no directory synchronisation"), "{text}");
     server.stop().await;
 }
 

@@ -28,8 +28,8 @@ async fn doctor_reports_each_repository_problem(site: Site) {
     site.import("broken", &work.path).await;
     let mut broken = repositories(&site);
     broken.retain(|path| !head.contains(path) && !gone.contains(path));
-    let said = site.succeeds(&["doctor"]).await;
-    assert_eq!(said, "Projects: 3. Problems: 0.\n");
+    let output = site.succeeds(&["doctor"]).await;
+    assert_eq!(output, "Projects: 3. Problems: 0.\n");
 
     // Moves the directory to a name that no project uses.
     let name = "ab".repeat(32);
@@ -37,21 +37,21 @@ async fn doctor_reports_each_repository_problem(site: Site) {
     std::fs::rename(&gone[0], site.data.join(format!("repositories/ab/ab/{name}.git"))).unwrap();
     std::fs::write(head[0].join("HEAD"), "ref: refs/heads/other\n").unwrap();
     std::fs::write(broken[0].join("refs/heads/bad"), format!("{}\n", "12".repeat(20))).unwrap();
-    let said = site.fails(&["doctor"]).await;
+    let output = site.fails(&["doctor"]).await;
     for line in [
         "(root/gone): its repository is missing",
         &format!("repository {name}: no project has it"),
         "(root/head): its default branch is main, but HEAD names other",
         "(root/broken): git fsck: ",
     ] {
-        assert!(said.contains(line), "{line} is not in {said}");
+        assert!(output.contains(line), "{line} is not in {output}");
     }
 }
 
 async fn commands_reject_directory_without_server_data(site: Site) {
     for arguments in [&["doctor"][..], &["backup", "copy"], &["worker"], &["admin", "create-token", "root"]] {
-        let said = site.fails(arguments).await;
-        assert!(said.contains("is no data directory of a server"), "{said}");
+        let output = site.fails(arguments).await;
+        assert!(output.contains("is no data directory of a server"), "{output}");
     }
     assert!(!site.data.exists());
 }

@@ -10,8 +10,9 @@ use crate::support::{Client, TestServer, on_every_database};
 
 /// Adds a cluster of `/projects/:id` with an environment scope and returns its ID.
 pub async fn cluster(client: &Client, place: &str, scope: &str) -> i64 {
-    let made = client.post(&format!("{place}/clusters/user"), cluster_body(json!({ "environment_scope": scope }))).await;
-    id(&made.expect(201).json())
+    let created =
+        client.post(&format!("{place}/clusters/user"), cluster_body(json!({ "environment_scope": scope }))).await;
+    id(&created.expect(201).json())
 }
 
 /// Returns a request body for a cluster, with these attributes replaced.
@@ -46,20 +47,21 @@ async fn cluster_lifecycle(server: TestServer) {
             "authorization_type": "abac",
         },
     });
-    let made = root.post(&format!("{all}/user"), body).await.expect(201).json();
+    let created = root.post(&format!("{all}/user"), body).await.expect(201).json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "name": "engine-room", "created_at": made["created_at"], "domain": "apps.example.com",
+            "id": created["id"], "name": "engine-room", "created_at": created["created_at"],
+            "domain": "apps.example.com",
             "provider_type": "user", "platform_type": "kubernetes", "environment_scope": "production", "cluster_type": "project_type",
-            "enabled": false, "managed": false, "user": made["user"],
+            "enabled": false, "managed": false, "user": created["user"],
             "platform_kubernetes": {
                 "api_url": "https://kubernetes.example.com:6443", "namespace": "engines-1", "authorization_type": "abac",
                 "ca_cert": "-----BEGIN",
             },
         })
     );
-    assert_eq!(made["user"]["username"], "root");
+    assert_eq!(created["user"]["username"], "root");
     let second = root.post(&format!("{all}/user"), cluster_body(json!({}))).await.expect(201).json();
     assert_eq!(
         (
@@ -79,11 +81,11 @@ async fn cluster_lifecycle(server: TestServer) {
             })
         )
     );
-    let one = format!("{all}/{}", made["id"]);
+    let one = format!("{all}/{}", created["id"]);
     let read = root.get(&one).await.expect(200);
-    assert_eq!(read.json(), made);
+    assert_eq!(read.json(), created);
     let listed = root.get(&all).await.expect(200);
-    assert_eq!(listed.json(), json!([made, second]));
+    assert_eq!(listed.json(), json!([created, second]));
     assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
     assert!(!read.text().contains("rather-secret") && !listed.text().contains("rather-secret"));
     let rows = cluster_platforms::Entity::find().all(server.backend.database.read()).await.expect("rows");
@@ -170,7 +172,10 @@ async fn clusters_require_maintainer(server: TestServer) {
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
         client.get(&format!("{work}/clusters")).await.expect(status);
         client.get(&one).await.expect(status);
-        client.post(&format!("{work}/clusters/user"), cluster_body(json!({ "environment_scope": "x" }))).await.expect(status);
+        client
+            .post(&format!("{work}/clusters/user"), cluster_body(json!({ "environment_scope": "x" })))
+            .await
+            .expect(status);
         client.delete(&one).await.expect(status);
     }
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);

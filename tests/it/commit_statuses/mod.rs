@@ -20,31 +20,33 @@ async fn create_and_list_commit_status_return_all_fields(server: TestServer) {
         "state": "running", "ref": "main", "name": "build", "target_url": "https://ci.example.com/7", "description": "Half done",
         "coverage": 12.5,
     });
-    let made = report(&root, project.id, &sha, body).await;
+    let created = report(&root, project.id, &sha, body).await;
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "sha": sha, "ref": "main", "status": "running", "name": "build",
-            "target_url": "https://ci.example.com/7", "description": "Half done", "created_at": made["created_at"],
-            "started_at": made["started_at"], "finished_at": null, "allow_failure": false, "coverage": 12.5,
-            "pipeline_id": made["pipeline_id"], "author": made["author"],
+            "id": created["id"], "sha": sha, "ref": "main", "status": "running", "name": "build",
+            "target_url": "https://ci.example.com/7", "description": "Half done", "created_at": created["created_at"],
+            "started_at": created["started_at"], "finished_at": null, "allow_failure": false, "coverage": 12.5,
+            "pipeline_id": created["pipeline_id"], "author": created["author"],
         })
     );
-    assert!(made["started_at"].is_string() && made["author"]["username"] == "root");
+    assert!(created["started_at"].is_string() && created["author"]["username"] == "root");
     let all = project.url(&format!("/commits/{sha}/statuses"));
-    assert_eq!(root.get(&all).await.expect(200).json(), json!([made]));
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([created]));
     // Absent attributes are unchanged.
     let done = report(&root, project.id, &sha, json!({ "state": "success", "context": "build", "coverage": 80 })).await;
     assert_eq!(
         done,
         json!({
-            "id": made["id"], "sha": sha, "ref": "main", "status": "success", "name": "build",
-            "target_url": "https://ci.example.com/7", "description": "Half done", "created_at": made["created_at"],
-            "started_at": made["started_at"], "finished_at": done["finished_at"], "allow_failure": false, "coverage": 80.0,
-            "pipeline_id": made["pipeline_id"], "author": made["author"],
+            "id": created["id"], "sha": sha, "ref": "main", "status": "success", "name": "build",
+            "target_url": "https://ci.example.com/7", "description": "Half done", "created_at": created["created_at"],
+            "started_at": created["started_at"], "finished_at": done["finished_at"], "allow_failure": false,
+            "coverage": 80.0,
+            "pipeline_id": created["pipeline_id"], "author": created["author"],
         })
     );
-    let one = root.get(&format!("/projects/{}/pipelines/{}", project.id, made["pipeline_id"])).await.expect(200).json();
+    let one =
+        root.get(&format!("/projects/{}/pipelines/{}", project.id, created["pipeline_id"])).await.expect(200).json();
     assert_eq!((&one["status"], &one["coverage"], &one["ref"]), (&json!("success"), &json!("80.00"), &json!("main")));
     assert_eq!((&one["started_at"], &one["finished_at"]), (&done["started_at"], &done["finished_at"]));
     assert!(one["duration"].is_i64() && one["detailed_status"]["text"] == "passed");
@@ -66,8 +68,8 @@ async fn pipeline_status_follows_commit_statuses(server: TestServer) {
         ("b", "canceled", "canceled"),
         ("b", "skipped", "success"),
     ] {
-        let told = report(&root, project.id, &sha, json!({ "state": state, "name": name, "ref": "main" })).await;
-        assert_eq!(told["pipeline_id"], number);
+        let status = report(&root, project.id, &sha, json!({ "state": state, "name": name, "ref": "main" })).await;
+        assert_eq!(status["pipeline_id"], number);
         let one = root.get(&format!("/projects/{}/pipelines/{number}", project.id)).await.expect(200).json();
         assert_eq!(one["status"], becomes, "{name} {state}");
         assert_eq!(one["finished_at"].is_null(), ["pending", "running"].contains(&becomes));
@@ -127,12 +129,12 @@ async fn commit_status_joins_pipeline_of_commit_and_ref(server: TestServer) {
     assert_eq!(unknown.json()["message"], json!({ "ref": ["The branch or tag does not exist"] }));
     // A status can be updated after its branch was deleted.
     let body = json!({ "state": "running", "ref": "feature/x" });
-    let begun = report(&root, project.id, &project.id("feature/x"), body).await;
+    let started = report(&root, project.id, &project.id("feature/x"), body).await;
     let head = project.id("feature/x");
     project.git(&["update-ref", "refs/keep/x", "feature/x"]);
     project.git(&["branch", "-D", "feature/x"]);
     let done = report(&root, project.id, &head, json!({ "state": "success", "ref": "feature/x" })).await;
-    assert_eq!(done["id"], begun["id"]);
+    assert_eq!(done["id"], started["id"]);
     project.git(&["update-ref", "refs/keep/y", "merged"]);
     let orphan = project.git(&["commit-tree", "-m", "x", "main^{tree}"]);
     let orphan = format!("/projects/{}/statuses/{orphan}", project.id);

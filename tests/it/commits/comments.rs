@@ -11,12 +11,12 @@ async fn commit_comments_are_created_and_listed_oldest_first(server: TestServer)
     let sample = Sample::new(&server).await;
     let reporter = sample.member(Some(AccessLevel::Reporter)).await;
     let url = format!("{}/comments", sample.commit("main"));
-    let made = reporter.post(&url, json!({ "note": "Why \u{1f600}?" })).await.expect(201).json();
+    let created = reporter.post(&url, json!({ "note": "Why \u{1f600}?" })).await.expect(201).json();
     assert_eq!(
-        (&made["note"], &made["path"], &made["line"], &made["line_type"]),
+        (&created["note"], &created["path"], &created["line"], &created["line_type"]),
         (&json!("Why \u{1f600}?"), &json!(null), &json!(null), &json!(null),)
     );
-    let author = &made["author"];
+    let author = &created["author"];
     let username = author["username"].as_str().expect("a name");
     assert_eq!(author["email"], format!("{username}@example.com"));
     assert_eq!(author["state"], "active");
@@ -26,7 +26,7 @@ async fn commit_comments_are_created_and_listed_oldest_first(server: TestServer)
     let by_id = format!("{}/comments", sample.commit(&sample.id_of("main")));
     let listed = server.root().get(&by_id).await.expect(200);
     assert_eq!(listed.pluck("note"), ["Why \u{1f600}?", "Second"]);
-    assert_eq!(listed.json()[0], made);
+    assert_eq!(listed.json()[0], created);
     let other = server.root().get(&format!("{}/comments", sample.commit("topic"))).await.expect(200);
     assert_eq!(other.json(), json!([]));
 }
@@ -48,8 +48,8 @@ async fn commit_comment_stores_only_lines_of_the_diff(server: TestServer) {
     ] {
         let mut body = sent.clone();
         body["note"] = json!("x");
-        let made = server.root().post(&url, body).await.expect(201).json();
-        assert_eq!(json!([made["path"], made["line"], made["line_type"]]), expected, "{sent}");
+        let created = server.root().post(&url, body).await.expect(201).json();
+        assert_eq!(json!([created["path"], created["line"], created["line_type"]]), expected, "{sent}");
     }
 }
 

@@ -25,7 +25,7 @@ fn new_branch_body(branch: &str, start: Value) -> Value {
 async fn create_commit_applies_all_action_types(server: TestServer) {
     let sample = Sample::new(&server).await;
     let before = sample.id_of("main");
-    let made = server
+    let created = server
         .root()
         .post(
             &sample.commits(),
@@ -45,12 +45,12 @@ async fn create_commit_applies_all_action_types(server: TestServer) {
         .expect(201)
         .json();
     let id = sample.id_of("main");
-    assert_eq!((&made["id"], &made["parent_ids"]), (&json!(id), &json!([before])));
-    assert_eq!((&made["title"], &made["message"]), (&json!("Rearrange"), &json!("Rearrange\n\nBecause")));
-    assert_eq!((&made["status"], &made["last_pipeline"]), (&json!(null), &json!(null)));
-    assert_eq!(made["project_id"], sample.id);
+    assert_eq!((&created["id"], &created["parent_ids"]), (&json!(id), &json!([before])));
+    assert_eq!((&created["title"], &created["message"]), (&json!("Rearrange"), &json!("Rearrange\n\nBecause")));
+    assert_eq!((&created["status"], &created["last_pipeline"]), (&json!(null), &json!(null)));
+    assert_eq!(created["project_id"], sample.id);
     let shown = server.root().get(&sample.commit(&id)).await.expect(200).json();
-    assert_eq!(shown, made);
+    assert_eq!(shown, created);
     let tree = sample.printed(&["ls-tree", "-r", "--format=%(objectmode) %(path)", "main"]);
     for line in ["100755 a/b.txt", "100755 bin/start", "100644 moved", "100644 emptied", "160000 sub"] {
         assert!(tree.lines().any(|found| found == line), "{line}\n{tree}");
@@ -67,7 +67,7 @@ async fn create_commit_applies_all_action_types(server: TestServer) {
 
 async fn create_commit_accepts_form_and_omits_stats(server: TestServer) {
     let sample = Sample::new(&server).await;
-    let made = server
+    let created = server
         .root()
         .post_form(
             &sample.commits(),
@@ -88,9 +88,12 @@ async fn create_commit_accepts_form_and_omits_stats(server: TestServer) {
         .await
         .expect(201)
         .json();
-    assert!(made.get("stats").is_none());
-    assert_eq!((&made["author_name"], &made["author_email"]), (&json!("Grace Hopper"), &json!("grace@example.com")));
-    assert_eq!(made["committer_name"], "Administrator");
+    assert!(created.get("stats").is_none());
+    assert_eq!(
+        (&created["author_name"], &created["author_email"]),
+        (&json!("Grace Hopper"), &json!("grace@example.com"))
+    );
+    assert_eq!(created["committer_name"], "Administrator");
     let changed = sample.printed(&["diff", "--name-only", "--no-renames", "main~1", "main"]);
     assert_eq!(changed, "README.md\none\ntwo\n");
 }
@@ -171,8 +174,8 @@ async fn create_commit_rejects_missing_and_invalid_parameters(server: TestServer
 
 async fn create_commit_without_actions_creates_empty_commit(server: TestServer) {
     let sample = Sample::new(&server).await;
-    let made = server.root().post(&sample.commits(), body(json!([]))).await.expect(201).json();
-    assert_eq!(made["stats"], json!({ "additions": 0, "deletions": 0, "total": 0 }));
+    let created = server.root().post(&sample.commits(), body(json!([]))).await.expect(201).json();
+    assert_eq!(created["stats"], json!({ "additions": 0, "deletions": 0, "total": 0 }));
     assert_eq!(sample.printed(&["diff", "main~1", "main"]), "");
 }
 
@@ -221,8 +224,8 @@ async fn create_commit_can_start_in_project_of_fork_network(server: TestServer) 
     let root = server.root();
     let first = source.id_of("v1.0");
     let by_branch = new_branch_body("topic", json!({ "start_project": source.id, "start_branch": "topic" }));
-    let made = root.post(&fork.commits(), by_branch).await.expect(201).json();
-    assert_eq!(made["parent_ids"], json!([source.id_of("topic")]));
+    let created = root.post(&fork.commits(), by_branch).await.expect(201).json();
+    assert_eq!(created["parent_ids"], json!([source.id_of("topic")]));
     let path = format!("root/{}", source.project().await.path);
     let by_sha = new_branch_body("two", json!({ "start_project": path, "start_sha": first }));
     root.post(&fork.commits(), by_sha).await.expect(201);
@@ -266,11 +269,11 @@ async fn create_commit_requires_developer_and_push_access(server: TestServer) {
 
 async fn first_commit_sets_default_branch(server: TestServer) {
     let sample = Sample::empty(&server, Visibility::Private).await;
-    let made = server.root().post(&sample.commits(), new_branch_body("trunk", json!({}))).await.expect(201).json();
-    assert_eq!(made["parent_ids"], json!([]));
+    let created = server.root().post(&sample.commits(), new_branch_body("trunk", json!({}))).await.expect(201).json();
+    assert_eq!(created["parent_ids"], json!([]));
     assert_eq!(sample.project().await.default_branch.as_deref(), Some("trunk"));
     let listed = server.root().get(&sample.commits()).await.expect(200);
-    assert_eq!(listed.pluck("id"), [made["id"].clone()]);
+    assert_eq!(listed.pluck("id"), [created["id"].clone()]);
     sample.fsck();
 }
 
@@ -283,8 +286,8 @@ async fn create_commit_accepts_100_actions_and_5_megabytes(server: TestServer) {
         )
         .collect();
     actions.push(json!({ "action": "create", "file_path": "large", "content": large }));
-    let made = server.root().post(&sample.commits(), body(json!(actions))).await.expect(201).json();
-    assert_eq!(made["stats"]["additions"], 99 + (5 << 16));
+    let created = server.root().post(&sample.commits(), body(json!(actions))).await.expect(201).json();
+    assert_eq!(created["stats"]["additions"], 99 + (5 << 16));
     assert_eq!(sample.printed(&["show", "main:large"]), large);
     sample.fsck();
 }

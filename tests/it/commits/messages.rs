@@ -19,8 +19,8 @@ async fn commit(client: &Client, project: i64, branch: &str, message: &str) -> S
         "branch": branch, "commit_message": message,
         "actions": [{"action": "create", "file_path": path, "content": message}],
     });
-    let made = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
-    made.json()["id"].as_str().expect("an id").to_owned()
+    let created = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
+    created.json()["id"].as_str().expect("an id").to_owned()
 }
 
 /// Returns the texts of the notes visible to the client, oldest first.
@@ -47,11 +47,11 @@ async fn commit_message_reference_creates_one_system_note(server: TestServer) {
     let sha = commit(&root, id, "feature/x", text).await;
     commit(&root, id, "feature/x", "Says nothing").await;
     server.finish_jobs().await;
-    let said = [json!(format!("mentioned in commit {sha}"))];
-    assert_eq!(notes(&root, &one).await, said);
+    let expected = [json!(format!("mentioned in commit {sha}"))];
+    assert_eq!(notes(&root, &one).await, expected);
     assert_eq!(notes(&root, &two).await, [json!(null); 0]);
-    let told = notes(&root, &request).await;
-    assert!(told.contains(&said[0]), "{told:?}");
+    let bodies = notes(&root, &request).await;
+    assert!(bodies.contains(&expected[0]), "{bodies:?}");
     let elsewhere = format!("/projects/{far}/issues/1");
     assert_eq!(notes(&root, &elsewhere).await, [json!(format!("mentioned in commit root/said@{sha}"))]);
     // Only commits on the default branch close issues.
@@ -60,7 +60,7 @@ async fn commit_message_reference_creates_one_system_note(server: TestServer) {
     let copy = json!({"branch": "copy", "ref": "feature/x"});
     root.post(&format!("/projects/{id}/repository/branches"), copy).await.expect(201);
     server.finish_jobs().await;
-    assert_eq!(notes(&root, &one).await, said);
+    assert_eq!(notes(&root, &one).await, expected);
     let note = root.get(&format!("{one}/notes")).await.expect(200).json()[0].clone();
     assert_eq!((&note["system"], &note["author"]["username"]), (&json!(true), &json!("root")));
 }
@@ -88,8 +88,8 @@ async fn commit_on_default_branch_closes_named_issues(server: TestServer) {
     let sha = commit(&root, id, "main", "Closes root/other#1").await;
     server.finish_jobs().await;
     assert_eq!(state(&root, &elsewhere).await, "closed");
-    let told = notes(&root, &elsewhere).await;
-    assert_eq!(told.last(), Some(&json!(format!("closed via commit root/shut@{sha}"))));
+    let bodies = notes(&root, &elsewhere).await;
+    assert_eq!(bodies.last(), Some(&json!(format!("closed via commit root/shut@{sha}"))));
     // A project can disable closing by commits.
     project.update(|row| row.autoclose_referenced_issues = Set(false)).await;
     let sha = commit(&root, id, "main", "Closes #3").await;
@@ -143,14 +143,14 @@ async fn merge_closes_issues_via_merge_request_not_commit(server: TestServer) {
     let merged = root.put(&format!("/projects/{id}/merge_requests/{request}/merge"), merge).await.expect(200).json();
     server.finish_jobs().await;
     let sha = merged["merge_commit_sha"].as_str().expect("a commit").to_owned();
-    let told = notes(&root, &issue).await;
-    assert!(told.contains(&json!("closed via merge request !1")), "{told:?}");
+    let bodies = notes(&root, &issue).await;
+    assert!(bodies.contains(&json!("closed via merge request !1")), "{bodies:?}");
     assert!(
-        !told.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with("closed via commit"))),
-        "{told:?}"
+        !bodies.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with("closed via commit"))),
+        "{bodies:?}"
     );
-    let told = notes(&root, &format!("/projects/{id}/merge_requests/{request}")).await;
-    assert!(told.contains(&json!(format!("mentioned in commit {sha}"))), "{told:?}");
+    let bodies = notes(&root, &format!("/projects/{id}/merge_requests/{request}")).await;
+    assert!(bodies.contains(&json!(format!("mentioned in commit {sha}"))), "{bodies:?}");
 }
 
 async fn commit_mention_notes_require_code_access(server: TestServer) {
@@ -165,8 +165,8 @@ async fn commit_mention_notes_require_code_access(server: TestServer) {
     let stranger = server.person("stranger").await.client;
     let sha = commit(&root, id, "feature/x", &format!("See #1 and #{hidden}")).await;
     server.finish_jobs().await;
-    let said = [json!(format!("mentioned in commit {sha}"))];
-    assert_eq!(notes(&developer, &issue).await, said);
+    let expected = [json!(format!("mentioned in commit {sha}"))];
+    assert_eq!(notes(&developer, &issue).await, expected);
     let seen = stranger.get(&format!("{issue}/notes")).await.expect(200);
     assert_eq!((seen.json(), seen.header("X-Total")), (json!([]), "0"));
     // A reference to an issue that the pusher cannot see creates no note.
@@ -174,7 +174,7 @@ async fn commit_mention_notes_require_code_access(server: TestServer) {
     let writer = guest.member("writer", AccessLevel::Maintainer).await;
     commit(&writer, guest.id, "main", &format!("Closes root/hushed#{hidden}")).await;
     server.finish_jobs().await;
-    assert_eq!(notes(&root, &format!("/projects/{id}/issues/{hidden}")).await, said);
+    assert_eq!(notes(&root, &format!("/projects/{id}/issues/{hidden}")).await, expected);
 }
 
 on_every_database![

@@ -39,15 +39,12 @@ async fn concurrent_updates_of_one_file_version_apply_once(server: TestServer) {
         async move { root.put(&url, body).await }
     }))
     .await;
-    let made = answers.iter().filter(|answer| answer.status == 200).count();
-    assert_eq!(made, 1);
+    let created = answers.iter().filter(|answer| answer.status == 200).count();
+    assert_eq!(created, 1);
     for refused in answers.iter().filter(|answer| answer.status != 200) {
         assert_eq!(refused.status, 400);
         assert!(refused.message().contains("has changed since you started editing it"));
     }
 }
 
-on_every_database![
-    concurrent_commits_to_one_branch_all_succeed,
-    concurrent_updates_of_one_file_version_apply_once,
-];
+on_every_database![concurrent_commits_to_one_branch_all_succeed, concurrent_updates_of_one_file_version_apply_once,];

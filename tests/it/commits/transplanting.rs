@@ -18,16 +18,16 @@ async fn cherry_pick_preserves_author(server: TestServer) {
     let developer = sample.member(Some(AccessLevel::Developer)).await;
     let (source, before) = (sample.id_of("ends-with.json"), sample.id_of("topic"));
     let url = format!("{}/cherry_pick", sample.commit(&source));
-    let made = developer.post(&url, json!({ "branch": "topic" })).await.expect(201).json();
-    assert_eq!(made["id"], sample.id_of("topic").as_str());
-    assert_eq!(made["parent_ids"], json!([before]));
-    assert_eq!(made["message"], format!("Greet the world\n\nAt last\n\n(cherry picked from commit {source})"));
+    let created = developer.post(&url, json!({ "branch": "topic" })).await.expect(201).json();
+    assert_eq!(created["id"], sample.id_of("topic").as_str());
+    assert_eq!(created["parent_ids"], json!([before]));
+    assert_eq!(created["message"], format!("Greet the world\n\nAt last\n\n(cherry picked from commit {source})"));
     assert_eq!(
-        (&made["author_name"], &made["authored_date"]),
+        (&created["author_name"], &created["authored_date"]),
         (&json!("Ada Lovelace"), &json!("2020-01-03T12:00:00.000Z"))
     );
-    assert_ne!(made["committer_name"], "Ada Lovelace");
-    assert!(made.get("stats").is_none() && made.get("status").is_none());
+    assert_ne!(created["committer_name"], "Ada Lovelace");
+    assert!(created.get("stats").is_none() && created.get("status").is_none());
     assert_eq!(sample.printed(&["show", "topic:README.md"]), sample.printed(&["show", "main:README.md"]));
     sample.fsck();
 }
@@ -36,9 +36,9 @@ async fn revert_undoes_commit(server: TestServer) {
     let sample = Sample::new(&server).await;
     let source = sample.id_of("ends-with.json");
     let url = format!("{}/revert", sample.commit(&source));
-    let made = server.root().post(&url, json!({ "branch": "main" })).await.expect(201).json();
-    assert_eq!(made["message"], format!("Revert \"Greet the world\"\n\nThis reverts commit {source}"));
-    assert_eq!(made["author_name"], "Administrator");
+    let created = server.root().post(&url, json!({ "branch": "main" })).await.expect(201).json();
+    assert_eq!(created["message"], format!("Revert \"Greet the world\"\n\nThis reverts commit {source}"));
+    assert_eq!(created["author_name"], "Administrator");
     assert_eq!(sample.printed(&["show", "main:README.md"]), sample.printed(&["show", "v1.0:README.md"]));
     let merge = format!("{}/revert", sample.commit("main~1"));
     server.root().post(&merge, json!({ "branch": "main" })).await.expect(201);

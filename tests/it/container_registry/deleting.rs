@@ -8,7 +8,7 @@ use storage::entities::{
     registry_repository_blobs as links, registry_tags, registry_uploads,
 };
 
-use super::{count, insert_images, image, label, repository, tag_row, tags};
+use super::{count, image, insert_images, label, repository, tag_row, tags};
 use crate::support::places::{join, project};
 use crate::support::{TestServer, on_every_database};
 

@@ -10,13 +10,13 @@ async fn list_group_repositories_includes_subgroups(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({ "visibility": "public" })).await;
     let low = group(&root, "low", json!({ "parent_id": top })).await;
-    let beside = group(&root, "beside", json!({})).await;
+    let sibling = group(&root, "beside", json!({})).await;
     let mut ids = Vec::new();
     let mut projects = Vec::new();
-    for (namespace, name) in [(low, "a"), (top, "b"), (beside, "c"), (low, "off"), (top, "old")] {
-        let made = project(&root, name, json!({ "namespace_id": namespace })).await;
-        ids.push(image(&server, made, "web", "v1", None).await);
-        projects.push(made);
+    for (namespace, name) in [(low, "a"), (top, "b"), (sibling, "c"), (low, "off"), (top, "old")] {
+        let created = project(&root, name, json!({ "namespace_id": namespace })).await;
+        ids.push(image(&server, created, "web", "v1", None).await);
+        projects.push(created);
     }
     ids.push(image(&server, projects[0], "", "v2", None).await);
     root.put(&format!("/projects/{}", projects[3]), json!({ "container_registry_enabled": false })).await.expect(200);

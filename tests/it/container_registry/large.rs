@@ -94,7 +94,7 @@ async fn expensive_regex_does_not_block_other_requests(server: TestServer) {
     let nasty = "(?:(?:v?[0-9]*)*)*(?:[0-9]?){60}[02468]|(v+)+x";
     let query = format!("name_regex_delete={}", crate::support::client::segment(nasty));
     root.delete(&format!("{all}?{query}")).await.expect(202);
-    let begun = Instant::now();
+    let started = Instant::now();
     let longest = server
         .run_jobs_while(async {
             let mut longest = Duration::ZERO;
@@ -109,7 +109,7 @@ async fn expensive_regex_does_not_block_other_requests(server: TestServer) {
                 if page.header("x-total") == "5001" {
                     return longest;
                 }
-                assert!(begun.elapsed() < Duration::from_secs(120), "{} are left", page.header("x-total"));
+                assert!(started.elapsed() < Duration::from_secs(120), "{} are left", page.header("x-total"));
             }
         })
         .await;

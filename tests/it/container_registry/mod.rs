@@ -16,13 +16,13 @@ use storage::entities::{now, registry_manifests, registry_repositories, registry
 
 use crate::support::{Client, TestServer};
 
-/// Inserts an image and returns the ID of its repository, which is created if it does not exist. `made` is the creation
-/// time of the image, if known.
-pub async fn image(server: &TestServer, project: i64, name: &str, tag: &str, made: Option<&str>) -> i64 {
+/// Inserts an image and returns the ID of its repository, which is created if it does not exist.
+/// `created` is the creation time of the image, if known.
+pub async fn image(server: &TestServer, project: i64, name: &str, tag: &str, created: Option<&str>) -> i64 {
     let db = server.backend.database.write();
     let repository = repository(server, project, name).await;
-    let digits = secrets::digest(&format!("{repository} {tag} {made:?}"));
-    let made: Option<DateTime<Utc>> = made.map(|made| made.parse().expect("a time"));
+    let digits = secrets::digest(&format!("{repository} {tag} {created:?}"));
+    let created: Option<DateTime<Utc>> = created.map(|created| created.parse().expect("a time"));
     let manifest = registry_manifests::ActiveModel {
         repository_id: Set(repository),
         digest: Set(format!("sha256:{digits}")),
@@ -30,7 +30,7 @@ pub async fn image(server: &TestServer, project: i64, name: &str, tag: &str, mad
         config_digest: Set(Some(format!("sha256:c0{}", &digits[2..]))),
         size: Set(500),
         total_size: Set(2_048),
-        image_created_at: Set(made),
+        image_created_at: Set(created),
         created_at: Set(now()),
         ..Default::default()
     };

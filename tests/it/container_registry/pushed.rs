@@ -107,8 +107,8 @@ async fn pushed_image_can_be_listed_read_and_deleted(server: TestServer) {
     let both = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [
         { "mediaType": MANIFEST, "digest": manifest, "size": 1 }, { "mediaType": MANIFEST, "digest": odd, "size": 1 },
     ] });
-    let told = root.get(&format!("{one}/odd")).await.expect(200).json();
-    assert_eq!((&told["created_at"], &told["total_size"]), (&json!(null), &json!(odd_size)));
+    let tag = root.get(&format!("{one}/odd")).await.expect(200).json();
+    assert_eq!((&tag["created_at"], &tag["total_size"]), (&json!(null), &json!(odd_size)));
     let mut both = both;
     for (index, digest) in [&manifest, &odd].into_iter().enumerate() {
         let bytes = http()
@@ -126,8 +126,8 @@ async fn pushed_image_can_be_listed_read_and_deleted(server: TestServer) {
         both["manifests"][index]["size"] = json!(bytes.len());
     }
     let list = pusher.manifest("both", INDEX, &both).await;
-    let told = root.get(&format!("{one}/both")).await.expect(200).json();
-    assert_eq!((&told["digest"], &told["revision"], &told["created_at"]), (&json!(list), &json!(null), &json!(null)));
+    let tag = root.get(&format!("{one}/both")).await.expect(200).json();
+    assert_eq!((&tag["digest"], &tag["revision"], &tag["created_at"]), (&json!(list), &json!(null), &json!(null)));
 
     // The image stays readable by digest after its tag is deleted.
     root.delete(&format!("{one}/v1")).await.expect(200);

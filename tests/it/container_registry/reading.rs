@@ -40,8 +40,8 @@ async fn list_repositories_returns_all_fields(server: TestServer) {
         ])
     );
     let row = registry_repositories::Entity::find_by_id(named).one(server.backend.database.read()).await;
-    let made = row.expect("the database").expect("the row").created_at;
-    assert_eq!(created[0], json!(made.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)));
+    let created_row = row.expect("the database").expect("the row").created_at;
+    assert_eq!(created[0], json!(created_row.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)));
 
     let with = root.get(&format!("{all}?tags=true&tags_count=true")).await.expect(200);
     assert_eq!(with.pluck("tags_count"), [json!(2), json!(1), json!(0)]);
@@ -124,12 +124,12 @@ async fn get_tag_returns_image_details(server: TestServer) {
     let manifest = manifest.expect("the database").expect("a manifest");
     let revision = manifest.config_digest.clone().expect("a digest").split_off(7);
     let host = server.base.strip_prefix("http://").expect("an address").to_owned();
-    let told = json!({
+    let shown = json!({
         "name": "v1.0", "path": "root/work/web:v1.0", "location": format!("{host}/root/work/web:v1.0"),
         "revision": revision, "short_revision": &revision[..9], "digest": manifest.digest,
         "created_at": "2024-05-06T07:08:09.123Z", "total_size": 2_048,
     });
-    assert_eq!(root.get(&format!("{tags}/v1.0")).await.expect(200).json(), told);
+    assert_eq!(root.get(&format!("{tags}/v1.0")).await.expect(200).json(), shown);
 
     // An image index has neither a configuration nor a creation time.
     let mut list = manifest.clone().into_active_model();
@@ -137,12 +137,12 @@ async fn get_tag_returns_image_details(server: TestServer) {
     list.image_created_at = Set(None);
     list.update(db).await.expect("a change");
     server.backend.database.forget();
-    let told = root.get(&format!("{tags}/v1.0")).await.expect(200).json();
+    let shown = root.get(&format!("{tags}/v1.0")).await.expect(200).json();
     for field in ["revision", "short_revision", "created_at"] {
-        assert_eq!(told[field], json!(null), "{field}");
+        assert_eq!(shown[field], json!(null), "{field}");
     }
     label(&server, id, "V1.0", manifest.id).await;
-    assert_eq!(root.get(&format!("{tags}/V1.0")).await.expect(200).json()["digest"], told["digest"]);
+    assert_eq!(root.get(&format!("{tags}/V1.0")).await.expect(200).json()["digest"], shown["digest"]);
     for name in ["v1", "V1.0%20", "a%2Fb", "%00", "%27%3B--"] {
         let answer = root.get(&format!("{tags}/{name}")).await;
         assert!(answer.status == 404 || name == "%00" && answer.status == 400, "{name}: {}", answer.status);
@@ -168,19 +168,22 @@ async fn registry_reads_require_pull_access(server: TestServer) {
             format!("/registry/repositories/{id}"),
         ]);
     }
-    let nobody = server.anonymous();
-    for (client, expected) in
-        [(&ann.client, [403, 200, 200]), (&eve.client, [404, 200, 200]), (&nobody, [404, 404, 200]), (&root, [200; 3])]
-    {
+    let anonymous = server.anonymous();
+    for (client, expected) in [
+        (&ann.client, [403, 200, 200]),
+        (&eve.client, [404, 200, 200]),
+        (&anonymous, [404, 404, 200]),
+        (&root, [200; 3]),
+    ] {
         for (paths, status) in paths.iter().zip(expected) {
             for path in paths {
                 assert_eq!(client.get(path).await.status, status, "{path}");
             }
         }
     }
-    let answer = nobody.get(&paths[0][0]).await;
+    let answer = anonymous.get(&paths[0][0]).await;
     assert_eq!(answer.message(), "404 Project Not Found");
-    assert_eq!(nobody.get(&paths[0][3]).await.message(), "404 Not found");
+    assert_eq!(anonymous.get(&paths[0][3]).await.message(), "404 Not found");
     // Permissions are checked before parameters.
     eve.client.get(&format!("{}?tags=perhaps", paths[0][0])).await.expect(404);
     ann.client.get(&format!("{}?tags=perhaps", paths[0][0])).await.expect(403);

@@ -1,5 +1,5 @@
 //! Confidential texts are not returned to callers without access. The test calls every read operation of the contract
-//! with every filter query and for every resource of the scene.
+//! with every filter query and for every resource of the fixture.
 
 use std::collections::BTreeSet;
 
@@ -51,14 +51,14 @@ const QUERIES: [&str; 5] = [
 ];
 
 /// Values of path placeholders. Each combination is tried.
-struct Scene {
+struct Fixture {
     project: i64,
     group: i64,
     author: i64,
     values: Vec<(&'static str, Vec<i64>)>,
 }
 
-impl Scene {
+impl Fixture {
     /// Creates a public project in a public group, with confidential resources of every kind.
     async fn new(server: &TestServer) -> Self {
         let root = server.root();
@@ -190,7 +190,7 @@ impl Scene {
         self.leaks_of(client, |_| true).await
     }
 
-    /// As [`Scene::leaks`], only for some operations.
+    /// As [`Fixture::leaks`], only for some operations.
     async fn leaks_of(&self, client: &Client, asked: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
         let mut leaks = Vec::new();
         for operation in OPERATIONS.iter().filter(|operation| operation.method == "GET" && asked(operation.id)) {
@@ -220,20 +220,20 @@ fn ultimate_plan() -> Options {
 async fn no_route_leaks_confidential_text(server: TestServer) {
     let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
     let reporter = server.person("reporter").await;
-    let scene = Scene::new(&server).await;
-    server.enrol(scene.project, guest.id, AccessLevel::Guest).await;
-    places::join(&server.root(), &format!("/groups/{}", scene.group), reporter.id, 20).await;
-    scene.mention(&server.root(), &reporter.client).await;
+    let fixture = Fixture::new(&server).await;
+    server.enrol(fixture.project, guest.id, AccessLevel::Guest).await;
+    places::join(&server.root(), &format!("/groups/{}", fixture.group), reporter.id, 20).await;
+    fixture.mention(&server.root(), &reporter.client).await;
     server.finish_jobs().await;
     for (who, client) in [("guest", &guest.client), ("stranger", &stranger.client), ("nobody", &server.anonymous())] {
-        let leaks = scene.leaks(client).await;
+        let leaks = fixture.leaks(client).await;
         assert!(leaks.is_empty(), "{who} can read {leaks:#?}");
         // A cross-reference would reveal the IID of the confidential issue.
-        let notes = format!("/projects/{}/issues/{}/notes?per_page=100", scene.project, scene.values[0].1[0]);
+        let notes = format!("/projects/{}/issues/{}/notes?per_page=100", fixture.project, fixture.values[0].1[0]);
         assert!(!client.get(&notes).await.text().contains("mentioned in"), "{who}");
     }
     // A reporter can read the word in many places. This proves that the requests reach them.
-    let leaks: BTreeSet<&str> = scene.leaks(&reporter.client).await.into_iter().map(|(id, _)| id).collect();
+    let leaks: BTreeSet<&str> = fixture.leaks(&reporter.client).await.into_iter().map(|(id, _)| id).collect();
     for expected in [
         "list_issues",
         "list_group_issues",
@@ -254,14 +254,14 @@ async fn no_route_leaks_confidential_text(server: TestServer) {
     }
     // Operations about pipelines require other roles.
     let developer = server.person("developer").await;
-    server.enrol(scene.project, developer.id, AccessLevel::Developer).await;
+    server.enrol(fixture.project, developer.id, AccessLevel::Developer).await;
     let maintainer = server.person("maintainer").await;
-    server.enrol(scene.project, maintainer.id, AccessLevel::Maintainer).await;
+    server.enrol(fixture.project, maintainer.id, AccessLevel::Maintainer).await;
     let asked = |id: &str| OF_PIPELINES.iter().any(|(operation, _)| *operation == id);
     for (role, client) in
         [(20, &reporter.client), (30, &developer.client), (40, &maintainer.client), (60, &server.root())]
     {
-        let leaks: BTreeSet<&str> = scene.leaks_of(client, asked).await.into_iter().map(|(id, _)| id).collect();
+        let leaks: BTreeSet<&str> = fixture.leaks_of(client, asked).await.into_iter().map(|(id, _)| id).collect();
         for (operation, least) in OF_PIPELINES {
             assert_eq!(leaks.contains(operation), role >= least, "{operation} to {role}: {leaks:?}");
         }

@@ -62,7 +62,7 @@ impl Ids {
         for number in 0..MANY {
             let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
             let topics = json!({ "namespace_id": group, "tag_list": "a,b", "visibility": "public" });
-            let made = places::project(&root, &format!("made-{number}"), topics).await;
+            let created = places::project(&root, &format!("made-{number}"), topics).await;
             let own = json!({ "visibility": "public" });
             let own = places::project(&root, &format!("own-{number}"), own).await;
             if number == MANY - 1 {
@@ -71,8 +71,8 @@ impl Ids {
                 root.post(&format!("/projects/{own}/fork"), fork).await.expect(201);
             }
             let share = json!({ "group_id": other, "group_access": 30 });
-            root.post(&format!("/projects/{made}/share"), share).await.expect(201);
-            root.post(&format!("/projects/{made}/star"), json!({})).await.expect(201);
+            root.post(&format!("/projects/{created}/share"), share).await.expect(201);
+            root.post(&format!("/projects/{created}/star"), json!({})).await.expect(201);
             let person = server.person(&format!("person-{number}")).await;
             for place in [format!("/projects/{}", project.id), format!("/groups/{group}"), format!("/groups/{below}")] {
                 places::join(&root, &place, person.id, 20).await;
@@ -95,7 +95,7 @@ impl Ids {
             }
             let milestones = root.get(&format!("/groups/{group}/milestones")).await;
             let milestone = milestones.expect(200).json()[0]["id"].clone();
-            for (project, milestone) in [(project.id, json!(null)), (made, milestone)] {
+            for (project, milestone) in [(project.id, json!(null)), (created, milestone)] {
                 let issue = json!({ "title": title, "labels": title, "assignee_ids": [person.id] });
                 let iid = issues::open(&root, project, issue).await;
                 let milestone = json!({ "milestone_id": milestone });
@@ -105,7 +105,7 @@ impl Ids {
             }
             let mine = json!({ "labels": title });
             epics::epic(&person.client, below, &title, mine).await;
-            let of_group = root.get(&format!("/projects/{made}/issues")).await;
+            let of_group = root.get(&format!("/projects/{created}/issues")).await;
             let gathered = places::id(&of_group.expect(200).json()[0]);
             let gather = format!("/groups/{group}/epics/{}/issues/{gathered}", epic.0);
             root.post(&gather, json!({})).await.expect(201);
@@ -113,7 +113,7 @@ impl Ids {
             // Each reader gets to-do items for every kind, in several projects and groups.
             for (reader, client) in [("root", &person.client), ("ann", &root)] {
                 let text = json!({ "title": title, "description": format!("for @{reader}") });
-                issues::open(client, made, text).await;
+                issues::open(client, created, text).await;
                 let text = json!({ "description": format!("for @{reader}") });
                 epics::epic(client, below, &format!("for-{reader}"), text).await;
             }
@@ -128,20 +128,20 @@ impl Ids {
             // Each merge request closes the first issue. The first merge request closes each issue.
             let branch = format!("proposed-{number}");
             project.git(&["branch", &branch, "topic"]);
-            let wish = json!({ "labels": title, "assignee_ids": [person.id], "description": "Closes #1" });
-            merge_requests::propose(&root, project.id, &branch, "main", wish).await;
-            server.bare_merge_request(made, 1, &[], None).await;
+            let body = json!({ "labels": title, "assignee_ids": [person.id], "description": "Closes #1" });
+            merge_requests::propose(&root, project.id, &branch, "main", body).await;
+            server.bare_merge_request(created, 1, &[], None).await;
             let first = format!("{in_project}/merge_requests/1");
             let all: Vec<String> = (1..=number + 1).map(|iid| format!("#{iid}")).collect();
             let closes = json!({ "description": format!("Closes {}", all.join(", ")) });
             root.put(&first, closes).await.expect(200);
-            let (written, beside, upon) = (
+            let (written, snippet_note, upon) = (
                 comment(&person.client, &issue).await,
                 comment(&person.client, &on_snippet).await,
                 comment(&person.client, &first).await,
             );
             if number == 0 {
-                (note, snippet, merge_request_note, epic_note) = (written, (one, beside), upon, on_epic);
+                (note, snippet, merge_request_note, epic_note) = (written, (one, snippet_note), upon, on_epic);
             }
             let epic = format!("/groups/{group}/epics/{}", epic.0);
             let notes = [
@@ -179,7 +179,7 @@ impl Ids {
             environments::environment(&root, &in_project, &title).await;
             clusters::cluster(&root, &in_project, &title).await;
             for (place, name, tag) in
-                [(project.id, title.as_str(), "v1"), (made, "", "v1"), (project.id, "many", title.as_str())]
+                [(project.id, title.as_str(), "v1"), (created, "", "v1"), (project.id, "many", title.as_str())]
             {
                 registry_repository = container_registry::image(server, place, name, tag, None).await;
             }
@@ -250,7 +250,7 @@ impl Ids {
                 ("type", _) => "dockerfiles".to_owned(),
                 ("board_id", On::Project) => self.project_board.to_string(),
                 ("board_id", _) => self.group_board.to_string(),
-                (other, _) => panic!("{}: give {other} a value here", operation.id),
+                (other, _) => panic!("{}: missing value of {other}", operation.id),
             },
         });
         segments.collect::<Vec<_>>().join("/")
@@ -259,8 +259,8 @@ impl Ids {
 
 /// Creates a note and returns its ID.
 async fn comment(client: &Client, on: &str) -> i64 {
-    let made = client.post(&format!("{on}/notes"), json!({ "body": "A note" })).await;
-    places::id(&made.expect(201).json())
+    let created = client.post(&format!("{on}/notes"), json!({ "body": "A note" })).await;
+    places::id(&created.expect(201).json())
 }
 
 /// Returns the lists that run too many statements.

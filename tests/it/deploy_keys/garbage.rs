@@ -38,18 +38,18 @@ async fn random_key_text_is_rejected_or_stored_as_key(server: TestServer) {
         let text = garbage(&mut random);
         let answer = root.post(all, json!({ "title": "x", "key": text })).await;
         if answer.status == 201 {
-            let made = answer.json();
-            let one = format!("{all}/{}", made["id"]);
-            assert_eq!(root.get(&one).await.expect(200).json()["key"], made["key"], "{text:?}");
+            let created = answer.json();
+            let one = format!("{all}/{}", created["id"]);
+            assert_eq!(root.get(&one).await.expect(200).json()["key"], created["key"], "{text:?}");
             root.delete(&one).await.expect(204);
             // The stored form of a key is accepted again unchanged.
-            let again = root.post(all, json!({ "title": "x", "key": made["key"] })).await.expect(201).json();
-            assert_eq!(again["key"], made["key"], "{text:?}");
+            let again = root.post(all, json!({ "title": "x", "key": created["key"] })).await.expect(201).json();
+            assert_eq!(again["key"], created["key"], "{text:?}");
             root.delete(&format!("{all}/{}", again["id"])).await.expect(204);
             valid += 1;
         } else {
             let message = answer.expect(400).json()["message"].clone();
-            let named = message.as_str().is_some_and(|told| told.starts_with("key"));
+            let named = message.as_str().is_some_and(|fault| fault.starts_with("key"));
             assert!(named || message[format!("{prefix}key")].is_array(), "{text:?}: {message}");
             refused += 1;
         }

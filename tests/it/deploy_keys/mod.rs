@@ -47,24 +47,25 @@ async fn deploy_key_lifecycle(server: TestServer) {
     let all = format!("/projects/{work}/deploy_keys");
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let body = json!({ "title": "deployer", "key": format!(" {KEY}\t deploy  bot\n"), "can_push": true });
-    let made = root.post(&all, body).await.expect(201).json();
+    let created = root.post(&all, body).await.expect(201).json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "title": "deployer", "key": format!("{KEY} deploy bot"), "created_at": made["created_at"], "can_push": true,
+            "id": created["id"], "title": "deployer", "key": format!("{KEY} deploy bot"),
+            "created_at": created["created_at"], "can_push": true,
         })
     );
-    let one = format!("{all}/{}", made["id"]);
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    let one = format!("{all}/{}", created["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     let second = root.post(&all, json!({ "title": "reader", "key": RSA })).await.expect(201).json();
     assert_eq!(second["can_push"], false);
-    assert_eq!(root.get(&all).await.expect(200).json(), json!([made, second]));
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([created, second]));
     assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
     let everywhere = root.get("/deploy_keys").await.expect(200).json();
     assert_eq!(
         everywhere[0],
         json!({
-            "id": made["id"], "title": "deployer", "key": made["key"], "created_at": made["created_at"],
+            "id": created["id"], "title": "deployer", "key": created["key"], "created_at": created["created_at"],
         })
     );
     assert_eq!(everywhere.as_array().expect("a list").len(), 2);
@@ -112,14 +113,14 @@ async fn create_deploy_key_rejects_invalid_key_and_title(server: TestServer) {
 async fn create_deploy_key_returns_existing_key_of_project(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/deploy_keys", project(&root, "work", json!({})).await);
-    let made = root.post(&all, json!({ "title": "first", "key": KEY })).await.expect(201).json();
+    let created = root.post(&all, json!({ "title": "first", "key": KEY })).await.expect(201).json();
     let again = json!({ "title": "second", "key": format!("{KEY}\n"), "can_push": true });
-    assert_eq!(root.post(&all, again).await.expect(201).json(), made);
-    let enabled = root.post(&format!("{all}/{}/enable", made["id"]), json!({})).await.expect(201).json();
+    assert_eq!(root.post(&all, again).await.expect(201).json(), created);
+    let enabled = root.post(&format!("{all}/{}/enable", created["id"]), json!({})).await.expect(201).json();
     assert_eq!(
         enabled,
         json!({
-            "id": made["id"], "title": "first", "key": made["key"], "created_at": made["created_at"],
+            "id": created["id"], "title": "first", "key": created["key"], "created_at": created["created_at"],
         })
     );
     let commented = root.post(&all, json!({ "title": "x", "key": format!("{KEY} other") })).await.expect(400);
@@ -141,8 +142,8 @@ async fn enable_deploy_key_requires_access_to_other_project(server: TestServer) 
     }
     let (insider, outsider) = (insider.client, outsider.client);
     let body = json!({ "title": "shared", "key": KEY, "can_push": true });
-    let made = root.post(&format!("{first}/deploy_keys"), body).await.expect(201).json();
-    let enable = format!("{second}/deploy_keys/{}/enable", made["id"]);
+    let created = root.post(&format!("{first}/deploy_keys"), body).await.expect(201).json();
+    let enable = format!("{second}/deploy_keys/{}/enable", created["id"]);
     let unknown = format!("{second}/deploy_keys/4711/enable");
     let (hidden, absent) = (outsider.post(&enable, json!({})).await, outsider.post(&unknown, json!({})).await);
     assert_eq!((hidden.status, &hidden.body), (404, &absent.body));
@@ -154,20 +155,23 @@ async fn enable_deploy_key_requires_access_to_other_project(server: TestServer) 
     assert_eq!((&second_has[0]["title"], &second_has[0]["can_push"]), (&json!("shared"), &json!(false)));
     let joined = json!({ "title": "ignored", "key": KEY, "can_push": true });
     let joined = insider.post(&format!("{third}/deploy_keys"), joined).await.expect(201).json();
-    assert_eq!((&joined["id"], &joined["title"], &joined["can_push"]), (&made["id"], &json!("shared"), &json!(true)));
+    assert_eq!(
+        (&joined["id"], &joined["title"], &joined["can_push"]),
+        (&created["id"], &json!("shared"), &json!(true))
+    );
     // `can_push` is set per project, the title for all projects.
     insider
-        .put(&format!("{third}/deploy_keys/{}", made["id"]), json!({ "title": "ours", "can_push": false }))
+        .put(&format!("{third}/deploy_keys/{}", created["id"]), json!({ "title": "ours", "can_push": false }))
         .await
         .expect(200);
-    let first_has = root.get(&format!("{first}/deploy_keys/{}", made["id"])).await.expect(200).json();
+    let first_has = root.get(&format!("{first}/deploy_keys/{}", created["id"])).await.expect(200).json();
     assert_eq!((&first_has["title"], &first_has["can_push"]), (&json!("ours"), &json!(true)));
     assert_eq!(root.get("/deploy_keys").await.expect(200).pluck("title"), ["ours"]);
     // The outsider sees the key in the second project.
-    outsider.get(&format!("{second}/deploy_keys/{}", made["id"])).await.expect(200);
+    outsider.get(&format!("{second}/deploy_keys/{}", created["id"])).await.expect(200);
     assert_eq!(stored_rows(&server).await, [1, 3, 1]);
     for (place, left) in [(&first, [1, 2, 1]), (&second, [1, 1, 1]), (&third, [0, 0, 0])] {
-        root.delete(&format!("{place}/deploy_keys/{}", made["id"])).await.expect(204);
+        root.delete(&format!("{place}/deploy_keys/{}", created["id"])).await.expect(204);
         assert_eq!(stored_rows(&server).await, left);
     }
     outsider.post(&format!("{second}/deploy_keys"), json!({ "title": "x", "key": KEY })).await.expect(201);
@@ -180,12 +184,12 @@ async fn key_of_user_cannot_be_deploy_key(server: TestServer) {
     ada.client.post("/user/keys", json!({ "title": "laptop", "key": KEY })).await.expect(201);
     let refused = root.post(&all, json!({ "title": "x", "key": KEY })).await.expect(400);
     assert_eq!(message(&refused), json!({ "deploy_key.fingerprint": ["has already been taken"] }));
-    let made = root.post(&all, json!({ "title": "x", "key": RSA })).await.expect(201).json();
+    let created = root.post(&all, json!({ "title": "x", "key": RSA })).await.expect(201).json();
     let refused =
         ada.client.post("/user/keys", json!({ "title": "x", "key": format!("{RSA} mine") })).await.expect(400);
     assert_eq!(message(&refused), json!({ "fingerprint": ["has already been taken"] }));
     assert_eq!(ada.client.get("/user/keys").await.expect(200).pluck("title"), ["laptop"]);
-    root.delete(&format!("{all}/{}", made["id"])).await.expect(204);
+    root.delete(&format!("{all}/{}", created["id"])).await.expect(204);
     ada.client.post("/user/keys", json!({ "title": "x", "key": RSA })).await.expect(201);
     root.delete(&format!("/users/{}", ada.id)).await.expect(204);
     root.post(&all, json!({ "title": "x", "key": KEY })).await.expect(201);

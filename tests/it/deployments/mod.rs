@@ -48,25 +48,26 @@ async fn deployment_lifecycle(server: TestServer) {
     let all = format!("/projects/{}/deployments", work.id);
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let sha = work.id("main");
-    let made = deploy(&root, work.id, deployment_body(&sha, json!({ "status": "created" }))).await;
+    let created = deploy(&root, work.id, deployment_body(&sha, json!({ "status": "created" }))).await;
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "iid": 1, "ref": "main", "sha": sha, "created_at": made["created_at"], "updated_at": made["created_at"],
+            "id": created["id"], "iid": 1, "ref": "main", "sha": sha, "created_at": created["created_at"],
+            "updated_at": created["created_at"],
             "status": "created", "deployable": null,
-            "user": { "id": 1, "username": "root", "name": made["user"]["name"], "state": "active", "avatar_url": null, "web_url": made["user"]["web_url"] },
-            "environment": { "id": made["environment"]["id"], "name": "production", "slug": "production", "external_url": null },
+            "user": { "id": 1, "username": "root", "name": created["user"]["name"], "state": "active", "avatar_url": null, "web_url": created["user"]["web_url"] },
+            "environment": { "id": created["environment"]["id"], "name": "production", "slug": "production", "external_url": null },
         })
     );
-    let one = format!("{all}/{}", made["id"]);
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    let one = format!("{all}/{}", created["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     // Any status can follow any other.
     for status in ["running", "success", "running", "failed", "canceled", "created", "success"] {
         let changed = root.put(&one, json!({ "status": status })).await.expect(200).json();
-        let mut expected = made.clone();
+        let mut expected = created.clone();
         (expected["status"], expected["updated_at"]) = (json!(status), changed["updated_at"].clone());
         assert_eq!(changed, expected);
-        assert!(changed["updated_at"].as_str() >= made["updated_at"].as_str());
+        assert!(changed["updated_at"].as_str() >= created["updated_at"].as_str());
         assert_eq!(root.get(&one).await.expect(200).json(), changed);
         assert_eq!(root.put(&one, json!({ "status": status })).await.expect(200).json(), changed);
     }
@@ -74,14 +75,14 @@ async fn deployment_lifecycle(server: TestServer) {
     let other = deployment_body(&sha[..10], json!({ "ref": "main~1", "tag": true, "environment": "review/x" }));
     let second = deploy(&root, work.id, other).await;
     assert_eq!((&second["iid"], &second["sha"], &second["ref"]), (&json!(2), &json!(sha), &json!("main~1")));
-    assert_ne!(second["environment"]["id"], made["environment"]["id"]);
+    assert_ne!(second["environment"]["id"], created["environment"]["id"]);
     for answer in
         [root.get(&format!("{all}/4711")).await, root.put(&format!("{all}/4711"), json!({ "status": "success" })).await]
     {
         assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
     let elsewhere = Project::filled(&server, "other", Visibility::Private).await;
-    let there = format!("/projects/{}/deployments/{}", elsewhere.id, made["id"]);
+    let there = format!("/projects/{}/deployments/{}", elsewhere.id, created["id"]);
     root.get(&there).await.expect(404);
     root.put(&there, json!({ "status": "success" })).await.expect(404);
     root.get(&format!("{there}/merge_requests")).await.expect(404);
@@ -202,7 +203,8 @@ async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
         [json!("production")]
     );
     let empty = Project::empty(&server, "empty", Visibility::Private).await;
-    let nothing = root.post(&format!("/projects/{}/deployments", empty.id), deployment_body(&sha, json!({}))).await.expect(400);
+    let nothing =
+        root.post(&format!("/projects/{}/deployments", empty.id), deployment_body(&sha, json!({}))).await.expect(400);
     assert_eq!(nothing.json()["message"]["sha"], json!(["The commit does not exist"]));
 }
 
@@ -253,12 +255,12 @@ async fn deployments_require_reporter_to_read_developer_to_write(server: TestSer
 async fn concurrent_deployments_create_one_environment(server: TestServer) {
     let root = server.root();
     let work = Project::filled(&server, "work", Visibility::Private).await;
-    let made = (0..12).map(|_| deployment(&root, &work, "production", "success"));
-    let made = join_all(made).await;
-    let mut iids: Vec<i64> = made.iter().map(|one| one["iid"].as_i64().expect("a number")).collect();
+    let created = (0..12).map(|_| deployment(&root, &work, "production", "success"));
+    let created = join_all(created).await;
+    let mut iids: Vec<i64> = created.iter().map(|one| one["iid"].as_i64().expect("a number")).collect();
     iids.sort_unstable();
     assert_eq!(iids, (1..=12).collect::<Vec<i64>>());
-    assert!(made.iter().all(|one| one["environment"] == made[0]["environment"]));
+    assert!(created.iter().all(|one| one["environment"] == created[0]["environment"]));
     assert_eq!(
         root.get(&format!("/projects/{}/environments", work.id)).await.expect(200).pluck("name"),
         [json!("production")]
@@ -269,13 +271,13 @@ async fn deployment_survives_deletion_of_user(server: TestServer) {
     let work = Project::filled(&server, "work", Visibility::Private).await;
     let ada = server.person("ada").await;
     server.enrol(work.id, ada.id, AccessLevel::Developer).await;
-    let made = deployment(&ada.client, &work, "production", "success").await;
-    assert_eq!(made["user"]["username"], "ada");
+    let created = deployment(&ada.client, &work, "production", "success").await;
+    assert_eq!(created["user"]["username"], "ada");
     let root = server.root();
     root.delete(&format!("/users/{}", ada.id)).await.expect(204);
     server.finish_jobs().await;
-    let told = root.get(&format!("/projects/{}/deployments/{}", work.id, made["id"])).await.expect(200).json();
-    assert_eq!(told["user"]["username"], "ghost");
+    let shown = root.get(&format!("/projects/{}/deployments/{}", work.id, created["id"])).await.expect(200).json();
+    assert_eq!(shown["user"]["username"], "ghost");
 }
 
 on_every_database![

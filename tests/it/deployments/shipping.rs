@@ -14,13 +14,13 @@ use crate::support::places::id;
 use crate::support::{Client, TestServer, on_every_database};
 
 /// A project with deployed merge requests.
-struct Scene<'a> {
+struct Fixture<'a> {
     server: &'a TestServer,
     root: Client,
     work: Project<'a>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Fixture<'a> {
     async fn new(server: &'a TestServer) -> Self {
         Self { server, root: server.root(), work: Project::filled(server, "work", Visibility::Private).await }
     }
@@ -42,9 +42,9 @@ impl<'a> Scene<'a> {
     }
 
     async fn deploy(&self, sha: &str, more: Value) -> Value {
-        let made = deploy(&self.root, self.work.id, deployment_body(sha, more)).await;
+        let created = deploy(&self.root, self.work.id, deployment_body(sha, more)).await;
         self.server.finish_jobs().await;
-        made
+        created
     }
 
     /// Returns the titles of the merge requests linked to a deployment.
@@ -55,8 +55,8 @@ impl<'a> Scene<'a> {
 
     /// Deploys a commit and returns the titles of the linked merge requests.
     async fn ships(&self, sha: &str, environment: &str) -> Vec<Value> {
-        let made = self.deploy(sha, json!({ "environment": environment })).await;
-        self.shipped(&made, "?sort=asc").await
+        let created = self.deploy(sha, json!({ "environment": environment })).await;
+        self.shipped(&created, "?sort=asc").await
     }
 }
 
@@ -65,84 +65,84 @@ fn titles(titles: &[&str]) -> Vec<Value> {
 }
 
 async fn deployment_links_merge_requests_since_last_deployment(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    let start = scene.work.id("main");
-    scene.merge("one", json!({})).await;
-    let first = scene.work.id("main");
+    let fixture = Fixture::new(&server).await;
+    let start = fixture.work.id("main");
+    fixture.merge("one", json!({})).await;
+    let first = fixture.work.id("main");
     // The first deployment links all merge requests merged up to its commit.
-    scene.merge("two", json!({ "squash": true })).await;
-    let second = scene.work.id("main");
-    assert_eq!(scene.ships(&first, "production").await, titles(&["one"]));
-    assert_eq!(scene.ships(&second, "production").await, titles(&["two"]));
-    assert_eq!(scene.ships(&second, "production").await, titles(&[]));
+    fixture.merge("two", json!({ "squash": true })).await;
+    let second = fixture.work.id("main");
+    assert_eq!(fixture.ships(&first, "production").await, titles(&["one"]));
+    assert_eq!(fixture.ships(&second, "production").await, titles(&["two"]));
+    assert_eq!(fixture.ships(&second, "production").await, titles(&[]));
     // A rollback links nothing, and neither does the following redeployment.
-    assert_eq!(scene.ships(&start, "production").await, titles(&[]));
-    assert_eq!(scene.ships(&second, "production").await, titles(&[]));
-    assert_eq!(scene.ships(&second, "staging").await, titles(&["one", "two"]));
-    assert_eq!(scene.ships(&start, "review").await, titles(&[]));
+    assert_eq!(fixture.ships(&start, "production").await, titles(&[]));
+    assert_eq!(fixture.ships(&second, "production").await, titles(&[]));
+    assert_eq!(fixture.ships(&second, "staging").await, titles(&["one", "two"]));
+    assert_eq!(fixture.ships(&start, "review").await, titles(&[]));
     // Closed and open merge requests are not linked, even if their commits are deployed.
-    propose(&scene.root, scene.work.id, "feature/x", "merged", json!({})).await;
-    assert_eq!(scene.ships(&scene.work.id("feature/x"), "other").await, titles(&[]));
+    propose(&fixture.root, fixture.work.id, "feature/x", "merged", json!({})).await;
+    assert_eq!(fixture.ships(&fixture.work.id("feature/x"), "other").await, titles(&[]));
 }
 
 async fn unsuccessful_deployment_links_no_merge_requests(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    scene.merge("one", json!({})).await;
-    let sha = scene.work.id("main");
-    let made = scene.deploy(&sha, json!({ "status": "created" })).await;
-    let one = format!("/projects/{}/deployments/{}", scene.work.id, made["id"]);
+    let fixture = Fixture::new(&server).await;
+    fixture.merge("one", json!({})).await;
+    let sha = fixture.work.id("main");
+    let created = fixture.deploy(&sha, json!({ "status": "created" })).await;
+    let one = format!("/projects/{}/deployments/{}", fixture.work.id, created["id"]);
     for status in ["running", "failed", "canceled"] {
-        scene.root.put(&one, json!({ "status": status })).await.expect(200);
+        fixture.root.put(&one, json!({ "status": status })).await.expect(200);
         server.finish_jobs().await;
-        assert_eq!(scene.shipped(&made, "").await, titles(&[]), "{status}");
+        assert_eq!(fixture.shipped(&created, "").await, titles(&[]), "{status}");
     }
     // A failed deployment does not count as the last one.
-    assert_eq!(scene.ships(&sha, "production").await, titles(&["one"]));
-    scene.merge("two", json!({})).await;
-    let later = scene.deploy(&scene.work.id("main"), json!({ "status": "running" })).await;
-    assert_eq!(scene.shipped(&later, "").await, titles(&[]));
-    let path = format!("/projects/{}/deployments/{}", scene.work.id, later["id"]);
-    scene.root.put(&path, json!({ "status": "success" })).await.expect(200);
+    assert_eq!(fixture.ships(&sha, "production").await, titles(&["one"]));
+    fixture.merge("two", json!({})).await;
+    let later = fixture.deploy(&fixture.work.id("main"), json!({ "status": "running" })).await;
+    assert_eq!(fixture.shipped(&later, "").await, titles(&[]));
+    let path = format!("/projects/{}/deployments/{}", fixture.work.id, later["id"]);
+    fixture.root.put(&path, json!({ "status": "success" })).await.expect(200);
     server.finish_jobs().await;
-    assert_eq!(scene.shipped(&later, "").await, titles(&["two"]));
+    assert_eq!(fixture.shipped(&later, "").await, titles(&["two"]));
 }
 
 async fn deployment_links_cherry_picked_merge_requests(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    scene.work.git(&["branch", "release", "main"]);
-    assert_eq!(scene.ships(&scene.work.id("release"), "production").await, titles(&[]));
-    let fix = scene.merge("fix", json!({})).await;
-    scene.merge("more", json!({})).await;
-    let pick = scene.work.url(&format!("/commits/{}/cherry_pick", fix["sha"].as_str().expect("an id")));
-    scene.root.post(&pick, json!({ "branch": "release" })).await.expect(201);
-    assert_eq!(scene.ships(&scene.work.id("release"), "production").await, titles(&["fix"]));
+    let fixture = Fixture::new(&server).await;
+    fixture.work.git(&["branch", "release", "main"]);
+    assert_eq!(fixture.ships(&fixture.work.id("release"), "production").await, titles(&[]));
+    let fix = fixture.merge("fix", json!({})).await;
+    fixture.merge("more", json!({})).await;
+    let pick = fixture.work.url(&format!("/commits/{}/cherry_pick", fix["sha"].as_str().expect("an id")));
+    fixture.root.post(&pick, json!({ "branch": "release" })).await.expect(201);
+    assert_eq!(fixture.ships(&fixture.work.id("release"), "production").await, titles(&["fix"]));
 }
 
 async fn deployment_links_unlinked_merge_requests_without_last_commit(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    scene.merge("one", json!({})).await;
-    let before = scene.work.id("main");
-    assert_eq!(scene.ships(&before, "production").await, titles(&["one"]));
-    scene.merge("two", json!({})).await;
+    let fixture = Fixture::new(&server).await;
+    fixture.merge("one", json!({})).await;
+    let before = fixture.work.id("main");
+    assert_eq!(fixture.ships(&before, "production").await, titles(&["one"]));
+    fixture.merge("two", json!({})).await;
     deployments::Entity::update_many()
         .col_expr(deployments::Column::Sha, Expr::value("1".repeat(40)))
         .exec(server.backend.database.write())
         .await
         .expect("a change");
-    assert_eq!(scene.ships(&scene.work.id("main"), "production").await, titles(&["two"]));
+    assert_eq!(fixture.ships(&fixture.work.id("main"), "production").await, titles(&["two"]));
 }
 
 async fn repeated_link_job_inserts_no_duplicates(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    scene.merge("one", json!({})).await;
-    let made = scene.deploy(&scene.work.id("main"), json!({})).await;
+    let fixture = Fixture::new(&server).await;
+    fixture.merge("one", json!({})).await;
+    let created = fixture.deploy(&fixture.work.id("main"), json!({})).await;
     let job = |deployment_id, since: Option<&str>| ShipMergeRequests { deployment_id, since: since.map(str::to_owned) };
     let rows =
         async || deployment_merge_requests::Entity::find().all(server.backend.database.read()).await.expect("rows");
     let entered = rows().await;
     assert_eq!(entered.len(), 1);
     for since in [None, Some("1111111111111111111111111111111111111111")] {
-        ship(&server.backend, &job(id(&made), since)).await.expect("nothing to do");
+        ship(&server.backend, &job(id(&created), since)).await.expect("nothing to do");
     }
     // A missing deployment links nothing.
     ship(&server.backend, &job(4711, None)).await.expect("nothing to do");
@@ -150,10 +150,10 @@ async fn repeated_link_job_inserts_no_duplicates(server: TestServer) {
 }
 
 async fn list_deployment_merge_requests_supports_filters(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    scene.merge("one", json!({})).await;
-    scene.merge("two", json!({})).await;
-    let made = scene.deploy(&scene.work.id("main"), json!({})).await;
+    let fixture = Fixture::new(&server).await;
+    fixture.merge("one", json!({})).await;
+    fixture.merge("two", json!({})).await;
+    let created = fixture.deploy(&fixture.work.id("main"), json!({})).await;
     for (query, found) in [
         ("", &["two", "one"][..]),
         ("?sort=asc", &["one", "two"]),
@@ -167,27 +167,27 @@ async fn list_deployment_merge_requests_supports_filters(server: TestServer) {
         ("?author_username=root&view=simple", &["two", "one"]),
         ("?not[iids][]=1", &["two"]),
     ] {
-        assert_eq!(scene.shipped(&made, query).await, titles(found), "{query}");
+        assert_eq!(fixture.shipped(&created, query).await, titles(found), "{query}");
     }
-    let path = format!("/projects/{}/deployments/{}/merge_requests", scene.work.id, made["id"]);
-    scene.root.get(&format!("{path}?state=x")).await.expect(400);
-    scene.root.get(&path.replace("merge_requests", "x")).await.expect(404);
-    let listed = scene.root.get(&format!("/projects/{}/merge_requests", scene.work.id)).await.expect(200).json();
-    assert_eq!(scene.root.get(&path).await.expect(200).json(), listed);
+    let path = format!("/projects/{}/deployments/{}/merge_requests", fixture.work.id, created["id"]);
+    fixture.root.get(&format!("{path}?state=x")).await.expect(400);
+    fixture.root.get(&path.replace("merge_requests", "x")).await.expect(404);
+    let listed = fixture.root.get(&format!("/projects/{}/merge_requests", fixture.work.id)).await.expect(200).json();
+    assert_eq!(fixture.root.get(&path).await.expect(200).json(), listed);
 }
 
 async fn merge_request_shows_first_production_deployment_time(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    let one = scene.merge("one", json!({})).await;
-    let path = format!("/projects/{}/merge_requests/{}", scene.work.id, one["iid"]);
+    let fixture = Fixture::new(&server).await;
+    let one = fixture.merge("one", json!({})).await;
+    let path = format!("/projects/{}/merge_requests/{}", fixture.work.id, one["iid"]);
     let first_deployed_at =
         async |client: &Client| client.get(&path).await.expect(200).json()["first_deployed_to_production_at"].clone();
-    scene.ships(&scene.work.id("main"), "staging").await;
-    assert_eq!(first_deployed_at(&scene.root).await, json!(null));
-    let made = scene.deploy(&scene.work.id("main"), json!({})).await;
-    assert_eq!(first_deployed_at(&scene.root).await, made["updated_at"]);
+    fixture.ships(&fixture.work.id("main"), "staging").await;
+    assert_eq!(first_deployed_at(&fixture.root).await, json!(null));
+    let created = fixture.deploy(&fixture.work.id("main"), json!({})).await;
+    assert_eq!(first_deployed_at(&fixture.root).await, created["updated_at"]);
     // The time is visible only to users who can read deployments.
-    scene.root.put(&format!("/projects/{}", scene.work.id), json!({ "visibility": "public" })).await.expect(200);
+    fixture.root.put(&format!("/projects/{}", fixture.work.id), json!({ "visibility": "public" })).await.expect(200);
     assert_eq!(first_deployed_at(&server.anonymous()).await, json!(null));
 }
 

@@ -31,14 +31,14 @@ async fn ada(server: &TestServer) -> Person {
 async fn token_is_accepted_in_header_and_query(server: TestServer) {
     let ada = server.person("ada").await;
     let token = server.token_of(ada.id, &["api"]).await;
-    let nobody = server.anonymous();
+    let anonymous = server.anonymous();
     for (client, path) in [
-        (nobody.clone().header("Private-Token", &token), "/user".to_owned()),
-        (nobody.clone().header("PRIVATE-TOKEN", &token), "/user".to_owned()),
-        (nobody.clone().header("Authorization", &format!("Bearer {token}")), "/user".to_owned()),
-        (nobody.clone().header("Authorization", &format!("bearer  {token}")), "/user".to_owned()),
-        (nobody.clone(), format!("/user?private_token={token}")),
-        (nobody.clone(), format!("/user?access_token={token}")),
+        (anonymous.clone().header("Private-Token", &token), "/user".to_owned()),
+        (anonymous.clone().header("PRIVATE-TOKEN", &token), "/user".to_owned()),
+        (anonymous.clone().header("Authorization", &format!("Bearer {token}")), "/user".to_owned()),
+        (anonymous.clone().header("Authorization", &format!("bearer  {token}")), "/user".to_owned()),
+        (anonymous.clone(), format!("/user?private_token={token}")),
+        (anonymous.clone(), format!("/user?access_token={token}")),
     ] {
         assert_eq!(client.get(&path).await.expect(200).json()["username"], "ada", "{path}");
     }
@@ -54,14 +54,14 @@ async fn token_in_query_takes_precedence_over_header(server: TestServer) {
 }
 
 async fn missing_and_unknown_tokens_return_401(server: TestServer) {
-    let nobody = server.anonymous();
+    let anonymous = server.anonymous();
     for client in [
-        nobody.clone(),
+        anonymous.clone(),
         server.with_token("unknown"),
-        nobody.clone().header("Authorization", "Bearer unknown"),
-        nobody.clone().header("Authorization", "Basic cm9vdDpyb290"),
-        nobody.clone().header("Authorization", ROOT_TOKEN),
-        nobody.clone().header("Cookie", "_service_session=unknown"),
+        anonymous.clone().header("Authorization", "Bearer unknown"),
+        anonymous.clone().header("Authorization", "Basic cm9vdDpyb290"),
+        anonymous.clone().header("Authorization", ROOT_TOKEN),
+        anonymous.clone().header("Cookie", "_service_session=unknown"),
     ] {
         let refused = client.get("/user").await.expect(401);
         assert_eq!(refused.json(), json!({ "message": "401 Unauthorized" }));
@@ -69,7 +69,7 @@ async fn missing_and_unknown_tokens_return_401(server: TestServer) {
     assert_eq!(server.with_token("unknown").get("/users?username=root").await.status, 401);
     // A scheme without a token is rejected even if anonymous callers are allowed.
     for scheme in ["Bearer", "Bearer ", "bearer   "] {
-        let client = nobody.clone().header("Authorization", scheme);
+        let client = anonymous.clone().header("Authorization", scheme);
         assert_eq!(client.get("/users?username=root").await.status, 401, "{scheme:?}");
     }
 }

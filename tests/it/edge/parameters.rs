@@ -41,9 +41,9 @@ async fn parameters_are_accepted_in_every_encoding(server: TestServer) {
             .await,
         ),
     ] {
-        let made = answer.expect(201).json();
+        let created = answer.expect(201).json();
         assert_eq!(
-            (&made["name"], &made["scopes"], &made["expires_at"]),
+            (&created["name"], &created["scopes"], &created["expires_at"]),
             (&json!(name), &json!(["api", "sudo"]), &json!(day)),
             "{form}"
         );
@@ -190,8 +190,8 @@ async fn valid_request_id_is_echoed(server: TestServer) {
     };
     assert_eq!(id("abc-123_x.y").await, "abc-123_x.y");
     for bad in ["a b", "", "<script>"] {
-        let made = id(bad).await;
-        assert!(made.len() == 32 && made != bad, "{made}");
+        let created = id(bad).await;
+        assert!(created.len() == 32 && created != bad, "{created}");
     }
     let seen = server.root().get("/version").await;
     assert_eq!((seen.header("x-frame-options"), seen.header("x-content-type-options")), ("SAMEORIGIN", "nosniff"));

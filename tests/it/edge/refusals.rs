@@ -46,7 +46,7 @@ impl Refused<'_> {
 }
 
 async fn parameters_are_checked_before_permissions_except_in_file_forms(server: TestServer) {
-    let (root, nobody) = (server.root(), server.anonymous());
+    let (root, anonymous_client) = (server.root(), server.anonymous());
     let (dev, stranger) = (server.person("dev").await, server.person("stranger").await);
     let narrow = server.with_token(&server.token_of(dev.id, &["read_api"]).await);
     let open = group(&root, "open", json!({"visibility": "public"})).await;
@@ -104,7 +104,7 @@ async fn parameters_are_checked_before_permissions_except_in_file_forms(server: 
     ] {
         let status = refused.status;
         assert_eq!(refused.statuses().await, [400, 400, status, status], "{} {}", refused.method, refused.path);
-        let anonymous = Refused { client: &nobody, ..refused };
+        let anonymous = Refused { client: &anonymous_client, ..refused };
         assert_eq!(anonymous.statuses().await, [401; 4], "{}", anonymous.path);
     }
 }

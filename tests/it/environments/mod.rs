@@ -12,8 +12,8 @@ use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates an environment of `/projects/:id` and returns its ID.
 pub async fn environment(client: &Client, place: &str, name: &str) -> i64 {
-    let made = client.post(&format!("{place}/environments"), json!({ "name": name })).await;
-    id(&made.expect(201).json())
+    let created = client.post(&format!("{place}/environments"), json!({ "name": name })).await;
+    id(&created.expect(201).json())
 }
 
 async fn environment_lifecycle(server: TestServer) {
@@ -21,15 +21,16 @@ async fn environment_lifecycle(server: TestServer) {
     let all = format!("/projects/{}/environments", project(&root, "work", json!({})).await);
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let body = json!({ "name": "staging", "external_url": "https://staging.example.com/a?b" });
-    let made = root.post(&all, body).await.expect(201).json();
+    let created = root.post(&all, body).await.expect(201).json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "name": "staging", "slug": "staging", "external_url": "https://staging.example.com/a?b", "state": "available",
+            "id": created["id"], "name": "staging", "slug": "staging",
+            "external_url": "https://staging.example.com/a?b", "state": "available",
         })
     );
-    let one = format!("{all}/{}", made["id"]);
-    let mut single = made.clone();
+    let one = format!("{all}/{}", created["id"]);
+    let mut single = created.clone();
     single["last_deployment"] = json!(null);
     assert_eq!(root.get(&one).await.expect(200).json(), single);
     let blank = root.post(&all, json!({ "name": "Review/Topic", "external_url": " " })).await.expect(201).json();
@@ -41,7 +42,8 @@ async fn environment_lifecycle(server: TestServer) {
     assert_eq!(
         changed,
         json!({
-            "id": made["id"], "name": "pre production", "slug": "staging", "external_url": "https://staging.example.com/a?b",
+            "id": created["id"], "name": "pre production", "slug": "staging",
+            "external_url": "https://staging.example.com/a?b",
             "state": "available",
         })
     );
@@ -217,8 +219,8 @@ async fn environment_shows_last_deployment_and_deletes_deployments(server: TestS
     assert_eq!(root.get(&one).await.expect(200).json()["last_deployment"], expected);
     // A deployment makes a stopped environment available again.
     let second = deployment(&root, &work, "production", "success").await;
-    let told = root.get(&one).await.expect(200).json();
-    assert_eq!((&told["state"], &told["last_deployment"]["id"]), (&json!("available"), &second["id"]));
+    let shown = root.get(&one).await.expect(200).json();
+    assert_eq!((&shown["state"], &shown["last_deployment"]["id"]), (&json!("available"), &second["id"]));
     root.post(&format!("{one}/stop"), json!({})).await.expect(200);
     root.delete(&one).await.expect(204);
     let left = root.get(&format!("{place}/deployments")).await.expect(200).json();

@@ -45,11 +45,13 @@ async fn confidential_parent_is_hidden_without_access(server: TestServer) {
     let (_, parent) = epic(&root, id, "Parent", json!({"confidential": true})).await;
     let (iid, _) = epic(&root, id, "Child", json!({"parent_id": parent})).await;
     let stranger = server.person("stranger").await;
-    for (client, told) in [(&root, json!(parent)), (&reporter.client, json!(parent)), (&stranger.client, json!(null))] {
+    for (client, expected) in
+        [(&root, json!(parent)), (&reporter.client, json!(parent)), (&stranger.client, json!(null))]
+    {
         let one = client.get(&format!("/groups/{id}/epics/{iid}")).await.expect(200).json();
-        assert_eq!(one["parent_id"], told);
+        assert_eq!(one["parent_id"], expected);
         let list = client.get(&format!("/groups/{id}/epics?search=Child")).await.expect(200);
-        assert_eq!(list.pluck("parent_id"), [told]);
+        assert_eq!(list.pluck("parent_id"), [expected]);
     }
 }
 
@@ -146,7 +148,7 @@ async fn epics_require_premium_plan(server: TestServer) {
     }
 }
 
-fn epics_require_premium_plan_options() -> Options {
+fn starter_plan_options() -> Options {
     Options { plan: Some("starter".to_owned()), ..Options::default() }
 }
 
@@ -155,5 +157,5 @@ on_every_database![
     confidential_parent_is_hidden_without_access,
     confidential_epics_require_reporter_or_author,
     epic_writes_require_reporter_and_deletes_owner,
-    epics_require_premium_plan with epics_require_premium_plan_options(),
+    epics_require_premium_plan with starter_plan_options(),
 ];

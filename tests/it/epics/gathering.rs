@@ -17,7 +17,7 @@ async fn issue(client: &Client, project: i64, body: Value) -> i64 {
 }
 
 /// Creates a public group with a project and an epic. Returns the IDs of both and the path of the epic's issues.
-async fn stage(server: &TestServer, name: &str) -> (i64, i64, String) {
+async fn setup(server: &TestServer, name: &str) -> (i64, i64, String) {
     let root = server.root();
     let id = group(server, name, json!({})).await;
     let inside = json!({"namespace_id": id, "visibility": "public"});
@@ -28,7 +28,7 @@ async fn stage(server: &TestServer, name: &str) -> (i64, i64, String) {
 
 async fn epic_issues_can_be_added_listed_and_removed(server: TestServer) {
     let root = server.root();
-    let (_, inside, list) = stage(&server, "whole").await;
+    let (_, inside, list) = setup(&server, "whole").await;
     let none: [Value; 0] = [];
     assert_eq!(titles(&root, &list).await, none);
     let (one, two) =
@@ -70,7 +70,7 @@ async fn epic_issues_can_be_added_listed_and_removed(server: TestServer) {
 
 async fn moved_issue_stays_in_epic_only_within_group(server: TestServer) {
     let root = server.root();
-    let (id, inside, list) = stage(&server, "moving").await;
+    let (id, inside, list) = setup(&server, "moving").await;
     let below = json!({"visibility": "public", "parent_id": id, "name": "below", "path": "below"});
     let below = id_of(&root.post("/groups", below).await.expect(201).json());
     let deep = project(&root, "deep", json!({"namespace_id": below, "visibility": "public"})).await;
@@ -100,7 +100,7 @@ async fn moved_issue_stays_in_epic_only_within_group(server: TestServer) {
 
 async fn issue_belongs_to_one_epic(server: TestServer) {
     let root = server.root();
-    let (id, inside, list) = stage(&server, "one").await;
+    let (id, inside, list) = setup(&server, "one").await;
     let other = epic(&root, id, "Other", json!({})).await.0;
     let other = format!("/groups/{id}/epics/{other}/issues");
     let one = issue(&root, inside, json!({"title": "One"})).await;
@@ -121,7 +121,7 @@ async fn issue_belongs_to_one_epic(server: TestServer) {
 
 async fn update_epic_issue_changes_position(server: TestServer) {
     let root = server.root();
-    let (_, inside, list) = stage(&server, "order").await;
+    let (_, inside, list) = setup(&server, "order").await;
     let mut links = Vec::new();
     for title in ["One", "Two", "Three"] {
         let number = issue(&root, inside, json!({"title": title})).await;
@@ -154,18 +154,18 @@ async fn update_epic_issue_changes_position(server: TestServer) {
 
 async fn epic_issues_follow_issue_visibility(server: TestServer) {
     let root = server.root();
-    let (id, inside, list) = stage(&server, "seen").await;
+    let (id, inside, list) = setup(&server, "seen").await;
     let (ann, guest, reporter) =
         (server.person("ann").await, server.person("guest").await, server.person("reporter").await);
     join(&server, id, guest.id, 10).await;
     join(&server, id, reporter.id, 20).await;
     let hidden = project(&root, "hidden", json!({"namespace_id": id})).await;
-    for (project, wish) in [
+    for (project, body) in [
         (inside, json!({"title": "Open"})),
         (inside, json!({"title": "Confidential", "confidential": true})),
         (hidden, json!({"title": "Hidden"})),
     ] {
-        let number = issue(&root, project, wish).await;
+        let number = issue(&root, project, body).await;
         reporter.client.post(&format!("{list}/{number}"), json!({})).await.expect(201);
     }
     server.anonymous().get(&list).await.expect(401);
@@ -197,7 +197,7 @@ async fn epic_issues_follow_issue_visibility(server: TestServer) {
 
 async fn epic_rejects_more_than_1000_issues(server: TestServer) {
     let root = server.root();
-    let (_, inside, list) = stage(&server, "full").await;
+    let (_, inside, list) = setup(&server, "full").await;
     let first = issue(&root, inside, json!({"title": "First"})).await;
     let link = root.post(&format!("{list}/{first}"), json!({})).await.expect(201).json();
     let db = server.backend.database.write();

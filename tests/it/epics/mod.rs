@@ -15,9 +15,9 @@ pub async fn epic(client: &Client, group: i64, title: &str, extra: Value) -> (i6
     let mut body = json!({"title": title});
     let Value::Object(extra) = extra else { panic!("attributes are an object") };
     body.as_object_mut().expect("an object").extend(extra);
-    let made = client.post(&format!("/groups/{group}/epics"), body).await;
-    let made = made.expect(201).json();
-    (made["iid"].as_i64().expect("a number"), id(&made))
+    let created = client.post(&format!("/groups/{group}/epics"), body).await;
+    let created = created.expect(201).json();
+    (created["iid"].as_i64().expect("a number"), id(&created))
 }
 
 /// Creates a group of the administrator, public by default.

@@ -22,8 +22,8 @@ async fn commit(client: &Client, project: i64, branch: &str, file: &str) -> Stri
         "branch": branch, "commit_message": format!("Add {file}"),
         "actions": [{ "action": "create", "file_path": file, "content": "x" }],
     });
-    let made = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
-    made.json()["id"].as_str().expect("an id").to_owned()
+    let created = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
+    created.json()["id"].as_str().expect("an id").to_owned()
 }
 
 async fn list_project_events_returns_all_kinds_newest_first(server: TestServer) {

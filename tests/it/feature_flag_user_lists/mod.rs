@@ -11,8 +11,8 @@ use crate::support::{Client, TestServer, on_every_database};
 /// Creates a list of `/projects/:id` and returns its IID and ID.
 pub async fn user_list(client: &Client, place: &str, name: &str) -> (i64, i64) {
     let body = json!({"name": name, "user_xids": "user1,user2"});
-    let made = client.post(&format!("{place}/feature_flags_user_lists"), body).await.expect(201).json();
-    (made["iid"].as_i64().expect("a number"), id(&made))
+    let created = client.post(&format!("{place}/feature_flags_user_lists"), body).await.expect(201).json();
+    (created["iid"].as_i64().expect("a number"), id(&created))
 }
 
 fn basic_plan() -> Options {
@@ -24,24 +24,25 @@ async fn user_list_lifecycle(server: TestServer) {
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/feature_flags_user_lists");
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-    let made = root
+    let created = root
         .post(&all, json!({"name": "early birds", "user_xids": "user1,user 2,ä@example.com"}))
         .await
         .expect(201)
         .json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "iid": 1, "project_id": work, "name": "early birds", "user_xids": "user1,user 2,ä@example.com",
-            "created_at": made["created_at"], "updated_at": made["updated_at"],
+            "id": created["id"], "iid": 1, "project_id": work, "name": "early birds",
+            "user_xids": "user1,user 2,ä@example.com",
+            "created_at": created["created_at"], "updated_at": created["updated_at"],
         })
     );
     let one = format!("{all}/1");
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     let second = root.post(&all, json!({"name": "nobody", "user_xids": ""})).await.expect(201).json();
     assert_eq!((&second["iid"], &second["user_xids"]), (&json!(2), &json!("")));
     let list = root.get(&all).await.expect(200);
-    assert_eq!((list.json(), list.header("x-total")), (json!([made, second]), "2"));
+    assert_eq!((list.json(), list.header("x-total")), (json!([created, second]), "2"));
     assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
     let changed = root.put(&one, json!({"user_xids": "user3"})).await.expect(200).json();
     assert_eq!((&changed["name"], &changed["user_xids"]), (&json!("early birds"), &json!("user3")));
@@ -129,8 +130,8 @@ async fn concurrent_user_lists_get_unique_iids_up_to_limit(server: TestServer) {
     let work = project(&root, "work", json!({})).await;
     let place = format!("/projects/{work}");
     let names: Vec<String> = (0..8).map(|number| format!("n{number}")).collect();
-    let made = names.iter().map(|name| user_list(&root, &place, name));
-    let mut numbers: Vec<i64> = futures_util::future::join_all(made).await.into_iter().map(|(iid, _)| iid).collect();
+    let created = names.iter().map(|name| user_list(&root, &place, name));
+    let mut numbers: Vec<i64> = futures_util::future::join_all(created).await.into_iter().map(|(iid, _)| iid).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
     let all = format!("{place}/feature_flags_user_lists");

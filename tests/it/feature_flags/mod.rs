@@ -37,7 +37,7 @@ async fn feature_flag_lifecycle(server: TestServer) {
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let (iid, list) = user_list(&root, &place, "early birds").await;
     let list_shown = root.get(&format!("{place}/feature_flags_user_lists/{iid}")).await.expect(200).json();
-    let made = root.post(&all, json!({
+    let created = root.post(&all, json!({
         "name": "new_checkout", "description": "The new checkout", "active": false, "version": "new_version_flag",
         "strategies": [
             {"name": "default", "parameters": {}, "scopes": [{"environment_scope": "staging"}, {"environment_scope": "review/*"}]},
@@ -49,14 +49,14 @@ async fn feature_flag_lifecycle(server: TestServer) {
         ],
     })).await.expect(201).json();
     let own = |index: usize, name: &str, parameters: Value, list: Value| {
-        let strategy = &made["strategies"][index];
+        let strategy = &created["strategies"][index];
         json!({"id": strategy["id"], "name": name, "parameters": parameters, "scopes": strategy["scopes"], "user_list": list})
     };
     assert_eq!(
-        made,
+        created,
         json!({
             "name": "new_checkout", "description": "The new checkout", "active": false, "version": "new_version_flag",
-            "created_at": made["created_at"], "updated_at": made["updated_at"], "scopes": [],
+            "created_at": created["created_at"], "updated_at": created["updated_at"], "scopes": [],
             "strategies": [
                 own(0, "default", json!({}), json!(null)),
                 own(1, "gradualRolloutUserId", json!({"groupId": "default", "percentage": "25"}), json!(null)),
@@ -67,19 +67,19 @@ async fn feature_flag_lifecycle(server: TestServer) {
             ],
         })
     );
-    assert_eq!(scopes(&made["strategies"][0]), ["staging", "review/*"]);
-    assert_eq!(scopes(&made["strategies"][1]), ["*"]);
+    assert_eq!(scopes(&created["strategies"][0]), ["staging", "review/*"]);
+    assert_eq!(scopes(&created["strategies"][1]), ["*"]);
     let one = format!("{all}/new_checkout");
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     let plain = root.post(&all, json!({"name": "plain"})).await.expect(201).json();
     assert_eq!(
         (&plain["active"], &plain["description"], &plain["strategies"]),
         (&json!(true), &json!(null), &json!([]))
     );
     let listed = root.get(&all).await.expect(200);
-    assert_eq!((listed.json(), listed.header("x-total")), (json!([made, plain]), "2"));
+    assert_eq!((listed.json(), listed.header("x-total")), (json!([created, plain]), "2"));
     assert_eq!(root.get(&format!("{all}?scope=enabled")).await.expect(200).json(), json!([plain]));
-    assert_eq!(root.get(&format!("{all}?scope=disabled")).await.expect(200).json(), json!([made]));
+    assert_eq!(root.get(&format!("{all}?scope=disabled")).await.expect(200).json(), json!([created]));
     assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([plain]));
     root.get(&format!("{all}?scope=all")).await.expect(400);
     let changed =
@@ -88,14 +88,14 @@ async fn feature_flag_lifecycle(server: TestServer) {
         (&changed["name"], &changed["description"], &changed["active"]),
         (&json!("checkout"), &json!(null), &json!(true))
     );
-    assert_eq!(changed["strategies"], made["strategies"]);
+    assert_eq!(changed["strategies"], created["strategies"]);
     root.get(&one).await.expect(404);
     let one = format!("{all}/checkout");
-    assert_eq!(root.put(&one, json!({})).await.expect(200).json()["strategies"], made["strategies"]);
+    assert_eq!(root.put(&one, json!({})).await.expect(200).json()["strategies"], created["strategies"]);
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     let gone = root.delete(&one).await.expect(200).json();
-    assert_eq!((&gone["name"], &gone["strategies"]), (&json!("checkout"), &made["strategies"]));
+    assert_eq!((&gone["name"], &gone["strategies"]), (&json!("checkout"), &created["strategies"]));
     for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"active": true})).await] {
         assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
@@ -273,10 +273,10 @@ async fn delete_user_list_rejects_list_used_by_strategy(server: TestServer) {
         let body = json!({"name": name, "strategies": [{"name": "serviceUserList", "user_list_id": list}]});
         let all = format!("{place}/feature_flags");
         let one = format!("{place}/feature_flags_user_lists/{iid}");
-        let (made, gone) = tokio::join!(root.post(&all, body), root.delete(&one));
-        assert!(matches!((made.status, gone.status), (201, 409) | (400, 204)), "{} {}", made.status, gone.status);
+        let (created, gone) = tokio::join!(root.post(&all, body), root.delete(&one));
+        assert!(matches!((created.status, gone.status), (201, 409) | (400, 204)), "{} {}", created.status, gone.status);
         let flag = root.get(&format!("{all}/{name}")).await;
-        match made.status {
+        match created.status {
             201 => assert_eq!(flag.expect(200).json()["strategies"][0]["user_list"]["id"], list),
             _ => drop(flag.expect(404)),
         }

@@ -9,12 +9,12 @@ use crate::support::client::segment;
 use crate::support::{Answer, Client, TestServer, on_every_database};
 
 /// Sets a gate and returns it.
-pub async fn gate(client: &Client, name: &str, wish: Value) -> Value {
-    post(client, name, wish).await.expect(201).json()
+pub async fn gate(client: &Client, name: &str, body: Value) -> Value {
+    post(client, name, body).await.expect(201).json()
 }
 
-async fn post(client: &Client, name: &str, wish: Value) -> Answer {
-    client.post(&format!("/features/{}", segment(name)), wish).await
+async fn post(client: &Client, name: &str, body: Value) -> Answer {
+    client.post(&format!("/features/{}", segment(name)), body).await
 }
 
 /// Returns the JSON of a gate with the boolean and these other values.
@@ -46,21 +46,24 @@ async fn feature_gate_lifecycle(server: TestServer) {
 async fn set_gate_value_determines_state(server: TestServer) {
     let root = server.root();
     let (time, actors) = ("percentage_of_time", "percentage_of_actors");
-    for (wish, expected) in [
+    for (body, expected) in [
         (json!({"value": "true"}), gate_json("g", "on", true, &[])),
         (json!({"value": "false"}), gate_json("g", "off", false, &[])),
         (json!({"value": true}), gate_json("g", "on", true, &[])),
         // A percentage is always conditional.
         (json!({"value": "100"}), gate_json("g", "conditional", false, &[(time, json!(100))])),
         (json!({"value": 0, "key": time}), gate_json("g", "conditional", false, &[(time, json!(0))])),
-        (json!({"value": 5, "key": actors}), gate_json("g", "conditional", false, &[(time, json!(0)), (actors, json!(5))])),
+        (
+            json!({"value": 5, "key": actors}),
+            gate_json("g", "conditional", false, &[(time, json!(0)), (actors, json!(5))]),
+        ),
         // A boolean value clears the percentages.
         (json!({"value": true}), gate_json("g", "on", true, &[])),
         (json!({"value": 7, "key": actors}), gate_json("g", "conditional", false, &[(actors, json!(7))])),
         (json!({"value": false}), gate_json("g", "off", false, &[])),
     ] {
-        assert_eq!(gate(&root, "g", wish.clone()).await, expected, "{wish}");
-        assert_eq!(root.get("/features").await.expect(200).json(), json!([expected]), "{wish}");
+        assert_eq!(gate(&root, "g", body.clone()).await, expected, "{body}");
+        assert_eq!(root.get("/features").await.expect(200).json(), json!([expected]), "{body}");
     }
     let form = root.post_form("/features/g", &[("value", "25"), ("key", actors)]).await.expect(201);
     assert_eq!(form.json(), gate_json("g", "conditional", false, &[(actors, json!(25))]));
@@ -69,7 +72,7 @@ async fn set_gate_value_determines_state(server: TestServer) {
 async fn set_gate_rejects_invalid_values_and_changes_nothing(server: TestServer) {
     let root = server.root();
     let before = gate(&root, "g", json!({"value": 10})).await;
-    for (wish, text) in [
+    for (body, text) in [
         (json!({}), "value is missing"),
         (json!({"value": null}), "value is missing"),
         (json!({"value": ""}), "value is invalid"),
@@ -88,8 +91,8 @@ async fn set_gate_rejects_invalid_values_and_changes_nothing(server: TestServer)
             "key, feature_group are mutually exclusive, key, project are mutually exclusive",
         ),
     ] {
-        let answer = post(&root, "g", wish.clone()).await.expect(400);
-        assert_eq!(answer.message(), text, "{wish}");
+        let answer = post(&root, "g", body.clone()).await.expect(400);
+        assert_eq!(answer.message(), text, "{body}");
     }
     post(&root, &"n".repeat(256), json!({"value": true})).await.expect(400);
     root.post("/features/%00", json!({"value": true})).await.expect(400);

@@ -42,7 +42,7 @@ async fn gate_change_takes_effect_on_next_request(server: TestServer) {
         (statuses[0], statuses[2])
     };
     assert_eq!(answers().await, (200, 200));
-    for (wish, expected) in [
+    for (body, expected) in [
         (json!({"value": false}), (404, 404)),
         (json!({"value": true}), (200, 200)),
         (json!({"value": 0}), (404, 404)),
@@ -56,8 +56,8 @@ async fn gate_change_takes_effect_on_next_request(server: TestServer) {
         (json!({"value": 0, "key": "percentage_of_actors"}), (404, 404)),
         (json!({"value": 100, "key": "percentage_of_actors"}), (200, 200)),
     ] {
-        gate(&root, NAME, wish.clone()).await;
-        assert_eq!(answers().await, expected, "{wish}");
+        gate(&root, NAME, body.clone()).await;
+        assert_eq!(answers().await, expected, "{body}");
     }
     // Writes return 404 too.
     gate(&root, NAME, json!({"value": false})).await;
@@ -108,9 +108,9 @@ async fn percentage_of_actors_is_stable_and_monotonic(server: TestServer) {
         former = inside;
     }
     // For anonymous callers, the project or group determines the result.
-    let nobody = Caller::anonymous();
-    assert!(open_for(&server, "g", &nobody, (Some(1), Some(1))).await);
-    assert!(!open_for(&server, "g", &nobody, (None, None)).await);
+    let anonymous = Caller::anonymous();
+    assert!(open_for(&server, "g", &anonymous, (Some(1), Some(1))).await);
+    assert!(!open_for(&server, "g", &anonymous, (None, None)).await);
 }
 
 async fn gate_for_group_applies_to_subgroups_and_projects(server: TestServer) {
@@ -178,8 +178,8 @@ async fn feature_groups_match_kinds_of_users(server: TestServer) {
 
 async fn feature_paths_accept_duplicate_slashes(server: TestServer) {
     let root = server.root();
-    let made = root.post("/features//walk", json!({"value": true})).await.expect(201).json();
-    assert_eq!((&made["name"], &made["state"]), (&json!("walk"), &json!("on")));
+    let created = root.post("/features//walk", json!({"value": true})).await.expect(201).json();
+    assert_eq!((&created["name"], &created["state"]), (&json!("walk"), &json!("on")));
     for path in ["/features", "/features/"] {
         assert_eq!(root.get(path).await.expect(200).pluck("name"), ["walk"], "{path}");
     }

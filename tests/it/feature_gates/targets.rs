@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{gate, post, gate_json};
+use super::{gate, gate_json, post};
 use crate::support::places::{group, project};
 use crate::support::{TestServer, on_every_database};
 
@@ -41,15 +41,15 @@ async fn gate_targets_can_be_added_and_removed(server: TestServer) {
 async fn unknown_gate_targets_are_ignored(server: TestServer) {
     let root = server.root();
     project(&root, "work", json!({})).await;
-    for wish in [
+    for body in [
         json!({"value": true, "user": "nobody", "group": "nowhere", "project": "no/where"}),
         // The path of a user is not a group, and IDs are not names.
         json!({"value": true, "group": "root", "user": "1", "project": "1"}),
         json!({"value": true, "user": "", "feature_group": " "}),
         json!({"value": true, "user": "'; --", "group": "%", "project": "%/%"}),
     ] {
-        let name = wish.to_string();
-        assert_eq!(gate(&root, &name, wish).await, gate_json(&name, "off", false, &[]));
+        let name = body.to_string();
+        assert_eq!(gate(&root, &name, body).await, gate_json(&name, "off", false, &[]));
     }
     post(&root, "g", json!({"value": true, "feature_group": "x".repeat(256)})).await.expect(400);
 }

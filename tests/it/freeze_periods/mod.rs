@@ -35,28 +35,30 @@ async fn freeze_period_lifecycle(server: TestServer) {
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let body =
         json!({ "freeze_start": " 0 23 * * fri ", "freeze_end": "0 7 * * mon", "cron_timezone": "Europe/Berlin" });
-    let made = root.post(&all, body).await.expect(201).json();
+    let created = root.post(&all, body).await.expect(201).json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "freeze_start": "0 23 * * fri", "freeze_end": "0 7 * * mon", "cron_timezone": "Europe/Berlin",
-            "created_at": made["created_at"], "updated_at": made["updated_at"],
+            "id": created["id"], "freeze_start": "0 23 * * fri", "freeze_end": "0 7 * * mon",
+            "cron_timezone": "Europe/Berlin",
+            "created_at": created["created_at"], "updated_at": created["updated_at"],
         })
     );
-    let one = format!("{all}/{}", made["id"]);
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    let one = format!("{all}/{}", created["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     let plain = json!({ "freeze_start": "0 0 1 * *", "freeze_end": "0 0 2 * *" });
     let second = root.post(&all, plain).await.expect(201).json();
     assert_eq!(second["cron_timezone"], "UTC");
-    assert_eq!(root.get(&all).await.expect(200).json(), json!([made, second]));
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([created, second]));
     assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
     let changed = root.put(&one, json!({ "freeze_end": "30 6 * * 1", "cron_timezone": "Pacific Time (US & Canada)" }));
     let changed = changed.await.expect(200).json();
     assert_eq!(
         changed,
         json!({
-            "id": made["id"], "freeze_start": "0 23 * * fri", "freeze_end": "30 6 * * 1",
-            "cron_timezone": "Pacific Time (US & Canada)", "created_at": made["created_at"], "updated_at": changed["updated_at"],
+            "id": created["id"], "freeze_start": "0 23 * * fri", "freeze_end": "30 6 * * 1",
+            "cron_timezone": "Pacific Time (US & Canada)", "created_at": created["created_at"],
+            "updated_at": changed["updated_at"],
         })
     );
     assert_eq!(root.get(&one).await.expect(200).json(), changed);
@@ -138,7 +140,7 @@ async fn is_frozen_between_start_and_end_of_period(server: TestServer) {
     assert_eq!(frozen(&server, work, &moments).await, [false; 6]);
     // In summer, Berlin is two hours ahead.
     let weekend = json!({ "freeze_start": "0 23 * * 5", "freeze_end": "0 7 * * 1", "cron_timezone": "Europe/Berlin" });
-    let made = root.post(&all, weekend).await.expect(201).json();
+    let created = root.post(&all, weekend).await.expect(201).json();
     assert_eq!(frozen(&server, work, &moments).await, [false, true, true, true, false, false]);
     // Another period starts twice each evening and ends at noon.
     let nights = json!({ "freeze_start": "0 20,22 * * *", "freeze_end": "0 12 * * *" });
@@ -146,7 +148,7 @@ async fn is_frozen_between_start_and_end_of_period(server: TestServer) {
     let between = ["2026-06-10T19:00:00Z", "2026-06-10T21:00:00Z", "2026-06-11T11:59:00Z", "2026-06-11T12:00:00Z"];
     assert_eq!(frozen(&server, work, &between).await, [false, true, true, false]);
     // A period that ends when it starts is empty.
-    root.delete(&format!("{all}/{}", made["id"])).await.expect(204);
+    root.delete(&format!("{all}/{}", created["id"])).await.expect(204);
     root.post(&all, json!({ "freeze_start": "* * * * *", "freeze_end": "* * * * *" })).await.expect(201);
     assert_eq!(frozen(&server, work, &moments[2..3]).await, [false]);
     let other = project(&root, "other", json!({})).await;

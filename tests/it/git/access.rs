@@ -50,8 +50,8 @@ async fn hidden_project_returns_same_response_as_missing_one(server: TestServer)
         assert_eq!(hidden.body, absent.body);
         assert_eq!(hidden.header("content-type"), "text/plain; charset=utf-8");
     }
-    let said = Work::empty().fails(&["clone", &git::address(&server.base, "ann", &ann.token, "g/hidden"), "c"]).await;
-    assert!(said.contains("remote: The project you were looking for could not be found"), "{said}");
+    let output = Work::empty().fails(&["clone", &git::address(&server.base, "ann", &ann.token, "g/hidden"), "c"]).await;
+    assert!(output.contains("remote: The project you were looking for could not be found"), "{output}");
 }
 
 async fn internal_project_requires_authentication(server: TestServer) {

@@ -32,8 +32,8 @@ async fn push_to_protected_branch_rejects_developers(server: TestServer) {
     let url = git::address(&server.base, "dev", &dev.token, "g/p");
     let before = tip(&server, &project, "main").await;
     work.commit("b", "2").await;
-    let said = work.fails(&["push", &url, "main"]).await;
-    assert!(said.contains("remote: You are not allowed to push code to the protected branch main."), "{said}");
+    let output = work.fails(&["push", &url, "main"]).await;
+    assert!(output.contains("remote: You are not allowed to push code to the protected branch main."), "{output}");
     assert_eq!(tip(&server, &project, "main").await, before);
     work.git(&["push", "--quiet", &url, "main:topic"]).await;
     let pushed = work.git(&["rev-parse", "HEAD"]).await;
@@ -45,10 +45,10 @@ async fn force_push_and_deletion_of_protected_branch_are_rejected(server: TestSe
     let url = git::address(&server.base, "max", &max.token, "g/p");
     let before = tip(&server, &project, "main").await;
     work.git(&["commit", "--quiet", "--amend", "-m", "Other"]).await;
-    let said = work.fails(&["push", "--force", &url, "main"]).await;
-    assert!(said.contains("remote: You are not allowed to force push to the branch main."), "{said}");
-    let said = work.fails(&["push", &url, ":main"]).await;
-    assert!(said.contains("remote: The default branch main cannot be deleted."), "{said}");
+    let output = work.fails(&["push", "--force", &url, "main"]).await;
+    assert!(output.contains("remote: You are not allowed to force push to the branch main."), "{output}");
+    let output = work.fails(&["push", &url, ":main"]).await;
+    assert!(output.contains("remote: The default branch main cannot be deleted."), "{output}");
     assert_eq!(tip(&server, &project, "main").await, before);
 }
 
@@ -62,11 +62,11 @@ async fn unprotected_default_branch_rejects_force_push_of_developers(server: Tes
     let by_dev = git::address(&server.base, "dev", &dev.token, "g/p");
     let by_max = git::address(&server.base, "max", &max.token, "g/p");
     work.git(&["commit", "--quiet", "--amend", "-m", "Other"]).await;
-    let said = work.fails(&["push", "--force", &by_dev, "main"]).await;
-    assert!(said.contains("not allowed to force push"), "{said}");
+    let output = work.fails(&["push", "--force", &by_dev, "main"]).await;
+    assert!(output.contains("not allowed to force push"), "{output}");
     for url in [&by_dev, &by_max] {
-        let said = work.fails(&["push", url, ":main"]).await;
-        assert!(said.contains("cannot be deleted"), "{said}");
+        let output = work.fails(&["push", url, ":main"]).await;
+        assert!(output.contains("cannot be deleted"), "{output}");
     }
     work.git(&["push", "--quiet", "--force", &by_max, "main"]).await;
     let moved = work.git(&["rev-parse", "main"]).await;
@@ -90,8 +90,8 @@ async fn push_rejects_ref_names_with_leading_dash(server: TestServer) {
     let (project, max, _, work) = filled(&server).await;
     let url = git::address(&server.base, "max", &max.token, "g/p");
     for name in ["refs/heads/-x", "refs/tags/-x"] {
-        let said = work.fails(&["push", &url, &format!("main:{name}")]).await;
-        assert!(said.contains("is not allowed") || said.contains("invalid"), "{said}");
+        let output = work.fails(&["push", &url, &format!("main:{name}")]).await;
+        assert!(output.contains("is not allowed") || output.contains("invalid"), "{output}");
     }
     assert_eq!(tip(&server, &project, "-x").await, None);
 }
@@ -102,8 +102,8 @@ async fn archived_project_rejects_push_but_allows_fetch(server: TestServer) {
     row.update(server.backend.database.write()).await.unwrap();
     let url = git::address(&server.base, "max", &max.token, "g/p");
     work.commit("b", "2").await;
-    let said = work.fails(&["push", &url, "main"]).await;
-    assert!(said.contains("remote: You cannot push to this project: it is archived"), "{said}");
+    let output = work.fails(&["push", &url, "main"]).await;
+    assert!(output.contains("remote: You cannot push to this project: it is archived"), "{output}");
     work.git(&["fetch", "--quiet", &url, "main"]).await;
 }
 
@@ -113,8 +113,8 @@ async fn atomic_push_with_stale_ref_is_rejected_entirely(server: TestServer) {
     work.git(&["branch", "side"]).await;
     work.git(&["reset", "--quiet", "--hard", "HEAD~1"]).await;
     work.commit("c", "3").await;
-    let said = work.fails(&["push", "--atomic", &url, "main", "side"]).await;
-    assert!(said.contains("rejected"), "{said}");
+    let output = work.fails(&["push", "--atomic", &url, "main", "side"]).await;
+    assert!(output.contains("rejected"), "{output}");
     assert_eq!(tip(&server, &project, "side").await, None);
 }
 

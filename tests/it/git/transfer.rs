@@ -89,8 +89,8 @@ async fn rejected_push_leaves_no_pending_ref_update(server: TestServer) {
     server.enrol(project.id, ann.id, AccessLevel::Developer).await;
     let url = git::address(&server.base, "ann", &ann.token, "g/p");
     let work = Work::new().await;
-    let said = work.fails(&["push", &url, "main:refs/heads/ok", "main:refs/keep/x"]).await;
-    assert!(said.contains("Only branches and tags can be pushed"), "{said}");
+    let output = work.fails(&["push", &url, "main:refs/heads/ok", "main:refs/keep/x"]).await;
+    assert!(output.contains("Only branches and tags can be pushed"), "{output}");
     assert!(server.repository(project.id).is_empty().await.unwrap());
     assert_eq!(server.reload(&project).await.default_branch, None);
     let pending = ref_updates::unsettled(server.backend.database.read(), storage::entities::now()).await;

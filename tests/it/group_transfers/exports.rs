@@ -7,7 +7,7 @@ use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryF
 use serde_json::json;
 use storage::entities::{group_exports, labels, now};
 
-use super::{export, run_export, files, stored_archives, records};
+use super::{export, files, records, run_export, stored_archives};
 use crate::support::places::{group, join};
 use crate::support::{TestServer, on_every_database};
 
@@ -169,13 +169,13 @@ async fn export_contains_private_emails_only_for_administrators(server: TestServ
     ] {
         let files = files(&export(&server, client, top).await);
         let members = records(&files, &format!("tree/groups/{top}/members.ndjson"));
-        let told = members.iter().map(|member| json!([member["user"]["email"], member["user"]["public_email"]]));
-        let mut told: Vec<_> = told.collect();
-        if told[0][0].is_string() {
+        let emails = members.iter().map(|member| json!([member["user"]["email"], member["user"]["public_email"]]));
+        let mut emails: Vec<_> = emails.collect();
+        if emails[0][0].is_string() {
             // Normalizes the address of the first administrator.
-            told[0][0] = json!("admin@example.com");
+            emails[0][0] = json!("admin@example.com");
         }
-        assert_eq!(told, expected);
+        assert_eq!(emails, expected);
     }
 }
 
@@ -188,7 +188,7 @@ async fn download_export_returns_own_archive_or_newest_to_administrators(server:
     let path = format!("/groups/{top}/export");
     let download = format!("{path}/download");
     // The archive of the administrator contains all addresses.
-    let told = export(&server, &root, top).await;
+    let by_root = export(&server, &root, top).await;
     ada.client.get(&download).await.expect(404);
     let hers = export(&server, &ada.client, top).await;
     eve.client.get(&download).await.expect(404);
@@ -196,7 +196,7 @@ async fn download_export_returns_own_archive_or_newest_to_administrators(server:
         let members = records(&files(archive), &format!("tree/groups/{top}/members.ndjson"));
         members.iter().filter_map(|member| member["user"]["email"].as_str().map(str::to_owned)).collect()
     };
-    assert!(addresses(&told).contains(&"eve@example.com".to_owned()));
+    assert!(addresses(&by_root).contains(&"eve@example.com".to_owned()));
     assert_eq!(addresses(&hers), ["ada@example.com"]);
     // A later export of another user does not replace it. An administrator gets the newest one.
     assert_eq!(root.get(&download).await.expect(200).body, hers);

@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use tar::EntryType;
 
-use super::{Draft, attributes as group_of, header, stored_archives, member, packed, send};
+use super::{Draft, attributes as group_of, header, member, packed, send, stored_archives};
 use crate::support::{TestServer, on_every_database};
 
 /// Imports an archive that must fail and returns the error. Asserts that the group stays empty.
@@ -17,8 +17,8 @@ async fn import_failure(server: &TestServer, number: usize, archive: Vec<u8>) ->
     let path = format!("g{number}");
     send(&person.client, &path, None, archive).await.expect(202);
     server.finish_jobs().await;
-    let told = person.client.get(&format!("/groups/{path}/import")).await.expect(200).json();
-    assert_eq!((&told["import_status"], &told["imported_groups_count"]), (&json!("failed"), &json!(0)), "{number}");
+    let status = person.client.get(&format!("/groups/{path}/import")).await.expect(200).json();
+    assert_eq!((&status["import_status"], &status["imported_groups_count"]), (&json!("failed"), &json!(0)), "{number}");
     for things in ["labels", "milestones", "boards", "badges", "epics", "subgroups"] {
         let answer = person.client.get(&format!("/groups/{path}/{things}")).await.expect(200);
         assert_eq!(answer.json(), json!([]), "{number} {things}");
@@ -26,15 +26,15 @@ async fn import_failure(server: &TestServer, number: usize, archive: Vec<u8>) ->
     let members = person.client.get(&format!("/groups/{path}/members")).await.expect(200).pluck("username");
     assert_eq!(members, [json!(format!("p{number}"))]);
     assert_eq!(stored_archives(server).await.len(), 0);
-    told["import_error"].as_str().expect("a text").to_owned()
+    status["import_error"].as_str().expect("a text").to_owned()
 }
 
 /// Asserts that each archive is rejected with an error that contains the text.
 async fn assert_imports_fail(server: &TestServer, archives: Vec<(Vec<u8>, &str)>) {
     for (number, (archive, text)) in archives.into_iter().enumerate() {
-        let said = import_failure(server, number, archive).await;
-        assert!(said.contains(text), "{number}: {said:?} does not contain {text:?}");
-        assert!(said.chars().count() <= 400, "{number}: {said}");
+        let error = import_failure(server, number, archive).await;
+        assert!(error.contains(text), "{number}: {error:?} does not contain {text:?}");
+        assert!(error.chars().count() <= 400, "{number}: {error}");
     }
 }
 
@@ -159,8 +159,9 @@ async fn import_rejects_oversized_archives(server: TestServer) {
         .with_records(7, "labels", labels())
         .with_records(7, "epics", (1..=5_001).map(|id| epic(id, id, None)))
         .packed();
-    let spread =
-        (8..18).fold(Draft::new(), |draft, id| draft.with_subgroup(id, 7, &format!("g{id}")).with_records(id, "labels", labels()));
+    let spread = (8..18).fold(Draft::new(), |draft, id| {
+        draft.with_subgroup(id, 7, &format!("g{id}")).with_records(id, "labels", labels())
+    });
     let spread = spread.with_records(7, "labels", [label("one")]);
     assert_imports_fail(
         &server,
@@ -243,7 +244,10 @@ async fn import_rejects_groups_that_are_not_a_tree(server: TestServer) {
             (Draft::new().with("tree/groups/8.json", attributes(8, 7, "low")).packed(), "not in the list"),
             (Draft::new().with("tree/groups/7.json", attributes(9, 7, "low")).packed(), "is of the group 9"),
             (Draft::new().with_records(9, "labels", [label("a")]).packed(), "not in the list"),
-            (Draft::new().with_subgroup(8, 7, "Low").with_subgroup(9, 7, "low").packed(), "name or the path of another one"),
+            (
+                Draft::new().with_subgroup(8, 7, "Low").with_subgroup(9, 7, "low").packed(),
+                "name or the path of another one",
+            ),
             (Draft::new().with_subgroup(8, 7, "../x").packed(), "path can contain only"),
             (Draft::new().with_subgroup(8, 7, "tree").packed(), "is a reserved name"),
             (deep.packed(), "nested too deeply"),

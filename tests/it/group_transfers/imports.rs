@@ -8,7 +8,7 @@ use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 use storage::entities::{group_imports, settings, todos};
 
-use super::{Draft, attributes, export, files, import, stored_archives, member, records, send, unmapped};
+use super::{Draft, attributes, export, files, import, member, records, send, stored_archives, unmapped};
 use crate::support::places::{group, join};
 use crate::support::{Client, TestServer, on_every_database};
 
@@ -21,19 +21,22 @@ async fn import_creates_group_at_once_and_fills_it_by_job(server: TestServer) {
     let request = ada.client.request(Method::POST, "/groups/import").multipart(form);
     let answer = ada.client.send(request).await.expect(202);
     assert_eq!(answer.json(), json!({"message": "202 Accepted"}));
-    let made = ada.client.get("/groups/new-path").await.expect(200).json();
+    let created = ada.client.get("/groups/new-path").await.expect(200).json();
     assert_eq!(
-        (&made["name"], &made["visibility"], &made["parent_id"]),
+        (&created["name"], &created["visibility"], &created["parent_id"]),
         (&json!("New Name"), &json!("private"), &json!(null))
     );
-    let one = format!("/groups/{}", made["id"]);
-    let told = ada.client.get(&format!("{one}/import")).await.expect(200).json();
-    assert_eq!((&told["import_status"], &told["groups_count"]), (&json!("scheduled"), &json!(0)));
+    let one = format!("/groups/{}", created["id"]);
+    let status = ada.client.get(&format!("{one}/import")).await.expect(200).json();
+    assert_eq!((&status["import_status"], &status["groups_count"]), (&json!("scheduled"), &json!(0)));
     assert_eq!(ada.client.get(&format!("{one}/labels")).await.expect(200).json(), json!([]));
     server.finish_jobs().await;
-    let told = ada.client.get(&format!("{one}/import")).await.expect(200).json();
+    let status = ada.client.get(&format!("{one}/import")).await.expect(200).json();
     let figures = ["import_status", "import_error", "groups_count", "imported_groups_count", "unmapped_count"];
-    assert_eq!(figures.map(|name| told[name].clone()), [json!("finished"), json!(null), json!(2), json!(2), json!(0)]);
+    assert_eq!(
+        figures.map(|name| status[name].clone()),
+        [json!("finished"), json!(null), json!(2), json!(2), json!(0)]
+    );
     assert_eq!(ada.client.get(&format!("{one}/labels")).await.expect(200).pluck("name"), ["bug"]);
     let sub = ada.client.get("/groups/new-path%2Fsub").await.expect(200).json();
     let none = ada.client.get(&format!("/groups/{}/import", sub["id"])).await.expect(200).json();
@@ -80,8 +83,8 @@ async fn import_rejects_invalid_parameters_without_creating_group(server: TestSe
 async fn import_accepts_trailing_zeros(server: TestServer) {
     let root = server.root();
     let padded = [Draft::new().packed(), vec![0; 10_240]].concat();
-    let (_, told) = import(&server, &root, "a", None, padded).await;
-    assert_eq!((&told["import_status"], &told["import_error"]), (&json!("finished"), &json!(null)));
+    let (_, status) = import(&server, &root, "a", None, padded).await;
+    assert_eq!((&status["import_status"], &status["import_error"]), (&json!("finished"), &json!(null)));
 }
 
 async fn import_accepts_archives_above_attachment_limit(server: TestServer) {
@@ -92,8 +95,8 @@ async fn import_accepts_archives_above_attachment_limit(server: TestServer) {
         (1..41).map(|n| json!({"iid": n, "title": n.to_string(), "state": "active", "description": noise()}));
     let archive = Draft::new().with_records(7, "milestones", milestones).packed();
     assert!(archive.len() > 1 << 20, "{}", archive.len());
-    let (_, told) = import(&server, &root, "a", None, archive).await;
-    assert_eq!((&told["import_status"], &told["import_error"]), (&json!("finished"), &json!(null)));
+    let (_, status) = import(&server, &root, "a", None, archive).await;
+    assert_eq!((&status["import_status"], &status["import_error"]), (&json!("finished"), &json!(null)));
 }
 
 async fn import_rate_limit_returns_429(server: TestServer) {
@@ -144,9 +147,9 @@ async fn import_reuses_labels_and_milestones_of_ancestors(server: TestServer) {
         .with_records(7, "epics", epics)
         .with_records(8, "labels", [label("bug"), label("own")])
         .with_records(8, "milestones", [milestone(1, "v1")]);
-    let (id, told) = import(&server, &root, "fresh", Some(top), archive.clone().packed()).await;
-    assert_eq!(told["import_status"], "finished");
-    let noted: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+    let (id, status) = import(&server, &root, "fresh", Some(top), archive.clone().packed()).await;
+    assert_eq!(status["import_status"], "finished");
+    let noted: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
     assert_eq!(noted, ["milestone v1", "label bug", "milestone v1", "label bug"]);
     let own = async |at: &str, things: &str, key: &str| {
         root.get(&format!("/groups/{at}/{things}?include_ancestor_groups=false&include_parent_milestones=false"))
@@ -163,15 +166,16 @@ async fn import_reuses_labels_and_milestones_of_ancestors(server: TestServer) {
     assert_eq!((&board["milestone"]["title"], &board["lists"][0]["label"]["color"]), (&json!("v1"), &json!("#111111")));
     assert_eq!(root.get(&format!("/groups/{id}/epics/1")).await.expect(200).json()["labels"], json!(["bug"]));
     // Outside of the parent group all are created.
-    let (_, told) = import(&server, &root, "alone", None, archive.packed()).await;
-    assert_eq!((&told["import_status"], &told["unmapped"]), (&json!("finished"), &json!([])));
+    let (_, status) = import(&server, &root, "alone", None, archive.packed()).await;
+    assert_eq!((&status["import_status"], &status["unmapped"]), (&json!("finished"), &json!([])));
 }
 
 async fn import_caps_visibility_at_parent_and_instance(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let open = group(&ada.client, "open", json!({"visibility": "public"})).await;
-    let mut archive = Draft::new().with_subgroup(8, 7, "public").with_subgroup(9, 8, "internal").with_subgroup(10, 7, "private");
+    let mut archive =
+        Draft::new().with_subgroup(8, 7, "public").with_subgroup(9, 8, "internal").with_subgroup(10, 7, "private");
     for (id, parent, path, level) in [(8, 7, "public", 20), (9, 8, "internal", 10), (10, 7, "private", 0)] {
         let mut described = attributes(id, Some(parent), path);
         described["visibility_level"] = json!(level);
@@ -190,10 +194,10 @@ async fn import_caps_visibility_at_parent_and_instance(server: TestServer) {
     ] {
         assert_eq!(shown(path).await, visibility, "{path}");
     }
-    let (_, told) = import(&server, &ada.client, "b", None, archive.clone().packed()).await;
+    let (_, status) = import(&server, &ada.client, "b", None, archive.clone().packed()).await;
     assert_eq!([shown("b").await, shown("b/public/internal").await], ["private", "private"]);
     let lowered: Vec<_> =
-        unmapped(&told).into_iter().map(|(kind, name, reason)| format!("{kind} {name} {reason}")).collect();
+        unmapped(&status).into_iter().map(|(kind, name, reason)| format!("{kind} {name} {reason}")).collect();
     assert_eq!(
         lowered,
         [
@@ -223,9 +227,9 @@ async fn import_keeps_share_lock_of_parent(server: TestServer) {
         .with("tree/groups/7.json", unlocked(7, None, "top"))
         .with("tree/groups/8.json", unlocked(8, Some(7), "low"));
     for (client, path, locked) in [(&ada.client, "hers", true), (&eve.client, "theirs", false)] {
-        let (_, told) = import(&server, client, path, Some(top), archive.clone().packed()).await;
-        assert_eq!(told["import_status"], "finished");
-        let noted: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+        let (_, status) = import(&server, client, path, Some(top), archive.clone().packed()).await;
+        assert_eq!(status["import_status"], "finished");
+        let noted: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
         assert_eq!(noted, vec!["setting share_with_group_lock"; if locked { 2 } else { 0 }]);
         for below in ["", "%2Flow"] {
             let group = root.get(&format!("/groups/parent%2F{path}{below}")).await.expect(200).json();
@@ -242,10 +246,12 @@ async fn import_creates_no_todos_notes_or_mentions(server: TestServer) {
     })];
     let milestones = [json!({"iid": 2, "title": "For @ada", "state": "active"})];
     let members = [member(5, "ada@example.com", 30)];
-    let archive =
-        Draft::new().with_records(7, "epics", epics).with_records(7, "milestones", milestones).with_records(7, "members", members);
-    let (id, told) = import(&server, &root, "fresh", None, archive.packed()).await;
-    assert_eq!((&told["import_status"], &told["unmapped"]), (&json!("finished"), &json!([])));
+    let archive = Draft::new()
+        .with_records(7, "epics", epics)
+        .with_records(7, "milestones", milestones)
+        .with_records(7, "members", members);
+    let (id, status) = import(&server, &root, "fresh", None, archive.packed()).await;
+    assert_eq!((&status["import_status"], &status["unmapped"]), (&json!("finished"), &json!([])));
     let epic = ada.client.get(&format!("/groups/{id}/epics/4")).await.expect(200).json();
     assert_eq!((&epic["title"], &epic["author"]["username"]), (&json!("For @ada"), &json!("root")));
     assert_eq!(ada.client.get("/todos").await.expect(200).json(), json!([]));
@@ -280,9 +286,9 @@ async fn import_reports_unmapped_references(server: TestServer) {
         "iterations",
         [json!({"x": 1})],
     );
-    let (id, told) = import(&server, &root, "fresh", None, archive.packed()).await;
-    assert_eq!(told["import_status"], "finished");
-    let kinds: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+    let (id, status) = import(&server, &root, "fresh", None, archive.packed()).await;
+    assert_eq!(status["import_status"], "finished");
+    let kinds: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
     assert_eq!(
         kinds,
         ["relation iterations", "milestone gone", "board Plan", "list Plan", "list Plan", "epic One", "epic One",]
@@ -327,8 +333,8 @@ async fn import_reads_epics_of_reference_service_format(server: TestServer) {
     let mut closed = epic(13623, 2, json!(13622));
     closed["state_id"] = json!("closed");
     let archive = Draft::new().with_records(7, "epics", [epic(13622, 1, json!(null)), closed]).packed();
-    let (id, told) = import(&server, &root, "fresh", None, archive).await;
-    assert_eq!((&told["import_status"], &told["import_error"]), (&json!("finished"), &json!(null)));
+    let (id, status) = import(&server, &root, "fresh", None, archive).await;
+    assert_eq!((&status["import_status"], &status["import_error"]), (&json!("finished"), &json!(null)));
     let part = root.get(&format!("/groups/{id}/epics/2")).await.expect(200).json();
     assert_eq!(
         (&part["state"], &part["start_date"], &part["due_date"]),
@@ -337,9 +343,9 @@ async fn import_reads_epics_of_reference_service_format(server: TestServer) {
     let above = root.get(&format!("/groups/{id}/epics/1")).await.expect(200).json();
     assert_eq!((&above["state"], &part["parent_id"]), (&json!("opened"), &above["id"]));
     let again = files(&export(&server, &root, id).await);
-    let told = records(&again, &format!("tree/groups/{id}/epics.ndjson"));
-    assert_eq!((&told[1]["state_id"], &told[1]["end_date"]), (&json!("closed"), &json!("2026-02-28")));
-    assert_eq!((told[1].get("state"), told[1].get("due_date")), (None, None));
+    let epics = records(&again, &format!("tree/groups/{id}/epics.ndjson"));
+    assert_eq!((&epics[1]["state_id"], &epics[1]["end_date"]), (&json!("closed"), &json!("2026-02-28")));
+    assert_eq!((epics[1].get("state"), epics[1].get("due_date")), (None, None));
 }
 
 async fn import_reports_members_without_user_and_negative_weights(server: TestServer) {
@@ -347,9 +353,9 @@ async fn import_reports_members_without_user_and_negative_weights(server: TestSe
     let members = [json!({"access_level": 30, "user": null}), json!({"access_level": 30})];
     let boards = [json!({"name": "Plan", "weight": -1})];
     let archive = Draft::new().with_records(7, "members", members).with_records(7, "boards", boards).packed();
-    let (id, told) = import(&server, &root, "fresh", None, archive).await;
-    assert_eq!(told["import_status"], "finished");
-    let kinds: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+    let (id, status) = import(&server, &root, "fresh", None, archive).await;
+    assert_eq!(status["import_status"], "finished");
+    let kinds: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
     assert_eq!(kinds, ["member unknown", "member unknown", "board Plan"]);
     assert_eq!(root.get(&format!("/groups/{id}/boards")).await.expect(200).json()[0]["weight"], json!(null));
 }
@@ -361,8 +367,8 @@ async fn import_on_free_plan_skips_and_reports_epics(server: TestServer) {
         "name": "Plan", "weight": 3, "lists": [{"list_type": "assignee", "user_id": 1}, {"list_type": "label", "label": {"title": "x"}}],
     })];
     let archive = Draft::new().with_records(7, "epics", epics).with_records(7, "boards", boards).packed();
-    let (id, told) = import(&server, &root, "fresh", None, archive).await;
-    let kinds: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+    let (id, status) = import(&server, &root, "fresh", None, archive).await;
+    let kinds: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
     assert_eq!(kinds, ["board Plan", "list Plan", "relation epics"]);
     let board = root.get(&format!("/groups/{id}/boards")).await.expect(200).json()[0].clone();
     assert_eq!(board["lists"].as_array().map(Vec::len), Some(1));
@@ -405,7 +411,7 @@ async fn deleting_group_deletes_pending_import(server: TestServer) {
     assert_eq!(left.expect("a count"), 0);
 }
 
-fn import_on_free_plan_skips_and_reports_epics_options() -> Options {
+fn free_plan_options() -> Options {
     Options { plan: Some("free".to_owned()), ..Options::default() }
 }
 
@@ -423,7 +429,7 @@ on_every_database![
     import_reports_unmapped_references,
     import_reads_epics_of_reference_service_format,
     import_reports_members_without_user_and_negative_weights,
-    import_on_free_plan_skips_and_reports_epics with import_on_free_plan_skips_and_reports_epics_options(),
+    import_on_free_plan_skips_and_reports_epics with free_plan_options(),
     import_sets_epic_parents_in_batches,
     deleting_group_deletes_pending_import,
 ];

@@ -71,9 +71,9 @@ fn archive(groups: i64, records: i64) -> Vec<u8> {
 /// Waits for the end of an import and returns its status.
 async fn wait_for_import(client: &Client, path: &str) -> Value {
     loop {
-        let told = client.get(&format!("/groups/{path}/import")).await.expect(200).json();
-        if !["scheduled", "started"].contains(&told["import_status"].as_str().expect("a word")) {
-            return told;
+        let status = client.get(&format!("/groups/{path}/import")).await.expect(200).json();
+        if !["scheduled", "started"].contains(&status["import_status"].as_str().expect("a word")) {
+            return status;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -106,9 +106,9 @@ async fn import_and_export_of_50000_records_use_little_memory() {
     // Larger than the default limit for attachments.
     assert!(large.len() > 10 << 20, "{}", large.len());
     send(&client, "large", None, large).await.expect(202);
-    let told = wait_for_import(&client, "large").await;
+    let status = wait_for_import(&client, "large").await;
     assert_eq!(
-        (&told["import_status"], &told["imported_groups_count"], &told["unmapped"]),
+        (&status["import_status"], &status["imported_groups_count"], &status["unmapped"]),
         (&json!("finished"), &json!(GROUPS + 1), &json!([]))
     );
     let imported = peak_memory(&server);

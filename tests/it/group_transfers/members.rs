@@ -53,9 +53,10 @@ async fn import_maps_members_by_confirmed_email_only(server: TestServer) {
         json!({"access_level": 50, "user": {"id": ids[4], "username": "fay"}}),
         json!({"access_level": 50, "user": {"id": 1, "username": "root", "email": "nobody@example.com"}}),
     ];
-    let (id, told) = import(&server, &root, "fresh", None, Draft::new().with_records(7, "members", all).packed()).await;
+    let (id, status) =
+        import(&server, &root, "fresh", None, Draft::new().with_records(7, "members", all).packed()).await;
     assert_eq!(members(&root, &id.to_string()).await, named(&[("ada", 30), ("bob", 20), ("dan", 20), ("root", 50)]));
-    let names: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+    let names: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
     assert_eq!(
         names,
         [
@@ -67,7 +68,7 @@ async fn import_maps_members_by_confirmed_email_only(server: TestServer) {
             "member nobody@example.com",
         ]
     );
-    assert_eq!(told["unmapped_count"], 6);
+    assert_eq!(status["unmapped_count"], 6);
 }
 
 async fn import_caps_roles_at_role_of_importer(server: TestServer) {
@@ -77,13 +78,19 @@ async fn import_caps_roles_at_role_of_importer(server: TestServer) {
     join(&root, &format!("/groups/{top}"), ada.id, 40).await;
     join(&root, &format!("/groups/{top}"), bob.id, 30).await;
     let all = || [member(1, "eve@example.com", 50), member(2, "bob@example.com", 20), member(3, "ada@example.com", 10)];
-    let archive = || Draft::new().with_records(7, "members", all()).with_subgroup(8, 7, "low").with_records(8, "members", all()).packed();
-    let (_, told) = import(&server, &ada.client, "fresh", Some(top), archive()).await;
-    assert_eq!(told["import_status"], "finished");
+    let archive = || {
+        Draft::new()
+            .with_records(7, "members", all())
+            .with_subgroup(8, 7, "low")
+            .with_records(8, "members", all())
+            .packed()
+    };
+    let (_, status) = import(&server, &ada.client, "fresh", Some(top), archive()).await;
+    assert_eq!(status["import_status"], "finished");
     assert_eq!(members(&root, "parent%2Ffresh").await, named(&[("ada", 50), ("eve", 40)]));
     assert_eq!(members(&root, "parent%2Ffresh%2Flow").await, named(&[("eve", 40)]));
     let reasons: Vec<_> =
-        unmapped(&told).into_iter().map(|(kind, name, reason)| format!("{kind} {name}: {reason}")).collect();
+        unmapped(&status).into_iter().map(|(kind, name, reason)| format!("{kind} {name}: {reason}")).collect();
     assert_eq!(
         reasons,
         [
@@ -107,8 +114,8 @@ async fn import_of_blocked_user_fails(server: TestServer) {
     send(&ada.client, "fresh", None, archive).await.expect(202);
     root.post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
     server.finish_jobs().await;
-    let told = root.get("/groups/fresh/import").await.expect(200).json();
-    assert_eq!((&told["import_status"], &told["imported_groups_count"]), (&json!("failed"), &json!(0)));
+    let status = root.get("/groups/fresh/import").await.expect(200).json();
+    assert_eq!((&status["import_status"], &status["imported_groups_count"]), (&json!("failed"), &json!(0)));
     assert_eq!(root.get("/groups/fresh/labels").await.expect(200).json(), json!([]));
 }
 

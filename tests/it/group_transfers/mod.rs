@@ -66,8 +66,8 @@ async fn import(
         }
         None => String::new(),
     };
-    let told = client.get(&format!("/groups/{above}{path}/import")).await.expect(200).json();
-    (told["id"].as_i64().expect("a number"), told)
+    let status = client.get(&format!("/groups/{above}{path}/import")).await.expect(200).json();
+    (status["id"].as_i64().expect("a number"), status)
 }
 
 /// Returns the files of an archive by name.
@@ -161,9 +161,9 @@ fn member(id: i64, address: &str, level: i64) -> Value {
 }
 
 /// Returns the unmapped records as kind, name and reason.
-fn unmapped(told: &Value) -> Vec<(String, String, String)> {
+fn unmapped(status: &Value) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    let all = told["unmapped"].as_array().expect("a list").iter();
+    let all = status["unmapped"].as_array().expect("a list").iter();
     all.map(|one| (text(&one["kind"]), text(&one["name"]), text(&one["reason"]))).collect()
 }
 

@@ -7,7 +7,7 @@ use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryF
 use serde_json::{Value, json};
 use storage::entities::{group_imports, imported_groups, jobs, now};
 
-use super::{Draft, export, files, import, stored_archives, send};
+use super::{Draft, export, files, import, send, stored_archives};
 use crate::support::places::group;
 use crate::support::{TestServer, on_every_database};
 
@@ -59,12 +59,12 @@ async fn repeatedly_killed_import_creates_each_record_once(server: TestServer) {
     // Jobs run at least once: another run and the job find nothing to do.
     service::run(&server.backend, import).await.expect("a run");
     server.finish_jobs().await;
-    let told = root.get("/groups/fresh/import").await.expect(200).json();
-    assert_eq!((&told["import_status"], &told["imported_groups_count"]), (&json!("finished"), &json!(6)));
+    let status = root.get("/groups/fresh/import").await.expect(200).json();
+    assert_eq!((&status["import_status"], &status["imported_groups_count"]), (&json!("finished"), &json!(6)));
     assert_eq!(stored_archives(&server).await.len(), 0);
     let groups = imported_groups::Entity::find().count(server.backend.database.read()).await;
     assert_eq!(groups.expect("a count"), 6);
-    let id = told["id"].as_i64().expect("a number");
+    let id = status["id"].as_i64().expect("a number");
     let again = export(&server, &root, id).await;
     let mut expected: Vec<(String, usize)> = ["badges", "boards", "epics", "labels", "milestones"]
         .iter()
@@ -82,18 +82,18 @@ async fn repeatedly_killed_import_creates_each_record_once(server: TestServer) {
 async fn import_fails_entirely_if_subgroup_was_created_meanwhile(server: TestServer) {
     let root = server.root();
     send(&root, "fresh", None, archive().packed()).await.expect(202);
-    let made = root.get("/groups/fresh").await.expect(200).json()["id"].as_i64().expect("a number");
-    group(&root, "g8", json!({"parent_id": made})).await;
+    let created = root.get("/groups/fresh").await.expect(200).json()["id"].as_i64().expect("a number");
+    group(&root, "g8", json!({"parent_id": created})).await;
     server.finish_jobs().await;
-    let told = root.get("/groups/fresh/import").await.expect(200).json();
-    assert_eq!(told["import_status"], "failed");
-    let error = told["import_error"].as_str().expect("a text");
+    let status = root.get("/groups/fresh/import").await.expect(200).json();
+    assert_eq!(status["import_status"], "failed");
+    let error = status["import_error"].as_str().expect("a text");
     assert!(error.contains("\"top/g8\"") && error.contains("has already been taken"), "{error}");
-    assert_eq!((&told["imported_groups_count"], stored_archives(&server).await.len()), (&json!(0), 0));
+    assert_eq!((&status["imported_groups_count"], stored_archives(&server).await.len()), (&json!(0), 0));
     for things in ["labels", "milestones", "boards", "badges", "epics"] {
-        assert_eq!(root.get(&format!("/groups/{made}/{things}")).await.expect(200).json(), json!([]), "{things}");
+        assert_eq!(root.get(&format!("/groups/{created}/{things}")).await.expect(200).json(), json!([]), "{things}");
     }
-    assert_eq!(root.get(&format!("/groups/{made}/descendant_groups")).await.expect(200).pluck("path"), ["g8"]);
+    assert_eq!(root.get(&format!("/groups/{created}/descendant_groups")).await.expect(200).pluck("path"), ["g8"]);
 }
 
 async fn import_fails_entirely_if_label_was_created_meanwhile(server: TestServer) {
@@ -101,8 +101,8 @@ async fn import_fails_entirely_if_label_was_created_meanwhile(server: TestServer
     send(&root, "fresh", None, archive().packed()).await.expect(202);
     root.post("/groups/fresh/labels", json!({"name": "l7", "color": "#445566"})).await.expect(201);
     server.finish_jobs().await;
-    let told = root.get("/groups/fresh/import").await.expect(200).json();
-    assert_eq!((&told["import_status"], &told["imported_groups_count"]), (&json!("failed"), &json!(0)));
+    let status = root.get("/groups/fresh/import").await.expect(200).json();
+    assert_eq!((&status["import_status"], &status["imported_groups_count"]), (&json!("failed"), &json!(0)));
     assert_eq!(root.get("/groups/fresh/labels").await.expect(200).pluck("name"), ["l7"]);
     for things in ["milestones", "subgroups"] {
         assert_eq!(root.get(&format!("/groups/fresh/{things}")).await.expect(200).json(), json!([]), "{things}");
@@ -116,9 +116,9 @@ async fn import_rejects_too_deep_nesting(server: TestServer) {
         let below = parent.map_or(json!({}), |parent| json!({"parent_id": parent}));
         parent = Some(group(&root, &format!("n{number}"), below).await);
     }
-    let (_, told) = import(&server, &root, "fresh", parent, archive().packed()).await;
-    assert_eq!(told["import_status"], "failed");
-    assert!(told["import_error"].as_str().expect("a text").contains("nested too deeply"), "{told}");
+    let (_, status) = import(&server, &root, "fresh", parent, archive().packed()).await;
+    assert_eq!(status["import_status"], "failed");
+    assert!(status["import_error"].as_str().expect("a text").contains("nested too deeply"), "{status}");
 }
 
 async fn failed_import_reports_error_and_deletes_archive(server: TestServer) {
@@ -127,9 +127,9 @@ async fn failed_import_reports_error_and_deletes_archive(server: TestServer) {
     let import = import_id(&server).await;
     service::give_up(&server.backend, import).await.expect("an end");
     server.finish_jobs().await;
-    let told = root.get("/groups/fresh/import").await.expect(200).json();
-    assert_eq!(told["import_status"], "failed");
-    assert!(told["import_error"].as_str().expect("a text").starts_with("The server could not"), "{told}");
+    let status = root.get("/groups/fresh/import").await.expect(200).json();
+    assert_eq!(status["import_status"], "failed");
+    assert!(status["import_error"].as_str().expect("a text").starts_with("The server could not"), "{status}");
     assert_eq!(stored_archives(&server).await.len(), 0);
 }
 
@@ -142,18 +142,18 @@ async fn sweep_fails_import_with_lost_last_attempt(server: TestServer) {
         assert_eq!(done.expect("a change").rows_affected, 1);
     };
     let status = async || {
-        let told = root.get("/groups/fresh/import").await.expect(200).json();
-        (told["import_status"].clone(), told["import_error"].clone())
+        let import_status = root.get("/groups/fresh/import").await.expect(200).json();
+        (import_status["import_status"].clone(), import_status["import_error"].clone())
     };
     // A waiting or running import is not changed, regardless of its attempts.
-    let begun = jobs::ActiveModel {
+    let started = jobs::ActiveModel {
         attempts: Set(10),
         locked_by: Set(Some("lost".to_owned())),
         locked_until: Set(Some(now())),
         ..Default::default()
     };
     for (step, state) in
-        [(jobs::ActiveModel { attempts: Set(3), ..Default::default() }, "scheduled"), (begun, "scheduled")]
+        [(jobs::ActiveModel { attempts: Set(3), ..Default::default() }, "scheduled"), (started, "scheduled")]
     {
         all(step).await;
         assert_eq!(sweep(&server.backend).await.expect("a sweep"), 0);

@@ -17,10 +17,10 @@ async fn send(client: &Client, method: Method, path: &str, form: Form, name: &st
 async fn group_avatar_follows_group_visibility(server: TestServer) {
     let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
     let form = Form::new().text("name", "Engines").text("path", "engines");
-    let made = send(&ada.client, Method::POST, "/groups", form, "a b.png", PNG).await.expect(201).json();
-    let address = format!("{}/uploads/-/system/group/avatar/{}/a_b.png", server.base, made["id"]);
-    assert_eq!((&made["avatar_url"], &made["name"]), (&json!(address), &json!("Engines")));
-    let (path, one) = (address.replace(&server.base, "/"), format!("/groups/{}", made["id"]));
+    let created = send(&ada.client, Method::POST, "/groups", form, "a b.png", PNG).await.expect(201).json();
+    let address = format!("{}/uploads/-/system/group/avatar/{}/a_b.png", server.base, created["id"]);
+    assert_eq!((&created["avatar_url"], &created["name"]), (&json!(address), &json!("Engines")));
+    let (path, one) = (address.replace(&server.base, "/"), format!("/groups/{}", created["id"]));
     join(&ada.client, &one, bob.id, 10).await;
     let seen = bob.client.get(&path).await.expect(200);
     assert_eq!((seen.header("content-type"), &seen.body[..]), ("image/png", PNG));

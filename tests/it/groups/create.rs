@@ -12,18 +12,18 @@ fn failure(field: &str, text: &str) -> String {
 async fn create_group_returns_all_fields_and_adds_owner(server: TestServer) {
     let ada = server.person("ada").await;
     let body = json!({"name": "Engines (old)", "path": "Engines", "description": "Machines", "visibility": "public"});
-    let made = ada.client.post("/groups", body).await.expect(201).json();
-    assert_eq!(made["web_url"], format!("{}/groups/Engines", server.base));
+    let created = ada.client.post("/groups", body).await.expect(201).json();
+    assert_eq!(created["web_url"], format!("{}/groups/Engines", server.base));
     assert_eq!(
-        (&made["full_name"], &made["full_path"], &made["visibility"], &made["parent_id"]),
+        (&created["full_name"], &created["full_path"], &created["visibility"], &created["parent_id"]),
         (&json!("Engines (old)"), &json!("Engines"), &json!("public"), &Value::Null)
     );
-    assert_eq!(made["runners_token"].as_str().map(str::len), Some(32));
-    assert_eq!((&made["projects"], &made["shared_projects"]), (&json!([]), &json!([])));
-    let place = format!("/groups/{}/members/{}", made["id"], ada.id);
+    assert_eq!(created["runners_token"].as_str().map(str::len), Some(32));
+    assert_eq!((&created["projects"], &created["shared_projects"]), (&json!([]), &json!([])));
+    let place = format!("/groups/{}/members/{}", created["id"], ada.id);
     assert_eq!(ada.client.get(&place).await.expect(200).json()["access_level"], 50);
     let read = ada.client.get("/groups/engines").await.expect(200).json();
-    assert_eq!(read, made);
+    assert_eq!(read, created);
 }
 
 async fn runners_token_is_visible_only_to_owners(server: TestServer) {

@@ -31,14 +31,14 @@ async fn new_group_path_changes_paths_of_descendants(server: TestServer) {
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "Inner", json!({"parent_id": outer})).await;
     let low = group(&root, "low", json!({"parent_id": inner})).await;
-    let beside = group(&root, "outermost", json!({})).await;
-    let deep = group(&root, "deep", json!({"parent_id": beside})).await;
+    let sibling = group(&root, "outermost", json!({})).await;
+    let deep = group(&root, "deep", json!({"parent_id": sibling})).await;
     let work = project(&root, "work", json!({"namespace_id": low})).await;
     root.put(&format!("/groups/{outer}"), json!({"path": "Über"})).await.expect(400);
     root.put(&format!("/groups/{outer}"), json!({"path": "Rim"})).await.expect(200);
     let path = async |id: i64| root.get(&format!("/groups/{id}")).await.expect(200).json()["full_path"].clone();
     assert_eq!((path(inner).await, path(low).await), (json!("Rim/Inner"), json!("Rim/Inner/low")));
-    assert_eq!((path(beside).await, path(deep).await), (json!("outermost"), json!("outermost/deep")));
+    assert_eq!((path(sibling).await, path(deep).await), (json!("outermost"), json!("outermost/deep")));
     let held = root.get("/projects/rim%2Finner%2Flow%2Fwork").await.expect(200).json();
     assert_eq!((&held["id"], &held["path_with_namespace"]), (&json!(work), &json!("Rim/Inner/low/work")));
     root.get("/groups/outer%2Finner").await.expect(404);
@@ -135,8 +135,8 @@ async fn share_lock_is_inherited_by_subgroups(server: TestServer) {
     assert_ne!(refused.json()["message"]["share_with_group_lock"], Value::Null);
     join(&root, &outer_place, ada.id, 50).await;
     ada.client.put(&inner_place, json!({"share_with_group_lock": false})).await.expect(200);
-    let made = ada.client.post("/groups", unlocked).await.expect(201).json();
-    assert_eq!(made["share_with_group_lock"], false);
+    let created = ada.client.post("/groups", unlocked).await.expect(201).json();
+    assert_eq!(created["share_with_group_lock"], false);
     assert_eq!((lock(&outer_place).await, lock(&inner_place).await), (json!(true), json!(false)));
 }
 

@@ -17,9 +17,9 @@ async fn subgroup_lists_return_visible_groups_of_caller(server: TestServer) {
     group(&root, "deep", json!({"parent_id": open, "visibility": "internal"})).await;
     group(&root, "aside", json!({"visibility": "public"})).await;
     let (subgroups, all) = (format!("/groups/{top}/subgroups"), format!("/groups/{top}/descendant_groups"));
-    let (nobody, ada) = (server.anonymous(), server.person("ada").await);
+    let (anonymous, ada) = (server.anonymous(), server.person("ada").await);
     assert_eq!(
-        (paths(&nobody, &subgroups).await, paths(&nobody, &all).await),
+        (paths(&anonymous, &subgroups).await, paths(&anonymous, &all).await),
         (vec![json!("open")], vec![json!("open")])
     );
     assert_eq!(paths(&ada.client, &subgroups).await, [] as [Value; 0]);

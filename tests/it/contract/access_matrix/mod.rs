@@ -157,8 +157,7 @@ fn expected(operation: &Operation, caller: Caller, visibility: Visibility) -> Ex
 
 /// Returns the callers of an operation: all non-members, and each role up to the minimum role.
 fn callers(operation: &Operation) -> Vec<Caller> {
-    let mut callers =
-        vec![Caller::Anonymous, Caller::WrongScope, Caller::Stranger, Caller::Job, Caller::Admin];
+    let mut callers = vec![Caller::Anonymous, Caller::WrongScope, Caller::Stranger, Caller::Job, Caller::Admin];
     match operation.access.on {
         On::Instance | On::Scim => {}
         On::User => callers.push(Caller::Target),
@@ -275,8 +274,8 @@ impl<'a> Fixture<'a> {
         }
     }
 
-    /// Sends an operation's request. Reads name existing resources. Writes name missing ones or send an old date if they
-    /// would otherwise change resources of later requests.
+    /// Sends an operation's request. Reads name existing resources. Writes name missing ones or send an old date, so
+    /// that resources of later requests stay unchanged.
     async fn call(&self, operation: &Operation, caller: Caller, place: &Place<'_>, key: i64) -> Answer {
         let request = self.request(operation, caller, place, key);
         self.client(caller).send(request).await

@@ -200,15 +200,15 @@ async fn invite(server: &TestServer, group: i64, guest: i64, role: AccessLevel) 
 /// Creates a note and returns its ID.
 async fn comment(server: &TestServer, on: &str) -> i64 {
     let body = json!({ "body": "there" });
-    let made = server.root().post(&format!("{on}/notes"), body).await;
-    places::id(&made.expect(201).json())
+    let created = server.root().post(&format!("{on}/notes"), body).await;
+    places::id(&created.expect(201).json())
 }
 
 /// Awards an emoji and returns the ID of the award.
 async fn award(server: &TestServer, to: &str) -> i64 {
     let tada = json!({ "name": "tada" });
-    let made = server.root().post(&format!("{to}/award_emoji"), tada).await;
-    places::id(&made.expect(201).json())
+    let created = server.root().post(&format!("{to}/award_emoji"), tada).await;
+    places::id(&created.expect(201).json())
 }
 
 /// Creates a webhook with a delivery in its log.

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::place::Place;
-use super::{MISSING, Fixture, Caller};
+use super::{Caller, Fixture, MISSING};
 use crate::support::client::segment;
 use crate::support::contract::{DOCUMENT, deref};
 
@@ -41,7 +41,7 @@ impl Fixture<'_> {
                 "name" => request.query(&[("name", "missing")]),
                 "link_url" | "image_url" => request.query(&[(parameter.name, "https://h.example.com/")]),
                 "to" | "ref" => request.query(&[(parameter.name, "main")]),
-                other => panic!("{}: give parameter {other} a value here", operation.id),
+                other => panic!("{}: missing value of parameter {other}", operation.id),
             };
         }
         if operation.id == "list_users" {
@@ -137,7 +137,7 @@ impl Fixture<'_> {
             ("key" | "feature_flag_name", _) | ("name", On::Instance) => text("there"),
             // A project cannot be its own fork, so nothing changes.
             ("forked_from_id", _) => place.project.id.to_string(),
-            (other, _) => panic!("{}: give path parameter {other} a value here", operation.id),
+            (other, _) => panic!("{}: missing value of path parameter {other}", operation.id),
         }
     }
 
