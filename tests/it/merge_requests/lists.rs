@@ -5,7 +5,7 @@ use storage::entities::{AccessLevel, Visibility};
 
 use super::{propose, titles};
 use crate::support::code::{NewCommit, Project, file};
-use crate::support::prefixes::group;
+use crate::support::places::group;
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Merge requests that differ in every attribute with a filter, created in the order `one` to `four`.
