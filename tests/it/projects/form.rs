@@ -252,7 +252,7 @@ async fn commit_count_is_current_before_the_maintenance_job(server: TestServer) 
     assert_eq!(count().await, 2);
     let work = Work::empty();
     work.git(&["clone", "--quiet", &address(&server.base, "root", ROOT_TOKEN, "root/work"), "c"]).await;
-    let clone = work.as_developer("c");
+    let clone = work.below("c");
     clone.commit("b", "by a push").await;
     clone.git(&["push", "--quiet", "origin", "HEAD:main"]).await;
     assert_eq!(count().await, 3);

@@ -37,7 +37,7 @@ async fn transferred_project_copies_inherited_labels_and_milestones(server: Test
     let (old, new) = (group(&root, "old", public()).await, group(&root, "newer", public()).await);
     let (at_old, at_new) = (format!("/groups/{old}"), format!("/groups/{new}"));
     let work = project(&root, "work", json!({"visibility": "public", "namespace_id": old})).await;
-    let stays = project(&root, "stays", json!({"visibility": "public", "namespace_id": old})).await;
+    let unmoved = project(&root, "stays", json!({"visibility": "public", "namespace_id": old})).await;
     let (at_work, issues) = (format!("/projects/{work}"), format!("/projects/{work}/issues"));
     let bug = label(&root, &at_old, "bug", "#FF0000").await;
     for (parent, name) in [(&at_old, "both"), (&at_new, "both"), (&at_work, "own"), (&at_old, "unused")] {
@@ -45,11 +45,11 @@ async fn transferred_project_copies_inherited_labels_and_milestones(server: Test
     }
     let far = milestone(&root, &at_old, "far", "2031-02-03").await;
     let same = milestone(&root, &at_old, "same", "2031-02-03").await;
-    let theirs = milestone(&root, &at_new, "same", "2032-02-03").await;
+    let target_milestone = milestone(&root, &at_new, "same", "2032-02-03").await;
     root.put(&format!("{at_work}/labels/bug"), json!({"priority": 3})).await.expect(200);
     let one = open(&root, work, json!({"title": "one", "labels": "bug,both,own", "milestone_id": far})).await;
     let two = open(&root, work, json!({"title": "two", "labels": "bug", "milestone_id": same})).await;
-    let other = open(&root, stays, json!({"title": "other", "labels": "bug,both", "milestone_id": far})).await;
+    let other = open(&root, unmoved, json!({"title": "other", "labels": "bug,both", "milestone_id": far})).await;
     let change = server.bare_merge_request(work, 1, &[bug], Some(far)).await;
     let (epic_iid, _) = epic(&root, old, "gathers", json!({})).await;
     let issue_id = root.get(&format!("{issues}/{one}")).await.expect(200).json()["id"].clone();
@@ -58,8 +58,8 @@ async fn transferred_project_copies_inherited_labels_and_milestones(server: Test
     let shown = board(&root, &at_work, "b").await;
     list(&root, &at_work, shown, json!({"label_id": bug})).await;
     list(&root, &at_work, shown, json!({"milestone_id": far})).await;
-    let kept = label_by_name(&root, &at_work, "own").await["id"].as_i64().expect("an id");
-    let kept = list(&root, &at_work, shown, json!({"label_id": kept})).await;
+    let own_label = label_by_name(&root, &at_work, "own").await["id"].as_i64().expect("an id");
+    let remaining_list = list(&root, &at_work, shown, json!({"label_id": own_label})).await;
 
     root.put(&format!("{at_work}/transfer"), json!({"namespace": new})).await.expect(200);
 
@@ -76,7 +76,7 @@ async fn transferred_project_copies_inherited_labels_and_milestones(server: Test
         (Some(3), Some("2031-02-03".into()))
     );
     let moved = root.get(&format!("{issues}/{two}")).await.expect(200).json();
-    assert_eq!((&moved["labels"], &moved["milestone"]["id"]), (&json!(["bug"]), &json!(theirs)));
+    assert_eq!((&moved["labels"], &moved["milestone"]["id"]), (&json!(["bug"]), &json!(target_milestone)));
     let row = server.issue(moved["id"].as_i64().expect("an id")).await;
     assert_eq!(row.milestone_due_on.map(|day| day.to_string()).as_deref(), Some("2032-02-03"));
     let created = label_by_name(&root, &at_work, "bug").await;
@@ -91,33 +91,36 @@ async fn transferred_project_copies_inherited_labels_and_milestones(server: Test
         "the label of the new group is used"
     );
     assert_eq!(label_by_name(&root, &at_work, "unused").await, Value::Null);
-    let mine = root.get(&format!("{at_work}/milestones")).await.expect(200).json()[0].clone();
-    assert_eq!((&mine["title"], &mine["iid"], mine["id"].as_i64() == Some(far)), (&json!("far"), &json!(1), false));
-    assert_eq!(merge_request(&server, change).await, (mine["id"].as_i64(), Some("2031-02-03".into())));
+    let copied_milestone = root.get(&format!("{at_work}/milestones")).await.expect(200).json()[0].clone();
+    assert_eq!(
+        (&copied_milestone["title"], &copied_milestone["iid"], copied_milestone["id"].as_i64() == Some(far)),
+        (&json!("far"), &json!(1), false)
+    );
+    assert_eq!(merge_request(&server, change).await, (copied_milestone["id"].as_i64(), Some("2031-02-03".into())));
     assert_eq!(root.get(&of_epic).await.expect(200).json(), json!([]));
     let lists = root.get(&format!("{at_work}/boards/{shown}/lists")).await.expect(200).pluck("id");
-    assert_eq!(lists, [json!(kept)]);
+    assert_eq!(lists, [json!(remaining_list)]);
     // Other projects are unchanged, and the transferred project does not depend on the old group.
-    let untouched = root.get(&format!("/projects/{stays}/issues/{other}")).await.expect(200).json();
+    let untouched = root.get(&format!("/projects/{unmoved}/issues/{other}")).await.expect(200).json();
     assert_eq!((&untouched["labels"], &untouched["milestone"]["id"]), (&json!(["both", "bug"]), &json!(far)));
     root.delete(&format!("{at_old}/labels/bug")).await.expect(204);
     root.delete(&format!("{at_old}/milestones/{far}")).await.expect(204);
-    let kept = root.get(&format!("{issues}?labels=bug&milestone=far")).await.expect(200).pluck("iid");
-    assert_eq!(kept, [json!(one)]);
+    let found = root.get(&format!("{issues}?labels=bug&milestone=far")).await.expect(200).pluck("iid");
+    assert_eq!(found, [json!(one)]);
 }
 
 async fn transferred_group_copies_inherited_labels_and_milestones(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({"visibility": "public"})).await;
-    let below = group(&root, "below", json!({"visibility": "public", "parent_id": top})).await;
-    let inner = group(&root, "inner", json!({"visibility": "public", "parent_id": below})).await;
-    let (at_top, at_below) = (format!("/groups/{top}"), format!("/groups/{below}"));
+    let subgroup = group(&root, "below", json!({"visibility": "public", "parent_id": top})).await;
+    let inner = group(&root, "inner", json!({"visibility": "public", "parent_id": subgroup})).await;
+    let (at_top, at_below) = (format!("/groups/{top}"), format!("/groups/{subgroup}"));
     label(&root, &at_top, "bug", "#FF0000").await;
     label(&root, &at_below, "near", "#FF0000").await;
     let far = milestone(&root, &at_top, "far", "2031-02-03").await;
     let near = milestone(&root, &at_below, "near", "2031-02-04").await;
     let mut opened = Vec::new();
-    for (parent, title) in [(below, "a"), (inner, "b")] {
+    for (parent, title) in [(subgroup, "a"), (inner, "b")] {
         let created = project(&root, title, json!({"visibility": "public", "namespace_id": parent})).await;
         for milestone in [far, near] {
             let body = json!({"title": title, "labels": "bug,near", "milestone_id": milestone});
