@@ -22,8 +22,8 @@ async fn add_member_requires_group_owner_or_project_maintainer(server: TestServe
         let to_project = person.client.post(&format!("/projects/{work}/members"), new).await.status;
         assert_eq!(to_project, if *level >= 40 { 201 } else { 403 }, "{level}");
     }
-    for place in [format!("/groups/{engines}"), format!("/projects/{work}")] {
-        let (list, one) = (format!("{place}/members"), format!("{place}/members/{}", cast[0].1.id));
+    for parent in [format!("/groups/{engines}"), format!("/projects/{work}")] {
+        let (list, one) = (format!("{parent}/members"), format!("{parent}/members/{}", cast[0].1.id));
         let new = json!({"user_id": stranger.id, "access_level": 50});
         stranger.client.post(&list, new.clone()).await.expect(403);
         stranger.client.put(&one, json!({"access_level": 20})).await.expect(403);
@@ -41,23 +41,23 @@ async fn add_member_rejects_invalid_parameters_and_existing_members(server: Test
     let work = project(&root, "work", json!({"namespace_id": inner})).await;
     let ada = server.person("ada").await;
     join(&root, &format!("/groups/{outer}"), ada.id, 30).await;
-    for place in [format!("/groups/{inner}/members"), format!("/projects/{work}/members")] {
-        let missing = root.post(&place, json!({})).await.expect(400);
+    for parent in [format!("/groups/{inner}/members"), format!("/projects/{work}/members")] {
+        let missing = root.post(&parent, json!({})).await.expect(400);
         assert_eq!(missing.message(), "user_id is missing, access_level is missing");
-        let unknown = root.post(&place, json!({"user_id": 999_999, "access_level": 30})).await.expect(404);
+        let unknown = root.post(&parent, json!({"user_id": 999_999, "access_level": 30})).await.expect(404);
         assert_eq!(unknown.message(), "404 User Not Found");
         for level in [0, 5, 35, 60, -10, i64::MAX] {
-            let answer = root.post(&place, json!({"user_id": ada.id, "access_level": level})).await.expect(400);
+            let answer = root.post(&parent, json!({"user_id": ada.id, "access_level": level})).await.expect(400);
             assert_eq!(answer.json()["message"], json!({"access_level": ["is not included in the list"]}));
         }
-        let low = root.post(&place, json!({"user_id": ada.id, "access_level": 20})).await.expect(400);
+        let low = root.post(&parent, json!({"user_id": ada.id, "access_level": 20})).await.expect(400);
         let text = "should be greater than or equal to Developer inherited membership from group outer";
         assert_eq!(low.json()["message"], json!({"access_level": [text]}));
-        let date = root.post(&place, json!({"user_id": ada.id, "access_level": 30, "expires_at": "soon"})).await;
+        let date = root.post(&parent, json!({"user_id": ada.id, "access_level": 30, "expires_at": "soon"})).await;
         assert_eq!(date.expect(400).message(), "expires_at is invalid");
         let new = json!({"user_id": ada.id, "access_level": 30, "expires_at": "2030-01-31"});
-        assert_eq!(root.post(&place, new.clone()).await.expect(201).json()["expires_at"], "2030-01-31");
-        let again = root.post(&place, new).await.expect(409);
+        assert_eq!(root.post(&parent, new.clone()).await.expect(201).json()["expires_at"], "2030-01-31");
+        let again = root.post(&parent, new).await.expect(409);
         assert_eq!(again.message(), "Member already exists");
     }
     let owner = json!({"user_id": server.person("bob").await.id, "access_level": 50});
@@ -79,11 +79,11 @@ async fn update_member_changes_role_and_preserves_or_clears_expiry(server: TestS
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let ada = server.person("ada").await;
-    let place = format!("/projects/{work}/members");
-    let one = format!("{place}/{}", ada.id);
+    let parent = format!("/projects/{work}/members");
+    let one = format!("{parent}/{}", ada.id);
     assert_eq!(root.put(&one, json!({"access_level": 30})).await.expect(404).message(), "404 Not found");
     let new = json!({"user_id": ada.id, "access_level": 20, "expires_at": "2030-01-31"});
-    root.post(&place, new).await.expect(201);
+    root.post(&parent, new).await.expect(201);
     assert_eq!(root.put(&one, json!({})).await.expect(400).message(), "access_level is missing");
     root.put(&one, json!({"access_level": 50})).await.expect(400);
     let updated = root.put(&one, json!({"access_level": 30})).await.expect(200).json();
@@ -141,13 +141,13 @@ async fn remove_group_member_removes_memberships_of_descendants(server: TestServ
     let work = project(&root, "work", json!({"namespace_id": inner})).await;
     let elsewhere = project(&root, "elsewhere", json!({})).await;
     let ada = server.person("ada").await;
-    for place in [
+    for parent in [
         format!("/groups/{outer}"),
         format!("/groups/{inner}"),
         format!("/projects/{work}"),
         format!("/projects/{elsewhere}"),
     ] {
-        join(&root, &place, ada.id, 30).await;
+        join(&root, &parent, ada.id, 30).await;
     }
     let member = format!("/groups/{outer}/members/{}", ada.id);
     let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
@@ -163,14 +163,14 @@ async fn member_operations_return_404_for_private_groups_and_projects(server: Te
     let hidden = group(&root, "hidden", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": hidden})).await;
     let stranger = server.person("stranger").await;
-    for place in [format!("/groups/{hidden}"), format!("/projects/{work}")] {
-        let one = format!("{place}/members/1");
+    for parent in [format!("/groups/{hidden}"), format!("/projects/{work}")] {
+        let one = format!("{parent}/members/1");
         let new = json!({"user_id": stranger.id, "access_level": 40});
-        stranger.client.post(&format!("{place}/members"), new).await.expect(404);
+        stranger.client.post(&format!("{parent}/members"), new).await.expect(404);
         stranger.client.put(&one, json!({"access_level": 10})).await.expect(404);
         stranger.client.delete(&one).await.expect(404);
         stranger.client.get(&one).await.expect(404);
-        stranger.client.get(&format!("{place}/members/all/1")).await.expect(404);
+        stranger.client.get(&format!("{parent}/members/all/1")).await.expect(404);
     }
 }
 
