@@ -359,10 +359,10 @@ async fn commits_return_status_of_their_last_pipeline(server: TestServer) {
     assert_eq!(statuses().await, [json!("pending"), json!("failed")]);
     let before = server.statements();
     root.get(&commits).await.expect(200);
-    let few = server.statements() - before;
+    let statement_count = server.statements() - before;
     let before = server.statements();
     root.get(&format!("{commits}?per_page=1")).await.expect(200);
-    assert_eq!(server.statements() - before, few);
+    assert_eq!(server.statements() - before, statement_count);
 }
 
 on_every_database![
