@@ -11,9 +11,9 @@ use crate::support::{TestServer, on_every_database};
 async fn promote_label_replaces_project_labels_of_the_same_title(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
-    let below = group(&root, "below", json!({ "parent_id": team })).await;
+    let subgroup = group(&root, "below", json!({ "parent_id": team })).await;
     let work = project(&root, "work", json!({ "namespace_id": team })).await;
-    let other = project(&root, "other", json!({ "namespace_id": below })).await;
+    let other = project(&root, "other", json!({ "namespace_id": subgroup })).await;
     let outside = project(&root, "outside", json!({})).await;
     let mut issues = Vec::new();
     for (number, project_id) in [work, other, outside].into_iter().enumerate() {
