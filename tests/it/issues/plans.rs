@@ -102,8 +102,8 @@ async fn first_page_of_each_list_avoids_full_table_scans(server: TestServer) {
     join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
     let one = project(&root, "one", json!({"namespace_id": engines, "visibility": "public"})).await;
     let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
-    let few = json!({"title": "needle", "labels": "bug", "assignee_ids": [ada.id]});
-    crate::issues::open(&root, one, few).await;
+    let matching_issue = json!({"title": "needle", "labels": "bug", "assignee_ids": [ada.id]});
+    crate::issues::open(&root, one, matching_issue).await;
     insert_many_issues(&server, one, label).await;
     let lists = [
         "/issues?scope=all".to_owned(),
