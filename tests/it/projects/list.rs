@@ -224,7 +224,7 @@ async fn keyset_pagination_returns_each_project_once(server: TestServer) {
     }
     for sort in ["asc", "desc"] {
         let mut next = format!("/projects?pagination=keyset&order_by=id&per_page=20&sort={sort}&membership=true");
-        let mut visible = Vec::new();
+        let mut found = Vec::new();
         loop {
             let page = root.get(&next).await.expect(200);
             for name in ["x-total", "x-page", "x-next-page", "x-per-page"] {
@@ -234,14 +234,14 @@ async fn keyset_pagination_returns_each_project_once(server: TestServer) {
                 assert_eq!((page.header("links"), page.header("link")), ("", ""));
                 break;
             }
-            visible.extend(page.pluck("id").iter().filter_map(Value::as_i64));
+            found.extend(page.pluck("id").iter().filter_map(Value::as_i64));
             assert_eq!(page.header("links"), page.header("link"));
             let url = page.header("links").trim_start_matches('<').split('>').next().expect("a link").to_owned();
             let (_, path) = url.split_once("/api/v4").expect("an address of the API");
             next = path.to_owned();
         }
-        assert_eq!(visible.len(), 105, "{sort}");
-        let ordered = if sort == "asc" { visible.is_sorted() } else { visible.is_sorted_by(|a, b| a > b) };
+        assert_eq!(found.len(), 105, "{sort}");
+        let ordered = if sort == "asc" { found.is_sorted() } else { found.is_sorted_by(|a, b| a > b) };
         assert!(ordered, "{sort}");
     }
     let refused = root.get("/projects?pagination=cursor").await.expect(400);

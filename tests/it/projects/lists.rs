@@ -56,8 +56,8 @@ async fn all_pages(client: &Client, first: &str) -> Vec<i64> {
     seen
 }
 
-/// Adds and deletes projects until `stop` is set or all of `deleted_ids` are deleted. Each deletion allows one addition,
-/// because pagination towards new projects would otherwise not end.
+/// Adds and deletes projects until `stop` is set or all of `deleted_ids` are deleted. Each deletion allows one
+/// addition, because pagination towards new projects would otherwise not end.
 async fn add_and_delete(server: &TestServer, namespace: i64, deleted_ids: &[i64], stop: &AtomicBool) {
     let mut number = 0;
     for deleted_id in deleted_ids {
