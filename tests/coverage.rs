@@ -1,7 +1,7 @@
-//! Which documented answers no test has seen. Runs after all others (`cargo test --test coverage`), over the marks
-//! that they left in `HOLDFAST_COVERAGE_DIR`; `tests/coverage.allow` may only shrink.
+//! Checks that every documented response status was tested. Runs after all other tests (`cargo test --test coverage`)
+//! and reads the marks they wrote to `HOLDFAST_COVERAGE_DIR`. The list `tests/coverage.allow` may only shrink.
 
-// A test that cannot go on fails by panicking.
+// A test that cannot continue panics.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use holdfast::api::contract::OPERATIONS;
 
-/// Statuses that any operation documents and that only faults or overload bring about.
+/// Statuses that every operation documents and that occur only on failure or overload.
 const FAULTS: [u16; 3] = [429, 500, 503];
 
 #[test]
@@ -33,7 +33,7 @@ fn every_documented_status_was_seen() {
     let allowed: BTreeSet<String> =
         std::fs::read_to_string(path).expect("the list").lines().map(str::to_owned).collect();
     let new: Vec<&String> = unseen.difference(&allowed).collect();
-    assert!(new.is_empty(), "documented, but no test saw it:\n{new:#?}");
+    assert!(new.is_empty(), "documented but not tested:\n{new:#?}");
     let stale: Vec<&String> = allowed.difference(&unseen).collect();
-    assert!(stale.is_empty(), "seen or gone: take it off tests/coverage.allow:\n{stale:#?}");
+    assert!(stale.is_empty(), "tested or removed: delete from tests/coverage.allow:\n{stale:#?}");
 }

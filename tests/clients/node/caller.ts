@@ -1,4 +1,4 @@
-// A caller over the generated types: that it type-checks is the test.
+// Uses the generated types. The test is that this file type-checks.
 import createClient from "openapi-fetch";
 import type { paths } from "./schema.js";
 

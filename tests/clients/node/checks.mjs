@@ -1,4 +1,4 @@
-// What the walks have in common: how they hold an answer to what is expected, wait, and go from step to step.
+// Shared helpers of the walks: assertions, waiting and steps.
 import assert from "node:assert/strict";
 
 export function equal(found, expected) {
@@ -6,38 +6,38 @@ export function equal(found, expected) {
   assert.deepEqual(found, expected, told);
 }
 
-// Holds these fields of an answer to what is expected, all at once.
+// Asserts the values of these fields of a response, all at once.
 export function holds(answer, expected) {
   equal(Object.fromEntries(Object.keys(expected).map((field) => [field, answer[field]])), expected);
 }
 
-// The text of a call that must fail with this status.
+// Returns the error message of a call that must fail with this status.
 export async function refused(status, call) {
   const error = await call.then(() => null, (error) => error);
-  assert.ok(error, `not refused with ${status}`);
+  assert.ok(error, `did not fail with ${status}`);
   if (!error.cause?.response) throw error;
   equal(error.cause.response.status, status);
   return error.cause.description;
 }
 
-// Waits for something that happens in the background.
+// Waits for a change in the background.
 export async function until(what, happened) {
   const end = Date.now() + 60_000;
   while (!(await happened())) {
-    assert.ok(Date.now() < end, `${what} does not happen`);
+    assert.ok(Date.now() < end, `timed out waiting for ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
 
-// Holds lists to what is expected, one set of conditions after the other; `list` gives what stands for the entries.
+// Asserts the entries of a list for each set of conditions; `list` returns values that identify the entries.
 export async function lists(list, conditions) {
   for (const [condition, expected] of conditions) equal([condition, await list(condition)], [condition, expected]);
 }
 
-// What the entries of a list have in this field.
+// Returns one field of each entry of a list.
 export const names = (list, field = "title") => list.map((each) => each[field]);
 
-// Takes these steps, one after the other, with what is known by then.
+// Runs these steps in order with shared state.
 export async function go(place, steps) {
   for (const step of steps) {
     await step(place);

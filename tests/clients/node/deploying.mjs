@@ -1,6 +1,6 @@
-// Steps through what deployments go by: variables, deploy keys, freeze periods and feature flags. What the client cannot: it
-// removes no variable of the instance but reads it, it writes the names of a strategy's parameters in snake case, and it knows
-// no gates.
+// Steps through variables, deploy keys, freeze periods and feature flags. Limits of the client: it reads an instance
+// variable instead of deleting it, it writes the names of strategy parameters in snake case, and it does not support
+// feature gates.
 import { equal, holds, lists, names, refused } from "./checks.mjs";
 
 const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
@@ -67,7 +67,7 @@ async function deployKeys({ api, root, group, project }) {
   equal((await DeployKeys.all({ projectId: other })).map((each) => [each.title, each.can_push]), [["reader", false]]);
   await DeployKeys.remove(project, made.id);
   await refused(404, DeployKeys.show(project, made.id));
-  // The other project has it still.
+  // The other project still has the key.
   await DeployKeys.remove(other, made.id);
   equal((await root.DeployKeys.all()).filter((each) => each.id === made.id), []);
   await api.Projects.remove(other);
@@ -87,7 +87,7 @@ async function freezePeriods({ api, project }) {
     const { id } = await Pipelines.create(project, "main");
     return names(await Pipelines.allVariables(project, id), "key");
   };
-  // It begins every minute, and ended on the last 29th of February.
+  // The freeze period starts every minute and ended on the last 29 February.
   await FreezePeriods.edit(project, made.id, { freezeStart: "* * * * *", freezeEnd: "0 0 29 2 *", cronTimezone: "UTC" });
   equal(await frozen(), ["CI_DEPLOY_FREEZE"]);
   await FreezePeriods.remove(project, made.id);

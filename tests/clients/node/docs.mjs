@@ -1,4 +1,4 @@
-// Visits the docs page in a browser that reaches nothing but the server, authorises with a pasted token, and
+// Opens the docs page in a browser that can reach only the server, authorizes with a pasted token, and
 // executes a call on a project whose path contains a slash. Usage: node docs.mjs BASE TOKEN
 import { chromium } from "playwright-core";
 import assert from "node:assert/strict";
@@ -37,7 +37,7 @@ try {
   });
   page.on("pageerror", (error) => faults.push(String(error)));
   page.on("console", (message) => {
-    // Without a session, asking for one is answered 401; the browser logs that.
+    // Without a session the request for one returns 401, which the browser logs.
     if (message.type() === "error" && !message.location().url.endsWith("/-/session")) faults.push(message.text());
   });
   await page.goto(`${base}/docs`);
@@ -61,9 +61,9 @@ try {
   assert.ok(answer.url().includes("/projects/root%2Fdocs-tour"), answer.url());
   assert.equal(answer.status(), 200);
   assert.equal((await answer.json()).path_with_namespace, "root/docs-tour");
-  assert.deepEqual(foreign, [], "the page asked others");
-  assert.deepEqual(faults, [], "the page reported faults");
-  console.log("the docs page works without other network and encodes project paths");
+  assert.deepEqual(foreign, [], "the page sent requests to other hosts");
+  assert.deepEqual(faults, [], "the page logged errors");
+  console.log("the docs page works without access to other hosts and encodes project paths");
 } finally {
   await browser.close();
 }

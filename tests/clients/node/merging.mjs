@@ -1,14 +1,14 @@
-// Steps through merge requests: from a branch and from a fork, what they bring, what is said on them, and merging them.
+// Steps through merge requests: from a branch and from a fork, their commits and notes, and merging.
 import assert from "node:assert/strict";
 import { equal, holds, lists, names, refused, until } from "./checks.mjs";
 import { awards, notes, subscriptions, times } from "./things.mjs";
 
-// Puts a file on a branch that begins at main when it is new.
+// Commits a file to a branch, which is created from main if it is new.
 function commit(client, project, branch, filePath, content = "x\n", options = { startBranch: "main" }) {
   return client.Commits.create(project, branch, `Add ${filePath}`, [{ action: "create", filePath, content }], options);
 }
 
-// The number of a merge request of alan's from a new branch that adds one file.
+// Creates a merge request by alan from a new branch that adds one file, and returns its IID.
 async function propose({ his, project }, branch, content, title = `Take ${branch}`) {
   await commit(his, project, branch, content ? "same.txt" : `${branch}.txt`, content);
   return (await his.MergeRequests.create(project, branch, "main", title)).iid;
@@ -161,7 +161,7 @@ async function editing({ api, his, project, milestone }) {
   await refused(404, MergeRequests.show(project, 2));
 }
 
-// Two commits become one, the branch goes, and the issue is closed.
+// The two commits are squashed, the branch is deleted and the issue is closed.
 async function squashing(place) {
   const { api, project } = place;
   await refused(409, api.MergeRequests.merge(project, 1, { sha: "0".repeat(40) }));
@@ -180,7 +180,7 @@ async function squashing(place) {
   await refused(405, api.MergeRequests.merge(project, 1));
 }
 
-// A Developer may not, as the default branch is protected. The branch stays when it is said to.
+// A Developer cannot merge into the protected default branch. The source branch is kept on request.
 async function whoMayMerge(place) {
   const { api, his, project } = place;
   const iid = await propose(place, "wheels");
@@ -190,7 +190,7 @@ async function whoMayMerge(place) {
   equal([merged.state, merged.squash_commit_sha, await hasBranch(place, "wheels")], ["merged", null, true]);
 }
 
-// Where the target has to be fast-forwarded, what is behind is rebased first.
+// A fast-forward merge requires a rebase first.
 async function rebasing(place) {
   const { api, project } = place;
   const diverged = { includeDivergedCommitsCount: true, includeRebaseInProgress: true };
@@ -204,7 +204,7 @@ async function rebasing(place) {
   await until("the rebase", async () => !(await api.MergeRequests.show(project, late, diverged)).rebase_in_progress);
   const rebased = await api.MergeRequests.show(project, late, diverged);
   holds(rebased, { merge_error: null, diverged_commits_count: 0 });
-  assert.notEqual(rebased.sha, before.sha, "the head is as before");
+  assert.notEqual(rebased.sha, before.sha, "the head has not changed");
   equal((await api.MergeRequests.merge(project, late, { shouldRemoveSourceBranch: true })).state, "merged");
   equal((await api.Branches.show(project, "main")).commit.id, rebased.sha);
   await api.Projects.edit(project, { mergeMethod: "merge" });
@@ -218,7 +218,7 @@ async function conflicts(place) {
   await refused(406, api.MergeRequests.merge(project, second));
 }
 
-// There are no pipelines, so what waits for one goes on waiting until that is taken back.
+// Without pipelines, an automatic merge stays pending until it is canceled.
 async function waiting(place) {
   const { api, project } = place;
   await api.Projects.edit(project, { onlyAllowMergeIfPipelineSucceeds: true });

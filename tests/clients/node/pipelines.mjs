@@ -1,4 +1,4 @@
-// Steps through pipelines: made, listed, stopped and tried again, what is reported of them, and what makes them by itself.
+// Steps through pipelines: creation, lists, cancel and retry, commit statuses, schedules and triggers.
 import assert from "node:assert/strict";
 import { equal, holds, lists, names, refused } from "./checks.mjs";
 
@@ -90,7 +90,7 @@ async function endingOfPipelines({ api, his, mill, made: { first, topic } }) {
   await refused(404, Pipelines.show(mill, topic));
 }
 
-// What a system outside reports, and what that makes of the pipeline.
+// Commit statuses of an external system and their effect on the pipeline.
 async function statuses({ api, head, mill, made: { first, tag } }) {
   const report = (state, options) => api.Commits.editStatus(mill, head, state, { ref: "main", ...options });
   const status = async () => (await api.Pipelines.show(mill, first)).status;
@@ -151,7 +151,7 @@ async function triggers(place) {
   equal((await PipelineTriggerTokens.edit(mill, made.id, { description: "hourly" })).description, "hourly");
   equal(names(await PipelineTriggerTokens.all(mill), "description"), ["hourly"]);
   await refused(403, his.PipelineTriggerTokens.all(mill));
-  // It sends the token and the reference in the query, and the variables, when there are some, as a form.
+  // The client sends the token and the ref in the query, and the variables, if any, as a form.
   const started = await PipelineTriggerTokens.trigger(mill, "main", made.token, { variables: { WHO: "nobody" } });
   holds(started, { ref: "main", sha: head, status: "pending" });
   equal(await variablesOf(place, started.id), [["WHO", "nobody", "env_var"]]);
@@ -181,7 +181,7 @@ async function schedules(place) {
     last_pipeline: null,
     variables: [],
   });
-  // Tokyo is nine hours ahead, always.
+  // Tokyo is always nine hours ahead of UTC.
   equal([made.owner.username, made.next_run_at.slice(11)], ["alan", "17:30:00.000Z"]);
   const edited = await PipelineSchedules.edit(mill, made.id, { cron: "0 0 1 1 *", cronTimezone: "UTC", active: true });
   const year = new Date().getUTCFullYear() + 1;

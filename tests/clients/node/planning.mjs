@@ -1,6 +1,5 @@
-// Walks through labels, milestones, boards, badges, issues, notes, emoji, snippets, epics, merge requests, pipelines, what
-// deployments go by, what is shipped, templates, images, and groups that go elsewhere with an unchanged client of the interface.
-// Usage: node planning.mjs BASE TOKEN
+// Walks through labels, milestones, boards, badges, issues, notes, emoji, snippets, epics, merge requests, pipelines,
+// deployments, templates, images and group transfers with an unmodified API client. Usage: node planning.mjs BASE TOKEN
 import { AccessLevel, Gitlab } from "@gitbeaker/rest";
 import { equal, go, holds, lists, names, refused } from "./checks.mjs";
 import { deploying } from "./deploying.mjs";
@@ -220,7 +219,7 @@ async function thingsOfIssues({ api, his, project }) {
   const note = await notes(his.IssueNotes, "Issue", "alan", project, 1);
   await awards(his.IssueAwardEmojis, "Issue", "alan", project, 1);
   await awards(his.IssueNoteAwardEmojis, "Note", "alan", project, 1, note.id);
-  // A note that is an emoji and nothing else becomes an award.
+  // A note that consists only of an emoji becomes an award emoji.
   equal((await his.IssueNotes.create(project, 1, ":+1:")).name, "thumbsup");
   holds(await api.Issues.show(1, { projectId: project }), { upvotes: 1, user_notes_count: 1 });
   equal(names(await api.Issues.allParticipants(project, 1), "username").sort(), ["alan", "grace"]);
@@ -238,7 +237,7 @@ async function movesOfIssues({ api, his, group, project }) {
   await api.Projects.remove(other.id);
 }
 
-// What Alan has to do, since Grace says so, and since he does.
+// To-do items of Alan, created by Grace and by himself.
 async function todos({ api, his, group, alan }) {
   const { id } = await api.Projects.create({ name: "Errands", namespaceId: group });
   await his.TodoLists.done();
@@ -252,7 +251,7 @@ async function todos({ api, his, group, alan }) {
   equal(await waiting({ action: "assigned", type: "Issue", projectId: id }), [["assigned", "Buy oil"]]);
   const [first] = await his.TodoLists.all();
   equal((await his.TodoLists.done({ todoId: first.id })).state, "done");
-  // What one says there is done, too.
+  // A note on the target completes the item.
   await his.IssueNotes.create(id, 2, "Done");
   equal(await waiting(), [["assigned", "Buy oil"]]);
   await his.TodoLists.done();
@@ -263,7 +262,7 @@ async function todos({ api, his, group, alan }) {
   await api.Projects.remove(id);
 }
 
-// Snippets of a project, where `place` is its number, or of a user, where there is none; gives one that stays.
+// Steps through snippets of a project, if `place` is its ID, or of a user. Returns a snippet that remains.
 async function snippetsOf(snippets, list, ...place) {
   const made = await snippets.create(...place, "Start", {
     fileName: "start.sh",
@@ -360,7 +359,7 @@ async function issuesOfEpics({ api, group, project }) {
   equal(await api.Epics.all(group), []);
 }
 
-// The same answers under names in camel case, and the token as a bearer's.
+// The same responses with names in camel case, and with a bearer token.
 async function otherForms({ grace, project }) {
   const api = new Gitlab({ host, oauthToken: grace.token, camelize: true });
   const issue = await api.Issues.show(1, { projectId: project });

@@ -1,4 +1,4 @@
-// Steps through the container registry: images that `skopeo` pushes, and what the client reads and deletes of them.
+// Steps through the container registry: images pushed by `skopeo`, read and deleted by the client.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -7,11 +7,11 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { equal, holds, names, refused, until } from "./checks.mjs";
 
-// Nothing in a tape archive.
+// An empty tar archive.
 const tape = Buffer.alloc(1024);
 const digest = (content) => `sha256:${createHash("sha256").update(content).digest("hex")}`;
 
-// Writes images into a directory in the layout of OCI; `times` says when each was made. Gives their manifests.
+// Writes images in the OCI layout into a directory; `times` are their creation times. Returns their manifests.
 function layout(directory, times) {
   const blobs = join(directory, "blobs", "sha256");
   mkdirSync(blobs, { recursive: true });

@@ -1,4 +1,4 @@
-// Steps through what is shipped: environments, and deployments with the merge requests that they bring.
+// Steps through environments and deployments with their merge requests.
 import assert from "node:assert/strict";
 import { equal, holds, lists, names, refused, until } from "./checks.mjs";
 

@@ -1,4 +1,4 @@
-// Steps through templates: those that every project has, by a project and by the older paths, and those of groups.
+// Steps through templates: built-in ones, through a project and through the older paths, and those of groups.
 import assert from "node:assert/strict";
 import { equal, holds, names, refused } from "./checks.mjs";
 
@@ -21,7 +21,7 @@ async function files({ api, project }) {
 }
 
 async function licenses({ api, project }) {
-  // The client's own class for licences asks for `templates/Licenses`, in upper case, which is no path of the interface.
+  // The client's class for licenses requests `templates/Licenses`, in upper case, which is not a path of the API.
   await refused(404, api.LicenseTemplates.show("mit"));
   const mit = await api.ProjectTemplates.show(project, "licenses", "mit");
   holds(mit, { key: "mit", name: "MIT License", popular: true, nickname: null });

@@ -1,7 +1,7 @@
-// What things of several kinds have: time, notes, emoji, and those who want to be told of them.
+// Steps through the shared features of issues, merge requests and epics: time tracking, notes, emoji and subscriptions.
 import { equal, holds, refused } from "./checks.mjs";
 
-// The time of one thing; `estimate` is what the client calls setting how long it is thought to take.
+// Time tracking of one noteable; `estimate` is the client's method that sets the estimate.
 export async function times(resource, estimate, ...thing) {
   equal((await resource[estimate](...thing, "3h30m")).human_time_estimate, "3h 30m");
   equal((await resource.addSpentTime(...thing, "1h")).total_time_spent, 3600);
@@ -17,7 +17,7 @@ export async function times(resource, estimate, ...thing) {
   await refused(400, resource.addSpentTime(...thing, "a while"));
 }
 
-// The notes on one thing of this kind; gives one that stays.
+// Notes on one noteable of this kind; returns a note that remains.
 export async function notes(resource, kind, author, ...thing) {
   const first = await resource.create(...thing, "First");
   const second = await resource.create(...thing, "Second");
@@ -35,7 +35,7 @@ export async function notes(resource, kind, author, ...thing) {
   return second;
 }
 
-// The emoji on one thing of this kind.
+// Award emoji on one noteable of this kind.
 export async function awards(resource, kind, user, ...thing) {
   const award = await resource.award(...thing, "tada");
   holds(award, { name: "tada", awardable_type: kind });
@@ -48,7 +48,7 @@ export async function awards(resource, kind, user, ...thing) {
   equal(await resource.all(...thing), []);
 }
 
-// What somebody does who did not make the thing.
+// Actions of a user who is not the author.
 export async function subscriptions(resource, ...thing) {
   equal((await resource.subscribe(...thing)).subscribed, true);
   await refused(304, resource.subscribe(...thing));

@@ -1,4 +1,4 @@
-// Steps through groups that are exported into archives, and made of such.
+// Steps through export and import of groups.
 import { equal, holds, names, refused, until } from "./checks.mjs";
 
 async function exporting(place) {
@@ -6,7 +6,7 @@ async function exporting(place) {
   const { GroupImportExports } = api;
   await api.Epics.create(group, "Voyage", { description: "Far" });
   equal(await GroupImportExports.scheduleExport(group), { message: "202 Accepted" });
-  // The client waits a minute before it asks for an archive again.
+  // The client waits a minute before it requests an archive again.
   const address = `${host}/api/v4/groups/${group}/export/download`;
   await until("the export", async () => (await fetch(address, { headers: { "Private-Token": grace.token } })).ok);
   place.archive = await GroupImportExports.download(group);

@@ -1,12 +1,12 @@
-"""Holds the table of times that the tests of cron expressions go by to what croniter says.
+"""Compares the table of times for the tests of cron expressions with croniter.
 
-Usage: cron.py [--new] [TABLE]. Without --new it finds the times of each line anew; with it, it prints a table.
+Usage: cron.py [--new] [TABLE]. Without --new it recomputes the times of each line; with it, it prints a new table.
 
-A line of the table is a zone, an expression, the instants between which it is asked for (the first is not one of them, the
-last may be), how often it comes, and a sum of when. There are whole years where it comes seldom, and elsewhere the days in
-which the clocks change. The zones have an hour or half an hour that is left out and comes twice, at night or at midnight, and none.
+A line of the table has a zone, an expression, a period (start exclusive, end inclusive), the number of times in the
+period and a checksum of the times. The period is a whole year for rare times, and otherwise the days on which the clocks
+change. The zones change their clocks by an hour or half an hour, at night or at midnight, or not at all.
 
-What croniter says otherwise than the rules, and what is right, is in OTHERWISE, tried, and in no line of the table.
+Expressions for which croniter deviates from the rules are in OTHERWISE, with the correct times, and not in the table.
 """
 
 import datetime
@@ -18,7 +18,7 @@ import zoneinfo
 
 from croniter import croniter
 
-# The package with the zones, and not what the machine knows of them.
+# Use the zones of the package, not those of the system.
 zoneinfo.reset_tzpath(to=[])
 
 TABLE = pathlib.Path(__file__).parents[3] / "crates/domain/src/kernel/cron/compared.tsv"
@@ -34,22 +34,22 @@ EXPRESSIONS = """
 0 5 * * 1/3; 0 5 * * 7/2; 0 5 * * fri-sun; 0 5 * * 6-7; 30 2 29,8 3,4,10,11 *; 30 2 * 3-11/8 sun; 0 5 */10 * 6; 1 1 1-31 * 0
 """
 
-# Expression, zone, from, what croniter says comes next, and what is right: once more in crates/domain/src/kernel/cron/compared.rs.
+# Expression, zone, start, next time of croniter, and correct next time; also in crates/domain/src/kernel/cron/compared.rs.
 OTHERWISE = [
-    # A range of one value is no whole field.
+    # A range of one value is not a whole field.
     ("5-5 * * * *", "UTC", "2026-01-01T00:30:00+00:00", "2026-01-01T00:31:00+00:00", "2026-01-01T01:05:00+00:00"),
-    # Days in steps of one are all days, as `*`, and do not go beside those of the other field.
+    # Days in steps of one are all days, like `*`, and are not combined with the other field.
     ("0 0 */1 * 1", "UTC", "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00", "2026-01-05T00:00:00+00:00"),
-    # Either day will do where none of the fields is `*`, even when one of them begins with it and the other names all days.
+    # Either field may match if neither is `*`, even if one starts with `*` and the other names all days.
     ("0 0 */13 * 1-7", "UTC", "2026-01-01T00:00:00+00:00", "2026-01-14T00:00:00+00:00", "2026-01-02T00:00:00+00:00"),
-    # Half an hour that comes twice is not always noticed.
+    # croniter does not always notice a repeated half hour.
     ("*/20 * * * *", "Australia/Lord_Howe", "2026-04-05T01:40:00+11:00", "2026-04-05T02:00:00+10:30",
      "2026-04-05T01:40:00+10:30"),
 ]
 
 
 def runs(expression, zone, since, until):
-    """The times of an expression after one instant and up to another."""
+    """Returns the times of an expression after one instant and up to another."""
     start = datetime.datetime.fromtimestamp(since, zoneinfo.ZoneInfo(zone))
     for time in croniter(expression, start).all_next(datetime.datetime):
         time = int(time.timestamp())
@@ -59,14 +59,14 @@ def runs(expression, zone, since, until):
 
 
 def told(zone, expression, since, until):
-    """A line of the table."""
+    """Returns a line of the table."""
     times = list(runs(expression, zone, since, until))
     total = functools.reduce(lambda total, time: (total * 31 + time) % 2**32, times, 0)
     return f"{zone}\t{expression}\t{since}\t{until}\t{len(times)}\t{total}"
 
 
 def changes(zone):
-    """When the clocks of a zone change, and how far they go ahead, in the year."""
+    """Returns when the clocks of a zone change in the year, and by how much."""
     def offset(instant):
         return datetime.datetime.fromtimestamp(instant, zoneinfo.ZoneInfo(zone)).utcoffset()
 
@@ -75,7 +75,7 @@ def changes(zone):
 
 
 def field(chance, low, high, most):
-    """A field of one to three values, ranges and steps; `*` and steps of it, too, where there are other values as well."""
+    """Returns a field of one to three values, ranges and steps, with `*` and its steps only beside other values."""
     items = []
     for _ in range(chance.choice([1, 1, 2, 3])):
         first, last = sorted(chance.sample(range(low, high + 1), 2))
@@ -90,7 +90,7 @@ def random_expressions(chance, count):
     for _ in range(count):
         star = lambda share, text: "*" if chance.random() < share else text
         day, week = star(0.5, field(chance, 1, 31, 15)), star(0.5, field(chance, 0, 7, 3))
-        # See OTHERWISE: fields that name all days, beside others in steps.
+        # See OTHERWISE: a field that names all days, combined with steps in the other.
         named = ((f"0 0 {day} * 1", 2), (f"0 0 1 * {week}", 4))
         days, weekdays = [len(croniter.expand(expression)[0][index]) for expression, index in named]
         if days == 31 or weekdays == 7:
@@ -110,7 +110,7 @@ def table():
             for since, until in spans:
                 half = [(moved, -ahead) for moved, ahead in moves if -3_600 < ahead < 0 and since < moved < until]
                 if half:
-                    # See OTHERWISE: what comes the second time.
+                    # See OTHERWISE: repeated times.
                     [(moved, back)] = half
                     yield told(zone, expression, since, moved - 1)
                     yield told(zone, expression, moved + back - 1, until)
@@ -123,13 +123,13 @@ def check(path):
     for line in lines:
         zone, expression, since, until, _, _ = line.split("\t")
         found = told(zone, expression, int(since), int(until))
-        assert found == line, f"croniter says {found!r}, the table {line!r}"
+        assert found == line, f"croniter returns {found!r}, the table has {line!r}"
     for expression, zone, since, wrong, right in OTHERWISE:
         start = datetime.datetime.fromisoformat(since).astimezone(zoneinfo.ZoneInfo(zone))
         found = croniter(expression, start).get_next(datetime.datetime)
         assert found == datetime.datetime.fromisoformat(wrong) != datetime.datetime.fromisoformat(right), (
-            f"{expression} in {zone} after {since}: croniter says {found} now")
-    print(f"{len(lines)} lines are what croniter says")
+            f"{expression} in {zone} after {since}: croniter now returns {found}")
+    print(f"{len(lines)} lines equal the results of croniter")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Walks through what deployments go by: variables, deploy keys, freeze periods, feature flags and gates."""
+"""Walks through variables, deploy keys, freeze periods, feature flags and feature gates."""
 
 from checks import equal, holds, refused
 
@@ -6,7 +6,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEX
 
 
 def variables(variables, scoped):
-    """Variables of the instance, which have no environment scope, of a project or of a group."""
+    """Steps through variables of the instance, which have no environment scope, of a project or of a group."""
     made = variables.create({"key": "PLAIN", "value": "a value\nof two lines"})
     holds(made, key="PLAIN", value="a value\nof two lines", variable_type="env_var", protected=False, masked=False)
     equal(getattr(made, "environment_scope", None), "*" if scoped else None)
@@ -35,7 +35,7 @@ def variables(variables, scoped):
 
 
 class Deploying:
-    """What `walk` knows by now: ada, who owns the group of engines, and the administrator."""
+    """Takes from `walk`: ada, who owns the group of engines, and the administrator."""
 
     def __init__(self, walk):
         self.walk = walk
@@ -68,12 +68,12 @@ class Deploying:
         equal([(each.title, each.can_push) for each in self.other.keys.list()], [("reader", False)])
         made.delete()
         refused(404, keys.get, made.id)
-        # The other project has it still.
+        # The other project still has the key.
         self.other.keys.delete(made.id)
         equal([each.id for each in self.walk.root.deploykeys.list(get_all=True) if each.id == made.id], [])
 
     def freeze_periods(self):
-        """The client has no class for them, and is asked for their addresses."""
+        """The client has no class for freeze periods, so the walk requests their paths."""
         her, all = self.walk.her, f"/projects/{self.project.id}/freeze_periods"
         new = {"freeze_start": "0 23 * * fri", "freeze_end": "0 7 * * mon", "cron_timezone": "Europe/Berlin"}
         made = her.http_post(all, post_data=new)
@@ -88,7 +88,7 @@ class Deploying:
             made = self.project.pipelines.create({"ref": "main"})
             return [(each.key, each.value) for each in made.variables.list()]
 
-        # It begins every minute, and ended on the last 29th of February.
+        # The freeze period starts every minute and ended on the last 29 February.
         her.http_put(one, post_data={"freeze_start": "* * * * *", "freeze_end": "0 0 29 2 *", "cron_timezone": "UTC"})
         equal(frozen(), [("CI_DEPLOY_FREEZE", "true")])
         her.http_delete(one)
@@ -130,7 +130,7 @@ class Deploying:
         equal(second, ("gradualRolloutUserId", {"groupId": "default", "percentage": "25"}, ["*"], None))
         equal(third, ("gitlabUserList", {}, ["*"], 1))
         equal(told(flags.get("new_checkout")), [first, second, third])
-        # The client finds the flag by the name that it had.
+        # The client requests the flag by its former name.
         made.name, made.active = "checkout", True
         gone = {"id": made.strategies[1]["id"], "_destroy": True}
         made.strategies = [gone, {"name": "userWithId", "parameters": {"userIds": "a,b"}}]
@@ -144,7 +144,7 @@ class Deploying:
         ]:
             equal([each.name for each in flags.list(get_all=True, **filters)], expected)
         refused(400, flags.create, {"name": "checkout"})
-        # A list that a strategy goes by.
+        # A user list that a strategy refers to.
         refused(409, self.list.delete)
         made.delete()
         flags.delete("plain")
@@ -162,7 +162,7 @@ class Deploying:
         on = root.features.set("walk_gate", "true")
         listed = [each.attributes for each in root.features.list() if each.name == "walk_gate"]
         equal((listed, on.state), ([on.attributes], "on"))
-        # With the slashes where they belong, too.
+        # With unescaped slashes too.
         equal([each["state"] for each in root.http_list("/features") if each["name"] == "walk_gate"], ["on"])
         refused(403, self.walk.her.features.list)
         root.features.delete("walk_gate")

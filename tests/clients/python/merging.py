@@ -1,11 +1,11 @@
-"""Walks through merge requests: from a branch and from a fork, what they bring, what is said on them, and merging them."""
+"""Walks through merge requests: from a branch and from a fork, their commits and notes, and merging."""
 
 from checks import equal, holds, refused, until
 from things import awards, notes, subscriptions, times
 
 
 class Merging:
-    """What `planning` knows by now: a project of ada's with issues, and bob, who is a Developer there."""
+    """Takes from `planning`: a project of ada with issues, and bob, who is a Developer of the project."""
 
     def __init__(self, planning):
         self.walk, self.group, self.milestone = planning.walk, planning.group, planning.milestone
@@ -13,14 +13,14 @@ class Merging:
         self.requests = self.project.mergerequests
 
     def commit(self, project, branch, path, content="x\n", new=True):
-        """Puts a file on a branch that begins at main when it is new."""
+        """Commits a file to a branch, which is created from main if it is new."""
         return project.commits.create({
             "branch": branch, "commit_message": f"Add {path}", **({"start_branch": "main"} if new else {}),
             "actions": [{"action": "create", "file_path": path, "content": content}],
         })
 
     def propose(self, branch, path, content="x\n", **more):
-        """A merge request of bob's, as ada sees it, from a new branch that adds one file."""
+        """Creates a merge request by bob from a new branch that adds one file, and returns it as ada sees it."""
         self.commit(self.his, branch, path, content)
         made = self.his.mergerequests.create(
             {"source_branch": branch, "target_branch": "main", "title": f"Take {branch}", **more})
@@ -140,7 +140,7 @@ class Merging:
         refused(404, self.requests.get, 2)
 
     def squashing(self):
-        """Two commits become one, the branch goes, and the issue is closed."""
+        """The two commits are squashed, the branch is deleted and the issue is closed."""
         cards = self.requests.get(1)
         refused(409, cards.merge, sha="0" * 40)
         answer = cards.merge(
@@ -157,7 +157,7 @@ class Merging:
         equal([each.iid for each in self.requests.list(state="merged")], [1])
 
     def who_may_merge(self):
-        """A Developer may not, as the default branch is protected. The branch stays when it is said to."""
+        """A Developer cannot merge into the protected default branch. The source branch is kept on request."""
         wheels = self.propose("wheels", "wheels.txt")
         his = self.his.mergerequests.get(wheels.iid)
         equal(his.user, {"can_merge": False})
@@ -168,7 +168,7 @@ class Merging:
         until("the removal of merged branches", lambda: not self.has_branch("wheels"))
 
     def rebasing(self):
-        """Where the target has to be fast-forwarded, what is behind is rebased first."""
+        """A fast-forward merge requires a rebase first."""
         self.project.merge_method = "ff"
         self.project.save()
         late, early = [self.propose(name, f"{name}.txt") for name in ("late", "early")]
@@ -180,7 +180,7 @@ class Merging:
         until("the rebase", lambda: not self.requests.get(late.iid, include_rebase_in_progress=True).rebase_in_progress)
         rebased = self.requests.get(late.iid, include_diverged_commits_count=True)
         holds(rebased, merge_error=None, diverged_commits_count=0)
-        assert rebased.sha != late.sha, "the head is as before"
+        assert rebased.sha != late.sha, "the head has not changed"
         rebased.merge(should_remove_source_branch=True)
         head = self.project.branches.get("main").commit
         equal((rebased.state, head["id"], head["title"]), ("merged", rebased.sha, "Add late.txt"))
@@ -195,7 +195,7 @@ class Merging:
         second.delete()
 
     def waiting(self):
-        """There are no pipelines, so what waits for one goes on waiting until that is taken back."""
+        """Without pipelines, an automatic merge stays pending until it is canceled."""
         self.project.only_allow_merge_if_pipeline_succeeds = True
         self.project.save()
         patient = self.propose("patient", "patient.txt")

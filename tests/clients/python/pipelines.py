@@ -1,4 +1,4 @@
-"""Walks through pipelines: made, listed, stopped and tried again, what is reported of them, and what makes them by itself."""
+"""Walks through pipelines: creation, lists, cancel and retry, commit statuses, schedules and triggers."""
 
 import datetime
 
@@ -8,7 +8,7 @@ from checks import equal, holds, refused
 
 
 class Pipelines:
-    """What `walk` knows by now: ada, who owns the group of engines, bob, who belongs to nothing of hers, and their clients."""
+    """Takes from `walk`: ada, who owns the group of engines, bob, who is not a member, and their clients."""
 
     def __init__(self, walk):
         self.walk = walk
@@ -86,7 +86,7 @@ class Pipelines:
         refused(404, self.project.pipelines.get, topic.id)
 
     def statuses(self):
-        """What a system outside reports, and what that makes of the pipeline."""
+        """Commit statuses of an external system and their effect on the pipeline."""
         statuses = self.head.statuses
         made = statuses.create({
             "state": "running", "ref": "main", "name": "build", "target_url": "https://ci.example.com/7",
@@ -116,7 +116,7 @@ class Pipelines:
             ({"ref": "main", "all": True}, {("build", "success"), ("lint", "failed"), ("lint", "success")}),
             ({"pipeline_id": self.tag.id}, {("build", "pending")}),
         ]:
-            # `all` without a value is the client's own word.
+            # `all` without a value is a parameter of the client itself.
             found = statuses.list(get_all=True, query_parameters=filters)
             equal((filters, {(each.name, each.status) for each in found}), (filters, expected))
         refused(400, statuses.create, {"state": "created", "ref": "main"})
@@ -136,7 +136,7 @@ class Pipelines:
         made.save()
         equal([(each.id, each.description) for each in triggers.list()], [(made.id, "hourly")])
         refused(403, self.his.triggers.list)
-        # Whoever has the token needs nothing else.
+        # The trigger token is the only credential.
         anonymous = self.walk.anonymous.projects.get(self.project.id)
         started = anonymous.trigger_pipeline("main", made.token, variables={"WHO": "nobody"})
         holds(started, ref="main", sha=self.head.id, status="pending")
@@ -155,7 +155,7 @@ class Pipelines:
         holds(made, description="Nightly", ref="topic", cron="30 2 * * 1-5", cron_timezone="Asia/Tokyo", active=False,
               last_pipeline=None)
         equal((made.owner["username"], made.attributes["variables"]), ("bob", []))
-        # Tokyo is nine hours ahead, always.
+        # Tokyo is always nine hours ahead of UTC.
         next_run = datetime.datetime.fromisoformat(made.next_run_at)
         equal((next_run.hour, next_run.minute, next_run > datetime.datetime.now(datetime.timezone.utc)), (17, 30, True))
         made.cron, made.cron_timezone, made.active = "0 0 1 1 *", "UTC", True
@@ -171,7 +171,7 @@ class Pipelines:
         equal((variable.value, variable.variable_type), ("production", "file"))
         made.variables.create({"key": "GONE", "value": "x"}).delete()
         equal(schedules.get(made.id).attributes["variables"], [{"variable_type": "file", "key": "DEPLOY", "value": "production"}])
-        # Of the thing that was played the client keeps the answer alone.
+        # After `play`, the client keeps only the response.
         equal(schedules.get(made.id).play(), {"message": "201 Created"})
         last = schedules.get(made.id).last_pipeline
         holds(self.project.pipelines.get(last["id"]), ref="topic", status="pending", sha=self.head.id)

@@ -1,4 +1,4 @@
-"""Walks through what is planned: labels, milestones, boards, badges, issues, notes, emoji, snippets and epics."""
+"""Walks through labels, milestones, boards, badges, issues, notes, emoji, snippets and epics."""
 
 import gitlab
 
@@ -8,7 +8,7 @@ from things import awards, notes, subscriptions, times
 
 
 def snippets(snippets):
-    """Snippets of a project or of a user, whose paths differ and whose answers do not; gives one that stays."""
+    """Steps through snippets of a project or a user, which differ only in their paths. Returns a snippet that remains."""
     made = snippets.create({
         "title": "Start", "file_name": "start.sh", "content": "run now\n", "description": "How", "visibility": "public",
     })
@@ -29,7 +29,7 @@ def snippets(snippets):
 
 
 class Planning:
-    """What `walk` knows by now: ada, who owns the group of engines, bob, who belongs to nothing of hers, and their clients."""
+    """Takes from `walk`: ada, who owns the group of engines, bob, who is not a member, and their clients."""
 
     def __init__(self, walk):
         self.walk, self.group = walk, walk.engines
@@ -192,7 +192,7 @@ class Planning:
         note = notes(his.notes, "Issue", "bob")
         awards(his.awardemojis, "Issue", "bob")
         awards(note.awardemojis, "Note", "bob")
-        # A note that is an emoji and nothing else becomes an award.
+        # A note that consists only of an emoji becomes an award emoji.
         equal(his.notes.create({"body": ":+1:"}).name, "thumbsup")
         holds(self.project.issues.get(1), upvotes=1, user_notes_count=1)
         equal([each.iid for each in self.his.issues.list(my_reaction_emoji="thumbsup")], [1])
@@ -211,7 +211,7 @@ class Planning:
         other.delete()
 
     def todos(self):
-        """What bob has to do, since ada says so, and since he does."""
+        """To-do items of bob, created by ada and by himself."""
         errands = self.walk.her.projects.create({"name": "Errands", "namespace_id": self.group.id})
         him, bob = self.walk.him, self.walk.bob
         him.todos.mark_all_as_done()
@@ -220,7 +220,7 @@ class Planning:
         soap = errands.issues.create({"title": "Buy soap"})
         his = him.projects.get(errands.id).issues.get(soap.iid)
         his.todo()
-        # 304, which the client raises.
+        # The client raises an error on 304.
         refused(304, his.todo)
 
         def waiting(**filters):
@@ -230,7 +230,7 @@ class Planning:
         first = him.todos.list()[0]
         holds(first, state="pending", target_type="Issue", target_url=soap.web_url, body="Buy soap")
         first.mark_as_done()
-        # What one says there is done, too.
+        # A note on the target completes the item.
         him.projects.get(errands.id).issues.get(rags.iid).notes.create({"body": "Done"})
         equal(waiting(), [("assigned", "Buy oil")])
         him.todos.mark_all_as_done()
@@ -303,7 +303,7 @@ class Planning:
             return [(each.iid, each.epic_issue_id) for each in self.epic.issues.list()]
 
         equal(iids(), [(1, first.id), (3, second.id)])
-        # It names the one that is to come after.
+        # The parameter names the following epic.
         second.move_after_id = first.id
         second.save()
         equal(iids(), [(3, second.id), (1, first.id)])

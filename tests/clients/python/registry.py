@@ -1,4 +1,4 @@
-"""Walks through the container registry: images that `skopeo` pushes, and what the client reads and deletes of them."""
+"""Walks through the container registry: images pushed by `skopeo`, read and deleted by the client."""
 
 import gzip
 import hashlib
@@ -9,7 +9,7 @@ import tempfile
 
 from checks import equal, holds, refused, until
 
-# Nothing in a tape archive.
+# An empty tar archive.
 LAYER = gzip.compress(bytes(1024), mtime=0)
 
 
@@ -29,7 +29,7 @@ class Layout:
         return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digits}", "size": len(content)}
 
     def image(self, name, created):
-        """Adds an image that was made at this time, and gives its manifest."""
+        """Adds an image with this creation time and returns its manifest."""
         config = self.keep("config.v1+json", json.dumps({
             "created": created, "architecture": "amd64", "os": "linux", "config": {"Labels": {"name": name}},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(bytes(1024)).hexdigest()}"]},
@@ -49,7 +49,7 @@ def skopeo(*arguments, fails=False):
 
 
 class Registry:
-    """What `walk` knows by now: ada and her group of engines."""
+    """Takes from `walk`: ada and her group of engines."""
 
     def __init__(self, walk):
         self.walk, self.group = walk, walk.engines

@@ -1,4 +1,4 @@
-"""Provisions members of a group as identity providers do, over HTTP: Entra, Okta and OneLogin each in the way they write it."""
+"""Provisions members of a group over HTTP with the requests of Entra, Okta and OneLogin."""
 
 import requests
 
@@ -10,7 +10,7 @@ TYPE = "application/scim+json"
 
 
 class Scim:
-    """What `walk` knows by now: ada, who makes a group of her own."""
+    """Takes from `walk`: ada, who creates a group."""
 
     def __init__(self, walk):
         self.walk = walk
@@ -47,7 +47,7 @@ class Scim:
         equal(self.call("GET", "/Users", 401, token="wrong")["message"], "401 Unauthorized")
 
     def provision(self):
-        # Providers look first whether somebody is there.
+        # Providers first check whether the user exists.
         equal(self.found('userName eq "grace@example.net"'), [])
         user = self.call("POST", "/Users", 201, {
             "schemas": [USER], "externalId": "0b1f/grace", "userName": "grace@example.net", "active": True,

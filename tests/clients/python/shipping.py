@@ -1,10 +1,10 @@
-"""Walks through what is shipped: environments, deployments with the merge requests that they bring, clusters, vulnerabilities."""
+"""Walks through environments, deployments with their merge requests, clusters and vulnerabilities."""
 
 from checks import equal, holds, refused, until
 
 
 class Shipping:
-    """What `walk` knows by now: ada, who owns the group of engines, bob, who belongs to nothing of hers, and the administrator."""
+    """Takes from `walk`: ada, who owns the group of engines, bob, who is not a member, and the administrator."""
 
     def __init__(self, walk):
         self.walk = walk
@@ -53,7 +53,7 @@ class Shipping:
         })
         proposed = project.mergerequests.create({"source_branch": "topic", "target_branch": "main", "title": "Load"})
         proposed.merge()
-        # A job of its own may stand behind a deployment, which then follows it.
+        # A deployment may belong to a job and then follows the status of the job.
         head = project.commits.get("main")
         job = head.statuses.create({"state": "running", "name": "deploy", "ref": "main"})
         second = deployments.create({**new, "sha": head.id, "status": "created", "job_id": job.id})
@@ -84,7 +84,7 @@ class Shipping:
         self.cluster = made
 
     def annotations(self):
-        """The client has no class for them. The gate is closed at first."""
+        """The client has no class for vulnerabilities. The feature gate is closed at first."""
         her, root = self.walk.her, self.walk.root
         mark = {
             "dashboard_path": "config/prometheus/common_metrics.yml", "starting_at": "2026-01-31T12:00:00Z", "description": "Sailed",
@@ -103,7 +103,7 @@ class Shipping:
         refused(404, self.project.clusters.get, self.cluster.id)
 
     def vulnerabilities(self):
-        """The client has no class for them."""
+        """The client has no class for this resource."""
         her, path = self.walk.her, f"/projects/{self.project.id}"
         place = {"physicalLocation": {"artifactLocation": {"uri": "cargo.txt"}, "region": {"startLine": 1}}}
         rule = {"id": "LEAK", "shortDescription": {"text": "The hull leaks"}, "properties": {"security-severity": "8.1"}}
@@ -119,7 +119,7 @@ class Shipping:
         one = f"/vulnerabilities/{found['id']}"
         for decision, state in [("confirm", "confirmed"), ("dismiss", "closed"), ("resolve", "resolved")]:
             equal(her.http_post(f"{one}/{decision}")["state"], state)
-        # The client takes 304 for a failure.
+        # The client raises an error on 304.
         refused(304, her.http_post, f"{one}/resolve")
         equal(her.http_get(one)["state"], "resolved")
         refused(403, self.walk.him.http_get, one)

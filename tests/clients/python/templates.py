@@ -1,4 +1,4 @@
-"""Walks through templates: those that every project has, by a project and by the older paths, and those of a project's own."""
+"""Walks through templates: built-in ones, through a project and through the older paths, and those of a project."""
 
 import datetime
 
@@ -6,7 +6,7 @@ from checks import equal, holds, refused
 
 
 class Templates:
-    """What `walk` knows by now: ada and her group of engines."""
+    """Takes from `walk`: ada and her group of engines."""
 
     def __init__(self, walk):
         self.walk, self.group = walk, walk.engines
@@ -38,7 +38,7 @@ class Templates:
             equal(newer.get(key).content, older.get(key).content)
             refused(404, older.get, "no-such")
             refused(404, newer.get, "no-such")
-        # Clients expect that these do not fit on a page.
+        # Clients expect more than one page of these.
         equal(len(root.gitlabciymls.list(per_page=20, get_all=False)), 20)
         assert "script" in root.gitlabciymls.get("Nodejs").content
 

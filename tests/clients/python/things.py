@@ -1,10 +1,10 @@
-"""What things of several kinds have: time, notes, emoji, and those who want to be told of them."""
+"""Steps through the shared features of issues, merge requests and epics: time tracking, notes, emoji and subscriptions."""
 
 from checks import equal, holds, refused
 
 
 def times(thing):
-    """The time of an issue or a merge request, which is asked for anew: the client keeps what it was told with it."""
+    """Time tracking of an issue or a merge request. The object is reloaded, because the client keeps old attributes."""
     equal(thing.time_estimate("3h30m")["human_time_estimate"], "3h 30m")
     equal(thing.add_spent_time("1h")["total_time_spent"], 3600)
     equal(thing.add_spent_time("-30m")["human_total_time_spent"], "30m")
@@ -19,7 +19,7 @@ def times(thing):
 
 
 def notes(notes, kind, author):
-    """The notes on one thing of this kind; gives one that stays."""
+    """Notes on one noteable of this kind; returns a note that remains."""
     first, second = [notes.create({"body": body}) for body in ["First", "Second"]]
     holds(first, body="First", noteable_type=kind, system=False, resolvable=False, confidential=False, attachment=None)
     equal(first.author["username"], author)
@@ -36,7 +36,7 @@ def notes(notes, kind, author):
 
 
 def awards(awards, kind, user):
-    """The emoji on one thing of this kind."""
+    """Award emoji on one noteable of this kind."""
     award = awards.create({"name": "tada"})
     holds(award, name="tada", awardable_type=kind)
     equal((award.user["username"], awards.get(award.id).name), (user, "tada"))
@@ -48,10 +48,10 @@ def awards(awards, kind, user):
 
 
 def subscriptions(thing):
-    """What somebody does who did not make the thing; `thing` is as that user sees it."""
+    """Actions of a user who is not the author; `thing` belongs to the client of that user."""
     thing.subscribe()
     equal(thing.subscribed, True)
-    # 304, which the client raises.
+    # The client raises an error on 304.
     refused(304, thing.subscribe)
     thing.unsubscribe()
     equal(thing.manager.get(thing.get_id()).subscribed, False)

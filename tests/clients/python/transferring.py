@@ -1,4 +1,4 @@
-"""Walks through groups that are exported into archives, and made of such."""
+"""Walks through export and import of groups."""
 
 import io
 import tarfile
@@ -9,7 +9,7 @@ from checks import equal, holds, refused, until
 
 
 class Transferring:
-    """What `walk` knows by now: ada, who owns the group of engines, and bob, who belongs to nothing of hers."""
+    """Takes from `walk`: ada, who owns the group of engines, and bob, who is not a member."""
 
     def __init__(self, walk):
         self.walk = walk

@@ -1,9 +1,9 @@
-"""Walks the life of users, groups, projects, repositories and plans with an unchanged client of the interface.
+"""Walks through users, groups, projects, repositories and planning with an unmodified API client.
 
 Usage: walk.py BASE_URL TOKEN compat|plain
 
-The same walk runs against a server that repeats its headers under the names such clients know, and against one that does
-not. What the client cannot say or read, with or without those headers, is listed in CANNOT and tried by `cannot`.
+The same walk runs against a server with and without the option `compat`, which repeats headers under the names that
+such clients know. CANNOT lists requests and responses that the client does not support, and `cannot` tests the list.
 """
 
 import base64
@@ -29,17 +29,17 @@ from templates import Templates
 from transferring import Transferring
 
 CANNOT = """
-- Starring or subscribing twice, or taking back what is not there: the answer is 304, which the client raises as an error.
-- Who closed an issue is in `attributes["closed_by"]`: a method of the client has the name, too.
-- `project.languages()` and other answers without a class come as plain objects; nothing is lost by that.
-- The client never reads headers with a vendor's prefix, so `compat` changes nothing it sees: the metadata of a file
-  (`files.head`) comes in such headers, which a caller reads by the name that the server gives them.
-- `path=` of a list is the client's own word for another address; the commits of a file take `query_parameters`.
-- Forks ask for `namespace` alone; the newer `namespace_id` and `namespace_path` go through as further attributes.
-- A list is iterated by keyset only with `order_by="id"`; the server refuses anything else with 405.
-- Freeze periods have no class, and their addresses are asked for.
-- `pipelines.latest()` is of a later version of the interface: 400, as `latest` is no number.
-- `variables` of a schedule is the client's manager; what the answer says is in `attributes["variables"]`.
+- Starring or subscribing twice, or undoing it twice: the response is 304, which the client raises as an error.
+- The user who closed an issue is in `attributes["closed_by"]`, because a method of the client has the same name.
+- `project.languages()` and other answers without a class are plain objects with all attributes.
+- The client never reads headers with a vendor prefix, so `compat` has no effect on it. File metadata (`files.head`) is
+  in such headers, which a caller reads under the server's names.
+- `path=` of a list is the client's parameter for another URL; the commits of a file require `query_parameters`.
+- Forks support only `namespace`; `namespace_id` and `namespace_path` can be passed as additional attributes.
+- A list is iterated by keyset only with `order_by="id"`; the server rejects other orders with 405.
+- Freeze periods have no class; the walk requests their paths.
+- `pipelines.latest()` belongs to a later version of the API and returns 400, because `latest` is not a number.
+- `variables` of a schedule is the client's manager; the variables of the response are in `attributes["variables"]`.
 """
 
 PASSWORD = "walks a long way 42"
@@ -60,7 +60,7 @@ class Walk:
         self.root.auth()
         equal((self.root.user.username, self.root.user.is_admin), ("root", True))
         version, revision = self.root.version()
-        # A build for development does not know its revision.
+        # A development build has no revision.
         assert version[0].isdigit() and revision, (version, revision)
         refused(401, self.as_user("wrong").auth)
         settings = self.root.settings.get()
@@ -258,7 +258,7 @@ class Walk:
         equal((loud.archived, [each.id for each in self.her.projects.list(archived=True)]), (True, [loud.id]))
         loud.unarchive()
         equal(loud.archived, False)
-        # The group is private, and ada is no member of it any more.
+        # The group is private, and ada is no longer a member.
         equal(refused(404, self.project.share, self.readers.id, 30), "404 Group Not Found")
         project = self.root.projects.get(self.project.id)
         project.share(self.readers.id, gitlab.const.AccessLevel.DEVELOPER, expires_at="2099-01-01")
@@ -505,11 +505,11 @@ class Walk:
         refused(403, self.her.settings.get)
 
     def cannot(self):
-        """What CANNOT says, tried, so that the list stays true."""
+        """Tests the entries of CANNOT so that the list stays correct."""
         self.project.star()
         try:
             self.project.star()
-            raise AssertionError("the client takes 304 now: take it off the list")
+            raise AssertionError("the client now accepts 304: remove the entry from CANNOT")
         except gitlab.GitlabError as error:
             equal(error.response_code, 304)
         refused(405, self.her.projects.list, pagination="keyset", get_all=False)

@@ -21,7 +21,7 @@ fn main() {
     std::fs::write(Path::new(&out).join("client.rs"), prettyplease::unparse(&file)).expect("a file");
 }
 
-/// progenitor knows no `deepObject` parameters; all of them are optional filters, so the client does without.
+/// Removes `deepObject` parameters, which progenitor does not support. All of them are optional filters.
 fn drop_hashes(document: &mut Value) {
     let hashes: Vec<String> = document["components"]["parameters"]
         .as_object()
@@ -43,7 +43,7 @@ fn drop_hashes(document: &mut Value) {
     }
 }
 
-/// progenitor knows one form of refusals for an operation. Those of SCIM have their own but for heads that are too large.
+/// Keeps one error schema per operation, as progenitor requires. SCIM operations use another one for oversized heads.
 fn drop_other_refusals(document: &mut Value) {
     let paths = document["paths"].as_object_mut().expect("paths");
     for (_, item) in paths
@@ -58,7 +58,7 @@ fn drop_other_refusals(document: &mut Value) {
     }
 }
 
-/// progenitor knows no other name of JSON than its own.
+/// Renames media types to `application/json`, the only JSON type that progenitor supports.
 fn rename_json(document: &mut Value) {
     match document {
         Value::Object(entries) => {
@@ -72,7 +72,7 @@ fn rename_json(document: &mut Value) {
     }
 }
 
-/// progenitor knows no `multipart/form-data`: operations that also take JSON stay with that, uploads go.
+/// Removes `multipart/form-data`, which progenitor does not support. Operations without another form are removed.
 fn drop_forms(document: &mut Value) {
     const FORM: &str = "multipart/form-data";
     let paths = document["paths"].as_object_mut().expect("paths");

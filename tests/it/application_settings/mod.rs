@@ -1,4 +1,4 @@
-//! Settings of the instance, and what they decide elsewhere.
+//! Settings of the instance and their effects on other operations.
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::json;
@@ -10,14 +10,14 @@ use crate::support::{TestServer, on_every_database};
 
 const PATH: &str = "/application/settings";
 
-/// Takes back what the tests' servers start with.
-async fn as_new(server: &TestServer) {
+/// Removes the deletion delay that test servers set at startup.
+async fn reset_deletion_delay(server: &TestServer) {
     let row = settings::Entity::delete_many().filter(settings::Column::Key.eq(DELETION_DELAY));
     row.exec(server.backend.database.write()).await.expect("a setting");
 }
 
-async fn a_new_server_has_the_defaults(server: TestServer) {
-    as_new(&server).await;
+async fn get_settings_returns_defaults_on_new_instance(server: TestServer) {
+    reset_deletion_delay(&server).await;
     assert_eq!(
         server.root().get(PATH).await.expect(200).json(),
         json!({
@@ -38,8 +38,8 @@ async fn a_new_server_has_the_defaults(server: TestServer) {
     );
 }
 
-async fn what_is_sent_is_changed_and_the_rest_kept(server: TestServer) {
-    as_new(&server).await;
+async fn update_settings_changes_only_sent_attributes(server: TestServer) {
+    reset_deletion_delay(&server).await;
     let root = server.root();
     let levels = json!(["public", "internal", "public"]);
     let changed = root
@@ -55,7 +55,7 @@ async fn what_is_sent_is_changed_and_the_rest_kept(server: TestServer) {
     assert_eq!(emptied["restricted_visibility_levels"], json!([]));
 }
 
-async fn only_administrators_see_and_change_them(server: TestServer) {
+async fn settings_require_administrator(server: TestServer) {
     let ada = server.person("ada").await.client;
     for (caller, status) in [(server.anonymous(), 401), (ada, 403)] {
         assert_eq!(caller.get(PATH).await.status, status);
@@ -70,7 +70,7 @@ async fn only_administrators_see_and_change_them(server: TestServer) {
     }
 }
 
-async fn values_that_make_no_sense_are_refused(server: TestServer) {
+async fn update_settings_rejects_invalid_values(server: TestServer) {
     let root = server.root();
     for body in [
         json!({}),
@@ -91,7 +91,7 @@ async fn values_that_make_no_sense_are_refused(server: TestServer) {
     assert_eq!(root.get(&format!("{PATH}?a=%FF")).await.status, 400);
 }
 
-async fn projects_and_groups_without_a_visibility_get_the_default(server: TestServer) {
+async fn new_projects_and_groups_use_default_visibility(server: TestServer) {
     let root = server.root();
     let defaults = json!({ "default_project_visibility": "public", "default_group_visibility": "internal" });
     root.put(PATH, defaults).await.expect(200);
@@ -99,7 +99,7 @@ async fn projects_and_groups_without_a_visibility_get_the_default(server: TestSe
     let group = ada.post("/groups", json!({ "name": "g", "path": "g" })).await.expect(201).json();
     assert_eq!(group["visibility"], "internal");
     assert_eq!(ada.post("/projects", json!({ "path": "own" })).await.expect(201).json()["visibility"], "public");
-    // No wider than what stands above.
+    // The default is capped at the visibility of the parent group.
     let inside = json!({ "path": "inside", "namespace_id": group["id"] });
     assert_eq!(ada.post("/projects", inside).await.expect(201).json()["visibility"], "internal");
     root.put(PATH, json!({ "default_group_visibility": "public" })).await.expect(200);
@@ -107,7 +107,7 @@ async fn projects_and_groups_without_a_visibility_get_the_default(server: TestSe
     assert_eq!(ada.post("/groups", below).await.expect(201).json()["visibility"], "internal");
 }
 
-async fn restricted_visibilities_are_for_administrators(server: TestServer) {
+async fn restricted_visibility_requires_administrator(server: TestServer) {
     let root = server.root();
     root.put(PATH, json!({ "restricted_visibility_levels": ["public"] })).await.expect(200);
     let ada = server.person("ada").await.client;
@@ -122,11 +122,11 @@ async fn restricted_visibilities_are_for_administrators(server: TestServer) {
     assert!(refused.message().contains(text));
     root.post("/groups", json!({ "name": "g", "path": "g", "visibility": "public" })).await.expect(201);
     root.put(&path, json!({ "visibility": "public" })).await.expect(200);
-    // What it is already is no change.
+    // Sending the current visibility is not a change.
     ada.put(&path, json!({ "visibility": "public", "description": "x" })).await.expect(200);
 }
 
-async fn new_users_start_with_the_defaults(server: TestServer) {
+async fn create_user_applies_default_limit_and_external(server: TestServer) {
     let root = server.root();
     let body = json!({ "default_projects_limit": 3, "user_default_external": true });
     root.put(PATH, body).await.expect(200);
@@ -144,11 +144,11 @@ async fn new_users_start_with_the_defaults(server: TestServer) {
     assert_eq!((&bob["projects_limit"], &bob["external"]), (&json!(5), &json!(false)));
 }
 
-async fn impersonation_tokens_are_refused_while_they_are_off(server: TestServer) {
+async fn disabled_impersonation_rejects_impersonation_tokens(server: TestServer) {
     let (root, ada) = (server.root(), server.person("ada").await);
     let path = format!("/users/{}/impersonation_tokens", ada.id);
-    let made = root.post(&path, json!({ "name": "x", "scopes": ["api"] })).await.expect(201).json();
-    let impersonator = server.with_token(made["token"].as_str().expect("a token"));
+    let created = root.post(&path, json!({ "name": "x", "scopes": ["api"] })).await.expect(201).json();
+    let impersonator = server.with_token(created["token"].as_str().expect("a token"));
     impersonator.get("/user").await.expect(200);
     root.put(PATH, json!({ "impersonation_enabled": false })).await.expect(200);
     let refused = impersonator.get("/user").await.expect(401);
@@ -165,7 +165,7 @@ async fn impersonation_tokens_are_refused_while_they_are_off(server: TestServer)
     impersonator.get("/user").await.expect(200);
 }
 
-async fn git_takes_no_passwords_while_they_are_off(server: TestServer) {
+async fn git_rejects_passwords_when_setting_is_disabled(server: TestServer) {
     let (root, ada) = (server.root(), server.person("ada").await);
     server.give_password(&ada).await;
     ada.client.post("/projects", json!({ "path": "p" })).await.expect(201);
@@ -178,8 +178,8 @@ async fn git_takes_no_passwords_while_they_are_off(server: TestServer) {
     assert_eq!((refs(PASSWORD).await, refs(&ada.token).await), (401, 200));
 }
 
-async fn removals_are_delayed_by_as_many_days_as_the_setting_says(server: TestServer) {
-    as_new(&server).await;
+async fn deletion_period_setting_delays_project_deletion(server: TestServer) {
+    reset_deletion_delay(&server).await;
     let root = server.root();
     let project = async |path: &str| root.post("/projects", json!({ "path": path })).await.expect(201).json();
     let marked = format!("/projects/{}", project("marked").await["id"]);
@@ -192,14 +192,14 @@ async fn removals_are_delayed_by_as_many_days_as_the_setting_says(server: TestSe
 }
 
 on_every_database![
-    a_new_server_has_the_defaults,
-    what_is_sent_is_changed_and_the_rest_kept,
-    only_administrators_see_and_change_them,
-    values_that_make_no_sense_are_refused,
-    projects_and_groups_without_a_visibility_get_the_default,
-    restricted_visibilities_are_for_administrators,
-    new_users_start_with_the_defaults,
-    impersonation_tokens_are_refused_while_they_are_off,
-    git_takes_no_passwords_while_they_are_off,
-    removals_are_delayed_by_as_many_days_as_the_setting_says,
+    get_settings_returns_defaults_on_new_instance,
+    update_settings_changes_only_sent_attributes,
+    settings_require_administrator,
+    update_settings_rejects_invalid_values,
+    new_projects_and_groups_use_default_visibility,
+    restricted_visibility_requires_administrator,
+    create_user_applies_default_limit_and_external,
+    disabled_impersonation_rejects_impersonation_tokens,
+    git_rejects_passwords_when_setting_is_disabled,
+    deletion_period_setting_delays_project_deletion,
 ];

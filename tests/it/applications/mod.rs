@@ -11,28 +11,28 @@ fn body() -> Value {
     json!({ "name": "Mirror", "redirect_uri": "https://mirror.example/cb", "scopes": "api read_user api" })
 }
 
-async fn the_secret_is_shown_once_and_kept_as_a_digest(server: TestServer) {
+async fn application_secret_is_returned_only_on_create_and_renew(server: TestServer) {
     let root = server.root();
-    let made = root.post(PATH, body()).await.expect(201).json();
-    let secret = made["secret"].as_str().expect("a secret").to_owned();
+    let created = root.post(PATH, body()).await.expect(201).json();
+    let secret = created["secret"].as_str().expect("a secret").to_owned();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "application_id": made["application_id"], "application_name": "Mirror",
+            "id": created["id"], "application_id": created["application_id"], "application_name": "Mirror",
             "callback_url": "https://mirror.example/cb", "confidential": true, "scopes": ["api", "read_user"],
             "secret": secret,
         })
     );
-    assert_eq!(made["application_id"].as_str().map(str::len), Some(64));
+    assert_eq!(created["application_id"].as_str().map(str::len), Some(64));
     let listed = root.get(PATH).await.expect(200);
     assert!(!listed.text().contains(&secret));
-    assert_eq!(listed.pluck("application_id"), [made["application_id"].clone()]);
-    let renewed = root.post(&format!("{PATH}/{}/renew-secret", made["id"]), json!({})).await.expect(201).json();
-    assert_ne!(renewed["secret"], made["secret"]);
-    assert_eq!(renewed["application_id"], made["application_id"]);
+    assert_eq!(listed.pluck("application_id"), [created["application_id"].clone()]);
+    let renewed = root.post(&format!("{PATH}/{}/renew-secret", created["id"]), json!({})).await.expect(201).json();
+    assert_ne!(renewed["secret"], created["secret"]);
+    assert_eq!(renewed["application_id"], created["application_id"]);
 }
 
-async fn what_does_not_do_is_refused(server: TestServer) {
+async fn create_application_rejects_invalid_parameters(server: TestServer) {
     let root = server.root();
     for (field, value, text) in [
         ("redirect_uri", "/cb", "must be an absolute URI."),
@@ -53,7 +53,7 @@ async fn what_does_not_do_is_refused(server: TestServer) {
     root.post(PATH, json!({ "name": "x".repeat(1_100_000) })).await.expect(413);
 }
 
-async fn only_administrators_keep_applications(server: TestServer) {
+async fn applications_require_administrator(server: TestServer) {
     let (ada, root) = (server.person("ada").await.client, server.root());
     let id = root.post(PATH, body()).await.expect(201).json()["id"].clone();
     let one = format!("{PATH}/{id}");
@@ -71,7 +71,7 @@ async fn only_administrators_keep_applications(server: TestServer) {
     assert_eq!(root.post(&format!("{PATH}/x/renew-secret"), json!({})).await.status, 400);
 }
 
-async fn a_list_takes_as_many_statements_for_ten_as_for_none(server: TestServer) {
+async fn list_applications_statement_count_is_constant(server: TestServer) {
     let root = server.root();
     root.get(PATH).await.expect(200);
     let count = async || {
@@ -88,8 +88,8 @@ async fn a_list_takes_as_many_statements_for_ten_as_for_none(server: TestServer)
 }
 
 on_every_database![
-    the_secret_is_shown_once_and_kept_as_a_digest,
-    what_does_not_do_is_refused,
-    only_administrators_keep_applications,
-    a_list_takes_as_many_statements_for_ten_as_for_none,
+    application_secret_is_returned_only_on_create_and_renew,
+    create_application_rejects_invalid_parameters,
+    applications_require_administrator,
+    list_applications_statement_count_is_constant,
 ];

@@ -7,11 +7,11 @@ use crate::epics::epic;
 use crate::support::places::{group, join};
 use crate::support::{TestServer, on_every_database};
 
-/// A group with an epic and a note on it: the group, the path of the epic and that of the note, both by the epic's number.
-async fn stage(server: &TestServer, name: &str, visibility: &str) -> (i64, [String; 2]) {
+/// Creates a group with an epic and a note. Returns the group ID, the path of the epic and the path of the note.
+async fn setup(server: &TestServer, name: &str, visibility: &str) -> (i64, [String; 2]) {
     let root = server.root();
     let id = group(&root, name, json!({"visibility": visibility})).await;
-    // So that numbers and ids differ.
+    // Makes the IID of the epic differ from its ID.
     let other = group(&root, &format!("other-{name}"), json!({})).await;
     epic(&root, other, "Other", json!({})).await;
     let (iid, epic_id) = epic(&root, id, "Whole", json!({})).await;
@@ -23,19 +23,19 @@ async fn stage(server: &TestServer, name: &str, visibility: &str) -> (i64, [Stri
     (id, [path, note])
 }
 
-async fn emoji_of_epics_are_awarded_listed_read_and_taken_back(server: TestServer) {
+async fn epic_award_emoji_can_be_created_listed_and_deleted(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
-    let (_, paths) = stage(&server, "whole", "public").await;
+    let (_, paths) = setup(&server, "whole", "public").await;
     let shown = root.get(&paths[0]).await.expect(200).json();
     let note = paths[1].rsplit('/').next().expect("a number").parse::<i64>().expect("a number");
     for (path, kind, number) in [(&paths[0], "Epic", &shown["id"]), (&paths[1], "Note", &json!(note))] {
         let list = format!("{path}/award_emoji");
         assert_eq!(root.get(&list).await.expect(200).json(), json!([]));
-        let made = ann.client.post(&list, json!({"name": "tada"})).await.expect(201).json();
-        assert_eq!((&made["name"], &made["user"]["username"]), (&json!("tada"), &json!("ann")));
-        assert_eq!((&made["awardable_id"], &made["awardable_type"]), (number, &json!(kind)));
-        let this = format!("{list}/{}", made["id"]);
-        assert_eq!(root.get(&this).await.expect(200).json(), made);
+        let created = ann.client.post(&list, json!({"name": "tada"})).await.expect(201).json();
+        assert_eq!((&created["name"], &created["user"]["username"]), (&json!("tada"), &json!("ann")));
+        assert_eq!((&created["awardable_id"], &created["awardable_type"]), (number, &json!(kind)));
+        let this = format!("{list}/{}", created["id"]);
+        assert_eq!(root.get(&this).await.expect(200).json(), created);
         award(&root, path, "rocket").await;
         let listed = ann.client.get(&format!("{list}?per_page=1")).await.expect(200);
         assert_eq!((listed.pluck("name"), listed.header("X-Total")), (vec![json!("tada")], "2"));
@@ -50,7 +50,7 @@ async fn emoji_of_epics_are_awarded_listed_read_and_taken_back(server: TestServe
         ann.client.delete(&this).await.expect(204);
         ann.client.get(&this).await.expect(404);
     }
-    // The awards of a note are not those of its epic.
+    // An award on a note is not an award on its epic.
     let own = award(&root, &paths[1], "heart").await;
     let own = own.rsplit('/').next().expect("a number");
     root.get(&format!("{}/award_emoji/{own}", paths[0])).await.expect(404);
@@ -58,18 +58,18 @@ async fn emoji_of_epics_are_awarded_listed_read_and_taken_back(server: TestServe
     assert_eq!(root.get(&paths[0]).await.expect(200).json()["upvotes"], 1);
 }
 
-async fn who_sees_an_epic_awards_and_who_awarded_takes_back(server: TestServer) {
+async fn epic_award_emoji_access_follows_visibility_and_author(server: TestServer) {
     let root = server.root();
     let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-    let (id, paths) = stage(&server, "hidden", "private").await;
+    let (id, paths) = setup(&server, "hidden", "private").await;
     join(&root, &format!("/groups/{id}"), ann.id, 10).await;
     for path in &paths {
-        let (list, nobody) = (format!("{path}/award_emoji"), server.anonymous());
+        let (list, anonymous) = (format!("{path}/award_emoji"), server.anonymous());
         let given = award(&ann.client, path, "tada").await;
-        nobody.get(&list).await.expect(401);
-        nobody.post(&list, json!({"name": "tada"})).await.expect(401);
-        nobody.get(&given).await.expect(401);
-        nobody.delete(&given).await.expect(401);
+        anonymous.get(&list).await.expect(401);
+        anonymous.post(&list, json!({"name": "tada"})).await.expect(401);
+        anonymous.get(&given).await.expect(401);
+        anonymous.delete(&given).await.expect(401);
         for answer in [
             ben.client.get(&list).await,
             ben.client.post(&list, json!({"name": "tada"})).await,
@@ -96,6 +96,6 @@ async fn who_sees_an_epic_awards_and_who_awarded_takes_back(server: TestServer) 
 }
 
 on_every_database![
-    emoji_of_epics_are_awarded_listed_read_and_taken_back,
-    who_sees_an_epic_awards_and_who_awarded_takes_back,
+    epic_award_emoji_can_be_created_listed_and_deleted,
+    epic_award_emoji_access_follows_visibility_and_author,
 ];

@@ -10,8 +10,8 @@ use crate::notes::write;
 use crate::support::places::{group, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// A public project with an issue and a note on it: the project, and the paths of both.
-async fn stage(server: &TestServer, name: &str) -> (i64, [String; 2]) {
+/// Creates a public project with an issue and a note. Returns the project ID and the paths of both.
+async fn setup(server: &TestServer, name: &str) -> (i64, [String; 2]) {
     let root = server.root();
     let group = group(&root, &format!("of-{name}"), json!({"visibility": "public"})).await;
     let public = json!({"visibility": "public", "namespace_id": group});
@@ -22,10 +22,10 @@ async fn stage(server: &TestServer, name: &str) -> (i64, [String; 2]) {
     (id, [issue, note])
 }
 
-/// Awards an emoji, and gives the path of the award.
+/// Awards an emoji and returns the path of the award.
 async fn award(client: &Client, to: &str, name: &str) -> String {
-    let made = client.post(&format!("{to}/award_emoji"), json!({"name": name})).await.expect(201);
-    format!("{to}/award_emoji/{}", made.json()["id"])
+    let created = client.post(&format!("{to}/award_emoji"), json!({"name": name})).await.expect(201);
+    format!("{to}/award_emoji/{}", created.json()["id"])
 }
 
 async fn votes(client: &Client, issue: &str) -> (Value, Value) {
@@ -33,20 +33,20 @@ async fn votes(client: &Client, issue: &str) -> (Value, Value) {
     (shown["upvotes"].clone(), shown["downvotes"].clone())
 }
 
-async fn emoji_are_awarded_listed_read_and_taken_back(server: TestServer) {
+async fn issue_award_emoji_can_be_created_listed_and_deleted(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
-    let (_, paths) = stage(&server, "life").await;
+    let (_, paths) = setup(&server, "life").await;
     for (path, kind) in paths.iter().zip(["Issue", "Note"]) {
         let list = format!("{path}/award_emoji");
         assert_eq!(root.get(&list).await.expect(200).json(), json!([]));
         let number = root.get(path).await.expect(200).json()["id"].clone();
-        let made = ann.client.post(&list, json!({"name": "tada"})).await.expect(201).json();
-        let keys: Vec<&String> = made.as_object().expect("an object").keys().collect();
+        let created = ann.client.post(&list, json!({"name": "tada"})).await.expect(201).json();
+        let keys: Vec<&String> = created.as_object().expect("an object").keys().collect();
         assert_eq!(keys, ["id", "name", "user", "created_at", "updated_at", "awardable_id", "awardable_type"]);
-        assert_eq!((&made["name"], &made["user"]["username"]), (&json!("tada"), &json!("ann")));
-        assert_eq!((&made["awardable_id"], &made["awardable_type"]), (&number, &json!(kind)));
-        let this = format!("{list}/{}", made["id"]);
-        assert_eq!(root.get(&this).await.expect(200).json(), made);
+        assert_eq!((&created["name"], &created["user"]["username"]), (&json!("tada"), &json!("ann")));
+        assert_eq!((&created["awardable_id"], &created["awardable_type"]), (&number, &json!(kind)));
+        let this = format!("{list}/{}", created["id"]);
+        assert_eq!(root.get(&this).await.expect(200).json(), created);
         award(&root, path, "tada").await;
         award(&root, path, "rocket").await;
         let listed = ann.client.get(&format!("{list}?per_page=2")).await.expect(200);
@@ -61,9 +61,9 @@ async fn emoji_are_awarded_listed_read_and_taken_back(server: TestServer) {
     }
 }
 
-async fn what_cannot_be_awarded_is_not_found(server: TestServer) {
+async fn create_award_emoji_with_invalid_name_returns_404(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
-    let (_, [issue, note]) = stage(&server, "refused").await;
+    let (_, [issue, note]) = setup(&server, "refused").await;
     for path in [&issue, &note] {
         let list = format!("{path}/award_emoji");
         let missing = ann.client.post(&list, json!({})).await.expect(400);
@@ -83,28 +83,28 @@ async fn what_cannot_be_awarded_is_not_found(server: TestServer) {
         }
         root.get(&format!("{list}/one")).await.expect(400);
     }
-    // The awards of a note are not those of its issue.
+    // An award on a note is not an award on its issue.
     let own = award(&ann.client, &note, "rocket").await;
     let own = own.rsplit('/').next().expect("a number");
     root.get(&format!("{issue}/award_emoji/{own}")).await.expect(404);
     root.delete(&format!("{issue}/award_emoji/{own}")).await.expect(404);
     root.put(&issue, json!({"state_event": "close"})).await.expect(200);
-    let told = root.get(&format!("{issue}/notes")).await.expect(200).json()[0]["id"].clone();
-    root.post(&format!("{issue}/notes/{told}/award_emoji"), json!({"name": "tada"})).await.expect(404);
+    let system_note = root.get(&format!("{issue}/notes")).await.expect(200).json()[0]["id"].clone();
+    root.post(&format!("{issue}/notes/{system_note}/award_emoji"), json!({"name": "tada"})).await.expect(404);
     root.get(&format!("{issue}/notes/999999/award_emoji")).await.expect(404);
 }
 
-async fn who_sees_it_awards_and_who_awarded_takes_back(server: TestServer) {
+async fn award_emoji_access_follows_visibility_and_author(server: TestServer) {
     let root = server.root();
     let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-    let (id, [issue, note]) = stage(&server, "access").await;
+    let (id, [issue, note]) = setup(&server, "access").await;
     for path in [&issue, &note] {
-        let (list, nobody) = (format!("{path}/award_emoji"), server.anonymous());
+        let (list, anonymous) = (format!("{path}/award_emoji"), server.anonymous());
         let given = award(&ann.client, path, "tada").await;
-        nobody.get(&list).await.expect(401);
-        nobody.get(&given).await.expect(401);
-        nobody.post(&list, json!({"name": "tada"})).await.expect(401);
-        nobody.delete(&given).await.expect(401);
+        anonymous.get(&list).await.expect(401);
+        anonymous.get(&given).await.expect(401);
+        anonymous.post(&list, json!({"name": "tada"})).await.expect(401);
+        anonymous.delete(&given).await.expect(401);
         assert_eq!(ben.client.delete(&given).await.expect(401).message(), "401 Unauthorized");
         root.delete(&given).await.expect(204);
     }
@@ -132,9 +132,9 @@ async fn who_sees_it_awards_and_who_awarded_takes_back(server: TestServer) {
     root.get(&given).await.expect(200);
 }
 
-async fn votes_are_counted_for_issues(server: TestServer) {
+async fn issue_vote_counts_follow_award_emoji(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
-    let (_, [issue, note]) = stage(&server, "votes").await;
+    let (_, [issue, note]) = setup(&server, "votes").await;
     let ben = server.person("ben").await.client;
     award(&ben, &issue, "+1").await;
     let given = award(&ann.client, &issue, "thumbsup").await;
@@ -156,13 +156,13 @@ async fn votes_are_counted_for_issues(server: TestServer) {
     assert_eq!(votes(&root, &issue).await, (json!(2), json!(1)));
     root.delete(&format!("/users/{}", ann.id)).await.expect(204);
     server.finish_jobs().await;
-    assert_eq!(votes(&root, &issue).await, (json!(1), json!(0)), "votes go with who gave them");
+    assert_eq!(votes(&root, &issue).await, (json!(1), json!(0)), "deleting a user removes their votes");
     assert_eq!(root.get(&list).await.expect(200).pluck("name"), ["thumbsup"]);
 }
 
 on_every_database![
-    emoji_are_awarded_listed_read_and_taken_back,
-    what_cannot_be_awarded_is_not_found,
-    who_sees_it_awards_and_who_awarded_takes_back,
-    votes_are_counted_for_issues,
+    issue_award_emoji_can_be_created_listed_and_deleted,
+    create_award_emoji_with_invalid_name_returns_404,
+    award_emoji_access_follows_visibility_and_author,
+    issue_vote_counts_follow_award_emoji,
 ];

@@ -7,14 +7,14 @@ use crate::support::code::Project;
 use crate::support::places::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Makes a badge below `/projects/:id` or `/groups/:id` and gives its id.
+/// Creates a badge of `/projects/:id` or `/groups/:id` and returns its ID.
 pub async fn badge(client: &Client, place: &str, name: &str) -> i64 {
     let body =
         json!({ "name": name, "link_url": "https://h.example.com/", "image_url": "https://h.example.com/x.svg" });
     id(&client.post(&format!("{place}/badges"), body).await.expect(201).json())
 }
 
-async fn badges_are_made_read_changed_and_removed_in_projects_and_groups(server: TestServer) {
+async fn project_and_group_badge_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let team = group(&root, "team", json!({})).await;
@@ -22,20 +22,20 @@ async fn badges_are_made_read_changed_and_removed_in_projects_and_groups(server:
         let all = format!("{place}/badges");
         let link = "http://h.example.com/%{project_path}?x=%{unknown}";
         let body = json!({ "name": "Tests", "link_url": link, "image_url": "https://h.example.com/x.svg" });
-        let made = root.post(&all, body.clone()).await.expect(201).json();
+        let created = root.post(&all, body.clone()).await.expect(201).json();
         let rendered = match kind {
             "project" => "http://h.example.com/root/work?x=%{unknown}",
             _ => link,
         };
         assert_eq!(
-            made,
+            created,
             json!({
-                "id": made["id"], "name": "Tests", "link_url": link, "image_url": "https://h.example.com/x.svg",
+                "id": created["id"], "name": "Tests", "link_url": link, "image_url": "https://h.example.com/x.svg",
                 "rendered_link_url": rendered, "rendered_image_url": "https://h.example.com/x.svg", "kind": kind,
             })
         );
-        let one = format!("{all}/{}", made["id"]);
-        assert_eq!(root.get(&one).await.expect(200).json(), made);
+        let one = format!("{all}/{}", created["id"]);
+        assert_eq!(root.get(&one).await.expect(200).json(), created);
         let changed =
             root.put(&one, json!({ "name": null, "image_url": "https://h.example.com/y" })).await.expect(200).json();
         assert_eq!((&changed["name"], &changed["image_url"]), (&Value::Null, &json!("https://h.example.com/y")));
@@ -71,7 +71,7 @@ async fn badges_are_made_read_changed_and_removed_in_projects_and_groups(server:
     }
 }
 
-async fn projects_show_the_badges_of_the_groups_above_and_cannot_change_them(server: TestServer) {
+async fn project_lists_group_badges_but_cannot_change_them(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let low = group(&root, "low", json!({ "parent_id": top })).await;
@@ -92,7 +92,7 @@ async fn projects_show_the_badges_of_the_groups_above_and_cannot_change_them(ser
     root.get(&format!("{low}/badges/{above}")).await.expect(404);
 }
 
-async fn maintainers_and_owners_write_and_whoever_sees_the_place_reads(server: TestServer) {
+async fn badge_writes_require_maintainer_or_group_owner(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
@@ -114,7 +114,7 @@ async fn maintainers_and_owners_write_and_whoever_sees_the_place_reads(server: T
     }
 }
 
-async fn what_the_code_says_is_filled_in_for_those_who_may_read_it(server: TestServer) {
+async fn badge_code_placeholders_require_code_access(server: TestServer) {
     let code = Project::filled(&server, "code", Visibility::Private).await;
     let (guest, reporter) =
         (code.member("guest", AccessLevel::Guest).await, code.member("reporter", AccessLevel::Reporter).await);
@@ -128,7 +128,7 @@ async fn what_the_code_says_is_filled_in_for_those_who_may_read_it(server: TestS
     assert_eq!(hidden, ["https://h/%{default_branch}/%{commit_sha}/code/code"]);
 }
 
-async fn there_are_at_most_a_hundred(server: TestServer) {
+async fn create_badge_rejects_more_than_100_badges(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({})).await);
     for number in 0..99 {
@@ -144,9 +144,9 @@ async fn there_are_at_most_a_hundred(server: TestServer) {
 }
 
 on_every_database![
-    badges_are_made_read_changed_and_removed_in_projects_and_groups,
-    projects_show_the_badges_of_the_groups_above_and_cannot_change_them,
-    maintainers_and_owners_write_and_whoever_sees_the_place_reads,
-    what_the_code_says_is_filled_in_for_those_who_may_read_it,
-    there_are_at_most_a_hundred,
+    project_and_group_badge_lifecycle,
+    project_lists_group_badges_but_cannot_change_them,
+    badge_writes_require_maintainer_or_group_owner,
+    badge_code_placeholders_require_code_access,
+    create_badge_rejects_more_than_100_badges,
 ];

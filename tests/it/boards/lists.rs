@@ -8,19 +8,19 @@ use crate::milestones::milestone;
 use crate::support::places::{group, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// The lists of a board as they are told: the ids, in the order of their positions, which have no gap.
+/// Returns the IDs of a board's lists in the order of their positions, and asserts that positions have no gap.
 async fn order(client: &Client, path: &str) -> Vec<i64> {
     let lists = client.get(&format!("{path}/lists?per_page=100")).await.expect(200);
     let positions: Vec<i64> = lists.pluck("position").iter().filter_map(Value::as_i64).collect();
     assert!(positions.iter().copied().eq(0..positions.len() as i64), "{positions:?}");
     let ids = lists.pluck("id");
     let on_board = client.get(path).await.expect(200).json()["lists"].clone();
-    let told: Vec<Value> = on_board.as_array().expect("lists").iter().map(|list| list["id"].clone()).collect();
-    assert_eq!(ids, told);
+    let shown: Vec<Value> = on_board.as_array().expect("lists").iter().map(|list| list["id"].clone()).collect();
+    assert_eq!(ids, shown);
     ids.iter().filter_map(Value::as_i64).collect()
 }
 
-async fn lists_are_added_read_moved_and_taken_off(server: TestServer) {
+async fn board_list_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let team = group(&root, "team", json!({})).await;
@@ -67,7 +67,7 @@ async fn lists_are_added_read_moved_and_taken_off(server: TestServer) {
         early.delete(&one).await.expect(412);
         root.delete(&format!("{path}/lists/{of_milestone}")).await.expect(204);
         assert_eq!(order(&root, &path).await, [of_label, of_user]);
-        // What a list is of takes it along.
+        // Deleting a label deletes its list.
         root.delete(&format!("{place}/labels/{bug}")).await.expect(204);
         assert_eq!(order(&root, &path).await, [of_user]);
         assert_eq!(root.get(&one).await.expect(404).message(), "404 List Not Found");
@@ -79,7 +79,7 @@ async fn lists_are_added_read_moved_and_taken_off(server: TestServer) {
     }
 }
 
-async fn a_board_has_the_labels_and_milestones_of_the_groups_above_but_no_others(server: TestServer) {
+async fn board_list_accepts_only_own_and_ancestor_labels_and_milestones(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
     let work = format!("/projects/{}", project(&root, "work", json!({ "namespace_id": team })).await);
@@ -101,7 +101,7 @@ async fn a_board_has_the_labels_and_milestones_of_the_groups_above_but_no_others
     root.get(&format!("{other}/boards/{one}")).await.expect(404);
 }
 
-async fn places_of_lists_have_no_gaps_whoever_moves_them_at_the_same_time(server: TestServer) {
+async fn concurrent_list_moves_leave_no_position_gaps(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({})).await);
     let one = board(&root, &work, "x").await;
@@ -130,7 +130,7 @@ async fn places_of_lists_have_no_gaps_whoever_moves_them_at_the_same_time(server
 }
 
 on_every_database![
-    lists_are_added_read_moved_and_taken_off,
-    a_board_has_the_labels_and_milestones_of_the_groups_above_but_no_others,
-    places_of_lists_have_no_gaps_whoever_moves_them_at_the_same_time,
+    board_list_lifecycle,
+    board_list_accepts_only_own_and_ancestor_labels_and_milestones,
+    concurrent_list_moves_leave_no_position_gaps,
 ];

@@ -10,19 +10,19 @@ use crate::milestones::milestone;
 use crate::support::places::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Makes a board below `/projects/:id` or `/groups/:id` and gives its id.
+/// Creates a board of `/projects/:id` or `/groups/:id` and returns its ID.
 pub async fn board(client: &Client, place: &str, name: &str) -> i64 {
     let body = json!({ "name": name });
     id(&client.post(&format!("{place}/boards"), body).await.expect(201).json())
 }
 
-/// Adds a list to a board and gives its id.
+/// Adds a list to a board and returns its ID.
 pub async fn list(client: &Client, place: &str, board: i64, of: Value) -> i64 {
     let path = format!("{place}/boards/{board}/lists");
     id(&client.post(&path, of).await.expect(201).json())
 }
 
-async fn boards_are_made_read_changed_and_deleted_in_projects_and_groups(server: TestServer) {
+async fn project_and_group_board_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "name": "Work" })).await;
     let team = group(&root, "team", json!({ "name": "Team" })).await;
@@ -35,14 +35,14 @@ async fn boards_are_made_read_changed_and_deleted_in_projects_and_groups(server:
         [(format!("/projects/{work}"), of_project, Value::Null), (format!("/groups/{team}"), Value::Null, of_group)]
     {
         let all = format!("{place}/boards");
-        let made = root.post(&all, json!({ "name": " Development " })).await.expect(201).json();
+        let created = root.post(&all, json!({ "name": " Development " })).await.expect(201).json();
         let wanted = json!({
-            "id": made["id"], "name": "Development", "hide_backlog_list": false, "hide_closed_list": false,
+            "id": created["id"], "name": "Development", "hide_backlog_list": false, "hide_closed_list": false,
             "project": of_project, "group": of_group, "milestone": null, "assignee": null, "labels": [],
             "weight": null, "lists": [],
         });
-        assert_eq!(made, wanted);
-        let one = format!("{all}/{}", made["id"]);
+        assert_eq!(created, wanted);
+        let one = format!("{all}/{}", created["id"]);
         assert_eq!(root.get(&one).await.expect(200).json(), wanted);
         assert_eq!(root.get(&all).await.expect(200).json(), json!([wanted]));
         label(&root, &place, "bug").await;
@@ -55,7 +55,7 @@ async fn boards_are_made_read_changed_and_deleted_in_projects_and_groups(server:
         assert_eq!((&changed["name"], &changed["weight"]), (&json!("Plan"), &json!(3)));
         assert_eq!((&changed["hide_backlog_list"], &changed["hide_closed_list"]), (&json!(true), &json!(true)));
         assert_eq!((&changed["milestone"]["title"], &changed["labels"][0]["name"]), (&json!("v1"), &json!("bug")));
-        let ada = server.person(&format!("ada{}", made["id"])).await;
+        let ada = server.person(&format!("ada{}", created["id"])).await;
         root.put(&one, json!({ "assignee_id": ada.id })).await.expect(400);
         join(&root, &place, ada.id, 10).await;
         let assigned = root
@@ -85,7 +85,7 @@ async fn boards_are_made_read_changed_and_deleted_in_projects_and_groups(server:
     }
 }
 
-async fn reporters_write_and_whoever_sees_the_issues_reads(server: TestServer) {
+async fn board_writes_require_reporter(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
@@ -109,7 +109,7 @@ async fn reporters_write_and_whoever_sees_the_issues_reads(server: TestServer) {
     root.get(&format!("/projects/{work}/boards")).await.expect(200);
 }
 
-async fn there_are_at_most_a_hundred_boards(server: TestServer) {
+async fn create_board_rejects_more_than_100_boards(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({})).await);
     for number in 0..100 {
@@ -120,7 +120,7 @@ async fn there_are_at_most_a_hundred_boards(server: TestServer) {
     assert_eq!((page.pluck("name"), page.header("x-total")), (vec![json!("3"), json!("4"), json!("5")], "100"));
 }
 
-async fn lower_plans_have_plain_boards(server: TestServer) {
+async fn free_plan_rejects_board_scope_and_other_list_types(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({})).await);
     let one = board(&root, &work, "x").await;
@@ -134,13 +134,13 @@ async fn lower_plans_have_plain_boards(server: TestServer) {
     list(&root, &work, one, json!({ "label_id": bug })).await;
 }
 
-fn lower_plans_have_plain_boards_options() -> Options {
+fn free_plan_options() -> Options {
     Options { plan: Some("free".to_owned()), ..Options::default() }
 }
 
 on_every_database![
-    boards_are_made_read_changed_and_deleted_in_projects_and_groups,
-    reporters_write_and_whoever_sees_the_issues_reads,
-    there_are_at_most_a_hundred_boards,
-    lower_plans_have_plain_boards with lower_plans_have_plain_boards_options(),
+    project_and_group_board_lifecycle,
+    board_writes_require_reporter,
+    create_board_rejects_more_than_100_boards,
+    free_plan_rejects_board_scope_and_other_list_types with free_plan_options(),
 ];

@@ -1,4 +1,4 @@
-//! Protecting branches and taking it back.
+//! Protecting and unprotecting branches.
 
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
@@ -6,7 +6,7 @@ use storage::entities::{AccessLevel, Visibility};
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};
 
-async fn protection_keeps_developers_out_until_it_is_taken_back(server: TestServer) {
+async fn protected_branch_rejects_developers_until_unprotected(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let maintainer = project.member("maintainer", AccessLevel::Maintainer).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
@@ -24,7 +24,7 @@ async fn protection_keeps_developers_out_until_it_is_taken_back(server: TestServ
     assert_eq!(developer.get(&url).await.json()["can_push"], true);
 }
 
-async fn protecting_again_changes_only_what_is_sent(server: TestServer) {
+async fn protect_branch_changes_only_sent_attributes(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
     let url = project.url("/branches/merged");
@@ -40,7 +40,7 @@ async fn protecting_again_changes_only_what_is_sent(server: TestServer) {
     }
 }
 
-async fn a_pattern_still_covers_a_branch_that_is_unprotected(server: TestServer) {
+async fn unprotected_branch_stays_protected_by_wildcard(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     project.protect("feature/*", 40, 40).await;
     let url = project.url("/branches/feature%2Fx/unprotect");
@@ -48,7 +48,7 @@ async fn a_pattern_still_covers_a_branch_that_is_unprotected(server: TestServer)
     assert_eq!(answer["protected"], true);
 }
 
-async fn protection_takes_a_maintainer_and_a_branch(server: TestServer) {
+async fn protect_branch_requires_maintainer_and_existing_branch(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
     let stranger = server.person("stranger").await.client;
@@ -71,7 +71,7 @@ async fn protection_takes_a_maintainer_and_a_branch(server: TestServer) {
     server.root().put(&project.url("/branches/merged/protect"), large).await.expect(413);
 }
 
-async fn two_who_protect_at_once_make_one_protection(server: TestServer) {
+async fn concurrent_protect_requests_create_one_protection(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let url = project.url("/branches/merged/protect");
     let (one, other) = (server.root(), server.root());
@@ -83,9 +83,9 @@ async fn two_who_protect_at_once_make_one_protection(server: TestServer) {
 }
 
 on_every_database![
-    protection_keeps_developers_out_until_it_is_taken_back,
-    protecting_again_changes_only_what_is_sent,
-    a_pattern_still_covers_a_branch_that_is_unprotected,
-    protection_takes_a_maintainer_and_a_branch,
-    two_who_protect_at_once_make_one_protection,
+    protected_branch_rejects_developers_until_unprotected,
+    protect_branch_changes_only_sent_attributes,
+    unprotected_branch_stays_protected_by_wildcard,
+    protect_branch_requires_maintainer_and_existing_branch,
+    concurrent_protect_requests_create_one_protection,
 ];

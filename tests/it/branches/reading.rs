@@ -9,7 +9,7 @@ use crate::support::client::segment;
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};
 
-async fn branches_are_listed_by_name_with_all_their_fields(server: TestServer) {
+async fn list_branches_returns_all_fields_ordered_by_name(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let answer = server.root().get(&project.url("/branches")).await.expect(200);
     assert_eq!(answer.pluck("name"), ["feature/x", "main", "merged"]);
@@ -49,7 +49,7 @@ async fn branches_are_listed_by_name_with_all_their_fields(server: TestServer) {
     assert_eq!(answer.pluck("protected"), [false, true, false]);
 }
 
-async fn branches_are_searched_by_start_end_and_middle(server: TestServer) {
+async fn list_branches_search_matches_prefix_suffix_and_substring(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     for (search, expected) in [
         ("EATURE", vec!["feature/x"]),
@@ -64,7 +64,7 @@ async fn branches_are_searched_by_start_end_and_middle(server: TestServer) {
     }
 }
 
-async fn branches_come_in_pages(server: TestServer) {
+async fn list_branches_is_paginated(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let client = server.anonymous();
     let answer = client.get(&project.url("/branches?per_page=2&page=2")).await.expect(200);
@@ -82,11 +82,11 @@ async fn branches_come_in_pages(server: TestServer) {
     }
 }
 
-async fn a_long_list_costs_no_more_statements_than_a_short_one(server: TestServer) {
+async fn list_branches_statement_count_is_constant(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let client = server.root();
     let url = project.url("/branches?per_page=100");
-    // The first use of a token is noted.
+    // The first use of a token writes its time of last use.
     client.get(&url).await.expect(200);
     let before = server.statements();
     assert_eq!(client.get(&project.url("/branches?per_page=1")).await.pluck("name").len(), 1);
@@ -100,7 +100,7 @@ async fn a_long_list_costs_no_more_statements_than_a_short_one(server: TestServe
     assert!(short <= 8, "{short} statements");
 }
 
-async fn an_empty_repository_has_no_branches(server: TestServer) {
+async fn list_branches_of_empty_repository_is_empty(server: TestServer) {
     let project = Project::empty(&server, "engine", Visibility::Private).await;
     let answer = server.root().get(&project.url("/branches")).await.expect(200);
     assert_eq!((answer.json(), answer.header("X-Total-Pages")), (json!([]), "1"));
@@ -108,7 +108,7 @@ async fn an_empty_repository_has_no_branches(server: TestServer) {
     assert_eq!(answer.message(), "404 Branch Not Found");
 }
 
-async fn a_branch_is_read_by_its_encoded_name(server: TestServer) {
+async fn get_branch_accepts_url_encoded_name(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let client = server.anonymous();
     let answer = client.get(&project.url("/branches/feature%2Fx")).await.expect(200);
@@ -118,7 +118,7 @@ async fn a_branch_is_read_by_its_encoded_name(server: TestServer) {
     assert_eq!(client.get(&by_path).await.expect(200).json()["default"], true);
 }
 
-async fn whether_a_branch_exists_is_told_without_reading_it(server: TestServer) {
+async fn head_branch_returns_status_for_existence_and_access(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let root = server.root();
     root.head(&project.url("/branches/main")).await.expect(204);
@@ -130,7 +130,7 @@ async fn whether_a_branch_exists_is_told_without_reading_it(server: TestServer) 
     guest.head(&project.url("/branches/main")).await.expect(403);
 }
 
-async fn names_that_no_branch_can_bear_are_refused(server: TestServer) {
+async fn get_branch_rejects_invalid_names(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let long = "x".repeat(300);
     for name in ["--upload-pack=x", "a..b", "refs/heads/main", "a b", "a~1", "HEAD", "main.lock", &long] {
@@ -142,7 +142,7 @@ async fn names_that_no_branch_can_bear_are_refused(server: TestServer) {
     }
 }
 
-async fn a_private_project_shows_its_branches_to_reporters_only(server: TestServer) {
+async fn private_project_branches_require_reporter(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let guest = project.member("guest", AccessLevel::Guest).await;
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
@@ -159,7 +159,7 @@ async fn a_private_project_shows_its_branches_to_reporters_only(server: TestServ
     }
 }
 
-async fn a_public_project_shows_its_branches_to_guests_and_nobody(server: TestServer) {
+async fn public_project_branches_are_readable_anonymously(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let guest = project.member("guest", AccessLevel::Guest).await;
     guest.get(&project.url("/branches")).await.expect(200);
@@ -169,7 +169,7 @@ async fn a_public_project_shows_its_branches_to_guests_and_nobody(server: TestSe
     assert_eq!(answer.json()["error"], "insufficient_scope");
 }
 
-async fn a_repository_that_is_switched_off_is_not_there(server: TestServer) {
+async fn disabled_repository_returns_404(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let guest = project.member("guest", AccessLevel::Guest).await;
     project.update(|row| row.repository_access_level = Set(FeatureAccess::Private)).await;
@@ -184,15 +184,15 @@ async fn a_repository_that_is_switched_off_is_not_there(server: TestServer) {
 }
 
 on_every_database![
-    branches_are_listed_by_name_with_all_their_fields,
-    branches_are_searched_by_start_end_and_middle,
-    branches_come_in_pages,
-    a_long_list_costs_no_more_statements_than_a_short_one,
-    an_empty_repository_has_no_branches,
-    a_branch_is_read_by_its_encoded_name,
-    whether_a_branch_exists_is_told_without_reading_it,
-    names_that_no_branch_can_bear_are_refused,
-    a_private_project_shows_its_branches_to_reporters_only,
-    a_public_project_shows_its_branches_to_guests_and_nobody,
-    a_repository_that_is_switched_off_is_not_there,
+    list_branches_returns_all_fields_ordered_by_name,
+    list_branches_search_matches_prefix_suffix_and_substring,
+    list_branches_is_paginated,
+    list_branches_statement_count_is_constant,
+    list_branches_of_empty_repository_is_empty,
+    get_branch_accepts_url_encoded_name,
+    head_branch_returns_status_for_existence_and_access,
+    get_branch_rejects_invalid_names,
+    private_project_branches_require_reporter,
+    public_project_branches_are_readable_anonymously,
+    disabled_repository_returns_404,
 ];

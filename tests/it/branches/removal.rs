@@ -1,4 +1,4 @@
-//! Deleting branches, one or all that are merged.
+//! Deleting one branch and all merged branches.
 
 use domain::code::jobs::delete_merged_branches::{self, DeleteMergedBranches};
 use git::RepositoryId;
@@ -9,7 +9,7 @@ use storage::jobs;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
-async fn a_branch_is_deleted(server: TestServer) {
+async fn delete_branch_removes_ref(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
     developer.delete(&project.url("/branches/feature%2Fx")).await.expect(204);
@@ -20,7 +20,7 @@ async fn a_branch_is_deleted(server: TestServer) {
     assert_eq!(answer.message(), "The branch refname is invalid");
 }
 
-async fn default_and_protected_branches_stay(server: TestServer) {
+async fn delete_branch_rejects_default_and_protected_branches(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     project.protect("feature/*", 30, 30).await;
     let answer = server.root().delete(&project.url("/branches/main")).await.expect(400);
@@ -30,10 +30,10 @@ async fn default_and_protected_branches_stay(server: TestServer) {
     assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
 }
 
-async fn a_branch_that_moved_since_a_date_stays(server: TestServer) {
+async fn delete_branch_honors_if_unmodified_since(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let url = project.url("/branches/feature%2Fx");
-    // The commit at its head is of 12:30:00.
+    // The head commit is dated 12:30:00.
     for date in ["Sun, 13 Sep 2020 12:29:59 GMT", "2020-09-13T12:29:59Z"] {
         let answer = server.root().header("If-Unmodified-Since", date).delete(&url).await.expect(412);
         assert_eq!(answer.message(), "412 Precondition Failed");
@@ -43,7 +43,7 @@ async fn a_branch_that_moved_since_a_date_stays(server: TestServer) {
     server.root().header("If-Unmodified-Since", "some day").delete(&merged).await.expect(204);
 }
 
-async fn only_developers_delete_branches(server: TestServer) {
+async fn delete_branch_requires_developer(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
     let stranger = server.person("stranger").await.client;
@@ -59,7 +59,7 @@ async fn only_developers_delete_branches(server: TestServer) {
     server.root().delete(&project.url("/merged_branches")).await.expect(403);
 }
 
-async fn a_branch_that_somebody_keeps_locked_is_a_conflict(server: TestServer) {
+async fn locked_ref_returns_409(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let directory = project.git(&["rev-parse", "--absolute-git-dir"]);
     std::fs::write(format!("{directory}/refs/heads/merged.lock"), "").expect("a lock");
@@ -71,7 +71,7 @@ async fn a_branch_that_somebody_keeps_locked_is_a_conflict(server: TestServer) {
     server.root().post(&project.url("/branches"), body).await.expect(409);
 }
 
-async fn merged_branches_are_deleted_in_the_background(server: TestServer) {
+async fn delete_merged_branches_runs_as_background_job(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     project.git(&["branch", "keep/merged", "main~1"]);
     project.git(&["branch", "also/merged", "main"]);
@@ -83,7 +83,7 @@ async fn merged_branches_are_deleted_in_the_background(server: TestServer) {
     assert_eq!(waiting.waiting, 1);
     developer.delete(&project.url("/merged_branches")).await.expect(202);
     let waiting = jobs::backlog(server.backend.database.read()).await.expect("a backlog");
-    assert_eq!(waiting.waiting, 1, "asking twice is asking once");
+    assert_eq!(waiting.waiting, 1, "a repeated request enqueues no second job");
     let job = || DeleteMergedBranches { project_id: project.id, user_id: None };
     delete_merged_branches::run(server.backend.clone(), job()).await.expect("the job");
     assert_eq!(project.references("refs/heads"), ["feature/x", "keep/merged", "main"]);
@@ -91,7 +91,7 @@ async fn merged_branches_are_deleted_in_the_background(server: TestServer) {
     assert_eq!(project.references("refs/heads"), ["feature/x", "keep/merged", "main"]);
 }
 
-async fn the_job_leaves_archived_empty_and_absent_projects_alone(server: TestServer) {
+async fn delete_merged_branches_job_skips_archived_and_missing_projects(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let empty = Project::empty(&server, "empty", Visibility::Private).await;
     project.archive().await;
@@ -102,7 +102,7 @@ async fn the_job_leaves_archived_empty_and_absent_projects_alone(server: TestSer
     assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
 }
 
-async fn a_branch_that_grows_after_it_was_merged_is_not_merged_any_more(server: TestServer) {
+async fn new_commit_on_merged_branch_makes_it_unmerged(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let before = server.root().get(&project.url("/branches/merged")).await.json();
     project.import(&NewCommit { branch: "merged", changes: file("new.txt", "new\n"), ..NewCommit::default() });
@@ -114,14 +114,14 @@ async fn a_branch_that_grows_after_it_was_merged_is_not_merged_any_more(server: 
 }
 
 on_every_database![
-    a_branch_is_deleted,
-    default_and_protected_branches_stay,
-    a_branch_that_moved_since_a_date_stays,
-    only_developers_delete_branches,
-    a_branch_that_somebody_keeps_locked_is_a_conflict,
-    merged_branches_are_deleted_in_the_background,
-    the_job_leaves_archived_empty_and_absent_projects_alone,
-    a_branch_that_grows_after_it_was_merged_is_not_merged_any_more,
+    delete_branch_removes_ref,
+    delete_branch_rejects_default_and_protected_branches,
+    delete_branch_honors_if_unmodified_since,
+    delete_branch_requires_developer,
+    locked_ref_returns_409,
+    delete_merged_branches_runs_as_background_job,
+    delete_merged_branches_job_skips_archived_and_missing_projects,
+    new_commit_on_merged_branch_makes_it_unmerged,
 ];
 
 fn before_id(branch: &serde_json::Value) -> git::Oid {

@@ -1,4 +1,4 @@
-//! Making branches.
+//! Creating branches.
 
 use sea_orm::EntityTrait;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::support::client::segment;
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};
 
-async fn a_branch_is_made_at_a_branch_tag_or_commit(server: TestServer) {
+async fn create_branch_accepts_branch_tag_or_commit(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     project.git(&["tag", "-a", "-m", "First", "v1", "main~1"]);
     let developer = project.member("dev", AccessLevel::Developer).await;
@@ -28,7 +28,7 @@ async fn a_branch_is_made_at_a_branch_tag_or_commit(server: TestServer) {
     assert!(rows[1].changes.contains("refs/heads/b/c"), "{}", rows[1].changes);
 }
 
-async fn a_branch_is_made_from_a_form_or_query(server: TestServer) {
+async fn create_branch_accepts_form_and_query_parameters(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let root = server.root();
     let form = [("branch", "by-form"), ("ref", "main")];
@@ -38,7 +38,7 @@ async fn a_branch_is_made_from_a_form_or_query(server: TestServer) {
     assert_eq!(project.references("refs/heads/by-*"), ["by-form", "by-query"]);
 }
 
-async fn a_branch_needs_a_name_and_a_ref(server: TestServer) {
+async fn create_branch_rejects_missing_and_invalid_parameters(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let url = project.url("/branches");
     for body in [
@@ -57,7 +57,7 @@ async fn a_branch_needs_a_name_and_a_ref(server: TestServer) {
     assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
 }
 
-async fn a_name_that_is_taken_or_none_can_bear_is_refused(server: TestServer) {
+async fn create_branch_rejects_existing_and_invalid_names(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let url = project.url("/branches");
     for taken in ["main", "feature", "main/below"] {
@@ -73,7 +73,7 @@ async fn a_name_that_is_taken_or_none_can_bear_is_refused(server: TestServer) {
     assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
 }
 
-async fn a_ref_that_names_nothing_is_refused(server: TestServer) {
+async fn create_branch_rejects_unresolvable_ref(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let tree = project.id("main^{tree}");
     for revision in ["none", "--output=x", "main..merged", "main^{tree}", ":/Change", "@{-1}", &tree] {
@@ -87,7 +87,7 @@ async fn a_ref_that_names_nothing_is_refused(server: TestServer) {
     assert_eq!(answer.message(), "Invalid reference name: main");
 }
 
-async fn only_developers_make_branches_and_not_in_an_archive(server: TestServer) {
+async fn create_branch_requires_developer_and_active_project(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let url = project.url("/branches");
     let body = || json!({ "branch": "new", "ref": "main" });
@@ -106,7 +106,7 @@ async fn only_developers_make_branches_and_not_in_an_archive(server: TestServer)
     assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
 }
 
-async fn a_protected_name_is_for_those_who_may_push_to_it(server: TestServer) {
+async fn create_branch_on_protected_name_requires_push_access(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     project.protect("release/*", 40, 30).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
@@ -114,37 +114,37 @@ async fn a_protected_name_is_for_those_who_may_push_to_it(server: TestServer) {
     let body = json!({ "branch": "release/1", "ref": "main" });
     let answer = developer.post(&project.url("/branches"), body.clone()).await.expect(403);
     assert_eq!(answer.message(), "403 Forbidden - You are not allowed to push into this branch");
-    let made = maintainer.post(&project.url("/branches"), body).await.expect(201).json();
-    assert_eq!(made["protected"], true);
-    assert_eq!((&made["developers_can_push"], &made["developers_can_merge"]), (&json!(false), &json!(true)));
+    let created = maintainer.post(&project.url("/branches"), body).await.expect(201).json();
+    assert_eq!(created["protected"], true);
+    assert_eq!((&created["developers_can_push"], &created["developers_can_merge"]), (&json!(false), &json!(true)));
     let seen = developer.get(&project.url(&format!("/branches/{}", segment("release/1")))).await.json();
     assert_eq!(seen["can_push"], false);
 }
 
-async fn the_first_branch_becomes_the_protected_default(server: TestServer) {
+async fn first_branch_becomes_protected_default_branch(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let empty = Project::empty(&server, "empty", Visibility::Private).await;
     empty.git(&["fetch", "--quiet", &project.git(&["rev-parse", "--absolute-git-dir"]), "main:refs/tags/v1"]);
     let body = json!({ "branch": "trunk", "ref": "v1" });
-    let made = server.root().post(&empty.url("/branches"), body).await.expect(201).json();
-    assert_eq!((&made["default"], &made["protected"]), (&json!(true), &json!(true)));
+    let created = server.root().post(&empty.url("/branches"), body).await.expect(201).json();
+    assert_eq!((&created["default"], &created["protected"]), (&json!(true), &json!(true)));
     assert_eq!(empty.git(&["symbolic-ref", "HEAD"]), "refs/heads/trunk");
 }
 
-async fn a_body_that_is_too_large_is_refused(server: TestServer) {
+async fn create_branch_rejects_oversized_body(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let body = json!({ "branch": "x".repeat(2 << 20), "ref": "main" });
     server.root().post(&project.url("/branches"), body).await.expect(413);
 }
 
 on_every_database![
-    a_branch_is_made_at_a_branch_tag_or_commit,
-    a_branch_is_made_from_a_form_or_query,
-    a_branch_needs_a_name_and_a_ref,
-    a_name_that_is_taken_or_none_can_bear_is_refused,
-    a_ref_that_names_nothing_is_refused,
-    only_developers_make_branches_and_not_in_an_archive,
-    a_protected_name_is_for_those_who_may_push_to_it,
-    the_first_branch_becomes_the_protected_default,
-    a_body_that_is_too_large_is_refused,
+    create_branch_accepts_branch_tag_or_commit,
+    create_branch_accepts_form_and_query_parameters,
+    create_branch_rejects_missing_and_invalid_parameters,
+    create_branch_rejects_existing_and_invalid_names,
+    create_branch_rejects_unresolvable_ref,
+    create_branch_requires_developer_and_active_project,
+    create_branch_on_protected_name_requires_push_access,
+    first_branch_becomes_protected_default_branch,
+    create_branch_rejects_oversized_body,
 ];

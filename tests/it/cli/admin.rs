@@ -7,16 +7,16 @@ use crate::support::git::{self, Work};
 use crate::support::places::group;
 use crate::support::process::{Site, TOKEN, on_every_site};
 
-async fn imported_repository_can_be_cloned_with_tags_and_default_branch(site: Site) {
+async fn import_repo_preserves_tags_and_default_branch(site: Site) {
     site.serve(&[]).await.stop().await;
     let work = Work::new().await;
     work.git(&["branch", "-m", "trunk"]).await;
     let tip = work.commit("a", "1").await;
     work.git(&["tag", "-a", "-m", "One", "v1"]).await;
     let path = work.path.to_str().unwrap();
-    let said = site.succeeds(&["admin", "import-repo", "--project", "root/p", "--visibility", "public", path]).await;
-    assert!(said.contains("default branch trunk"), "{said}");
-    // A running server does not mind.
+    let output = site.succeeds(&["admin", "import-repo", "--project", "root/p", "--visibility", "public", path]).await;
+    assert!(output.contains("default branch trunk"), "{output}");
+    // An import also works while a server runs.
     let server = site.serve(&[]).await;
     let clones = Work::empty();
     let open = format!("{}/root/p.git", server.base);
@@ -32,7 +32,7 @@ async fn imported_repository_can_be_cloned_with_tags_and_default_branch(site: Si
     site.succeeds(&["doctor"]).await;
 }
 
-async fn imports_that_cannot_be_are_refused(site: Site) {
+async fn import_repo_rejects_invalid_project_and_source(site: Site) {
     site.serve(&[]).await.stop().await;
     let work = Work::new().await;
     let path = work.path.to_str().unwrap();
@@ -43,21 +43,21 @@ async fn imports_that_cannot_be_are_refused(site: Site) {
         ("root/p.git", path, "name of a project"),
         ("root/p", "/nowhere", "No such file"),
     ] {
-        let said = site.fails(&["admin", "import-repo", "--project", project, source]).await;
-        assert!(said.contains(reason), "{project}: {said}");
+        let output = site.fails(&["admin", "import-repo", "--project", project, source]).await;
+        assert!(output.contains(reason), "{project}: {output}");
     }
-    // What was begun can be finished.
+    // A failed import can be repeated.
     site.import("p", &work.path).await;
     site.succeeds(&["doctor"]).await;
 }
 
-async fn users_and_tokens_are_good_at_once(site: Site) {
+async fn created_users_and_tokens_work_on_running_server(site: Site) {
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     let path = work.path.to_str().unwrap();
-    let said = site.succeeds(&["admin", "create-user", "ann", "--email", "ann@example.com"]).await;
-    assert!(said.contains("User ann has id"), "{said}");
-    let password = said.lines().find_map(|line| line.strip_prefix("Password (shown once): ")).unwrap().to_owned();
+    let output = site.succeeds(&["admin", "create-user", "ann", "--email", "ann@example.com"]).await;
+    assert!(output.contains("User ann has id"), "{output}");
+    let password = output.lines().find_map(|line| line.strip_prefix("Password (shown once): ")).unwrap().to_owned();
     site.succeeds(&["admin", "import-repo", "--project", "ann/p", path]).await;
     let token = site.succeeds(&["admin", "create-token", "ann", "--scopes", "read_repository,read_user"]).await;
     for secret in [token.trim(), &password] {
@@ -69,13 +69,13 @@ async fn users_and_tokens_are_good_at_once(site: Site) {
         (&["admin", "create-token", "nobody"], "there is no user nobody"),
         (&["admin", "create-token", "ann", "--scopes", "everything"], "scopes can only contain"),
     ] {
-        let said = site.fails(arguments).await;
-        assert!(said.contains(reason), "{said}");
+        let output = site.fails(arguments).await;
+        assert!(output.contains(reason), "{output}");
     }
     server.stop().await;
 }
 
-async fn an_import_is_the_doing_of_somebody(site: Site) {
+async fn import_repo_records_events_of_author(site: Site) {
     let server = site.serve(&[]).await;
     let root = Client::new(&server.base, Some(TOKEN));
     let work = Work::new().await;
@@ -94,18 +94,18 @@ async fn an_import_is_the_doing_of_somebody(site: Site) {
         assert_eq!(shown.pluck("author_username"), [wanted, wanted], "{project}");
         assert_eq!(shown.json()[0]["push_data"]["ref"], "main", "{project}");
     }
-    // What comes to a project that is there already is told as well.
+    // An import into an existing project records an event too.
     work.commit("b", "2").await;
     site.succeeds(&["admin", "import-repo", "--project", "team/q", path]).await;
     let shown = root.get("/projects/team%2Fq/events").await.expect(200);
     assert_eq!(shown.pluck("author_username"), ["root", "ann", "ann"]);
-    let said = site.fails(&["admin", "import-repo", "--project", "team/r", "--author", "nobody", path]).await;
-    assert!(said.contains("User not found"), "{said}");
+    let output = site.fails(&["admin", "import-repo", "--project", "team/r", "--author", "nobody", path]).await;
+    assert!(output.contains("User not found"), "{output}");
     root.get("/projects/team%2Fr").await.expect(404);
     server.stop().await;
 }
 
-async fn a_directory_makes_members_whose_role_is_overridden(site: Site) {
+async fn sync_members_respects_role_override(site: Site) {
     let server = site.serve(&[]).await;
     let root = Client::new(&server.base, Some(TOKEN));
     for name in ["ann", "bob"] {
@@ -120,16 +120,16 @@ async fn a_directory_makes_members_whose_role_is_overridden(site: Site) {
         let output = command.stdin(std::fs::File::open(file).unwrap()).output().await.unwrap();
         (output.status.success(), git::said(&output))
     };
-    let (done, said) = sync("ann developer\n\nbob 20\ncid Guest\n", &[]).await;
-    assert!(done && said.contains("cid is nobody here.") && said.contains("2 joined, 0 changed, 0 left."), "{said}");
+    let (done, text) = sync("ann developer\n\nbob 20\ncid Guest\n", &[]).await;
+    assert!(done && text.contains("cid is nobody here.") && text.contains("2 joined, 0 changed, 0 left."), "{text}");
     let id = root.get("/users?username=ann").await.expect(200).json()[0]["id"].clone();
     let one = format!("/groups/{engines}/members/{id}");
     assert_eq!(root.get(&one).await.expect(200).json()["override"], false);
     root.put(&one, json!({"access_level": 40})).await.expect(403);
     root.post(&format!("{one}/override"), json!({})).await.expect(201);
     assert_eq!(root.put(&one, json!({"access_level": 40})).await.expect(200).json()["access_level"], 40);
-    let (done, said) = sync("ann reporter\n", &[]).await;
-    assert!(done && said.contains("0 joined, 0 changed, 1 left."), "{said}");
+    let (done, text) = sync("ann reporter\n", &[]).await;
+    assert!(done && text.contains("0 joined, 0 changed, 1 left."), "{text}");
     assert_eq!(root.get(&one).await.expect(200).json()["access_level"], 40);
     root.delete(&format!("{one}/override")).await.expect(200);
     sync("ann reporter\n", &[]).await;
@@ -140,21 +140,21 @@ async fn a_directory_makes_members_whose_role_is_overridden(site: Site) {
         ("ann chief", "chief is no role"),
         ("ann 35", "35 is no role"),
     ] {
-        let (done, said) = sync(lines, &[]).await;
-        assert!(!done && said.contains(reason), "{lines}: {said}");
+        let (done, text) = sync(lines, &[]).await;
+        assert!(!done && text.contains(reason), "{lines}: {text}");
     }
-    let (done, said) = sync("", &["--allow-empty"]).await;
-    assert!(done && said.contains("1 left"), "{said}");
+    let (done, text) = sync("", &["--allow-empty"]).await;
+    assert!(done && text.contains("1 left"), "{text}");
     root.get(&one).await.expect(404);
-    let (done, said) = sync("ann guest", &["--plan", "free"]).await;
-    assert!(!done && said.contains("no directory synchronisation"), "{said}");
+    let (done, text) = sync("ann guest", &["--plan", "free"]).await;
+    assert!(!done && text.contains("no directory synchronisation"), "{text}");
     server.stop().await;
 }
 
 on_every_site![
-    imported_repository_can_be_cloned_with_tags_and_default_branch,
-    imports_that_cannot_be_are_refused,
-    users_and_tokens_are_good_at_once,
-    an_import_is_the_doing_of_somebody,
-    a_directory_makes_members_whose_role_is_overridden,
+    import_repo_preserves_tags_and_default_branch,
+    import_repo_rejects_invalid_project_and_source,
+    created_users_and_tokens_work_on_running_server,
+    import_repo_records_events_of_author,
+    sync_members_respects_role_override,
 ];

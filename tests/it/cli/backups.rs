@@ -3,7 +3,7 @@
 use crate::support::git::Work;
 use crate::support::process::{Site, on_every_site};
 
-async fn restored_server_has_all_that_the_saved_one_had(site: Site) {
+async fn restore_recovers_repositories_users_and_tokens(site: Site) {
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     site.import("p", &work.path).await;
@@ -13,15 +13,15 @@ async fn restored_server_has_all_that_the_saved_one_had(site: Site) {
     let token = site.succeeds(&["admin", "create-token", "ann"]).await;
     let copy = site.beside("copy");
     let copy = copy.to_str().unwrap();
-    let said = site.succeeds(&["backup", copy]).await;
-    assert!(said.contains("1 repositories"), "{said}");
-    // What comes later is not in it.
+    let output = site.succeeds(&["backup", copy]).await;
+    assert!(output.contains("1 repositories"), "{output}");
+    // Later commits are not in the backup.
     work.commit("b", "2").await;
     work.git(&["push", "--quiet", &server.address("p"), "main"]).await;
-    let said = site.fails(&["backup", copy]).await;
-    assert!(said.contains("is not empty"), "{said}");
-    let said = site.fails(&["restore", copy]).await;
-    assert!(said.contains("is not empty"), "{said}");
+    let output = site.fails(&["backup", copy]).await;
+    assert!(output.contains("is not empty"), "{output}");
+    let output = site.fails(&["restore", copy]).await;
+    assert!(output.contains("is not empty"), "{output}");
     server.stop().await;
 
     let other = site.another().await;
@@ -35,9 +35,9 @@ async fn restored_server_has_all_that_the_saved_one_had(site: Site) {
     let listed = work.git(&["ls-remote", &server.address("p"), "refs/heads/main"]).await;
     assert!(listed.starts_with(&tip), "{listed}");
     let url = crate::support::git::address(&server.base, "ann", token.trim(), "root/p");
-    let said = work.fails(&["ls-remote", &url]).await;
-    assert!(said.contains("could not be found"), "the token is not known: {said}");
-    // New rows get ids of their own.
+    let output = work.fails(&["ls-remote", &url]).await;
+    assert!(output.contains("could not be found"), "the token must be valid: {output}");
+    // New rows get unused IDs.
     other.import("q", &work.path).await;
     work.git(&["push", "--quiet", &server.address("q"), "main:other"]).await;
     server.stop().await;
@@ -45,16 +45,16 @@ async fn restored_server_has_all_that_the_saved_one_had(site: Site) {
     other.remove().await;
 }
 
-async fn incomplete_backup_is_refused(site: Site) {
+async fn restore_rejects_incomplete_backup(site: Site) {
     site.serve(&[]).await.stop().await;
     let copy = site.beside("copy");
     site.succeeds(&["backup", copy.to_str().unwrap()]).await;
     std::fs::remove_file(copy.join("manifest.json")).unwrap();
     let other = site.another().await;
-    let said = other.fails(&["restore", copy.to_str().unwrap()]).await;
-    assert!(said.contains("holds no complete backup"), "{said}");
+    let output = other.fails(&["restore", copy.to_str().unwrap()]).await;
+    assert!(output.contains("holds no complete backup"), "{output}");
     assert!(!other.data.exists());
     other.remove().await;
 }
 
-on_every_site![restored_server_has_all_that_the_saved_one_had, incomplete_backup_is_refused,];
+on_every_site![restore_recovers_repositories_users_and_tokens, restore_rejects_incomplete_backup,];

@@ -14,7 +14,7 @@ use crate::support::process::{Process, Site, TOKEN};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// A run of the demo whose temporary files are in a directory, where there are settings of a server, too.
+/// Returns a demo command with temporary files in a directory that also contains server settings.
 fn command(directory: &Path, arguments: &[&str]) -> Command {
     let (temporary, home) = (directory.join("tmp"), directory.join("home"));
     std::fs::create_dir_all(&temporary).unwrap();
@@ -37,19 +37,19 @@ fn command(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a directory holds.
-fn held(directory: &Path) -> Vec<String> {
+/// Returns the sorted names of a directory's entries.
+fn entries_of(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
     let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
 
-/// Waits until a directory holds nothing.
-async fn emptied(directory: &Path) {
+/// Waits until a directory is empty.
+async fn wait_until_empty(directory: &Path) {
     let deadline = Instant::now() + Duration::from_secs(30);
-    while !held(directory).is_empty() {
-        assert!(Instant::now() < deadline, "{:?}", held(directory));
+    while !entries_of(directory).is_empty() {
+        assert!(Instant::now() < deadline, "{:?}", entries_of(directory));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -60,7 +60,7 @@ async fn start(directory: &Path, arguments: &[&str]) -> Process {
 }
 
 #[tokio::test]
-async fn a_demo_serves_and_leaves_nothing_when_it_is_stopped() {
+async fn demo_leaves_no_files_when_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let process = start(directory.path(), &[]).await;
     let root = Client::new(&process.base, Some(TOKEN));
@@ -69,36 +69,36 @@ async fn a_demo_serves_and_leaves_nothing_when_it_is_stopped() {
     let work = Work::empty();
     work.git(&["clone", "--quiet", &format!("{}/harbour/lighthouse.git", process.base), "c"]).await;
     assert!(work.below("c").git(&["log", "--format=%s"]).await.contains("Add the fog horn"));
-    assert_eq!(held(&directory.path().join("tmp")).len(), 1);
+    assert_eq!(entries_of(&directory.path().join("tmp")).len(), 1);
     process.stop().await;
     let none: [String; 0] = [];
-    assert_eq!(held(&directory.path().join("tmp")), none);
-    assert_eq!(held(&directory.path().join("home")), ["holdfast.toml"], "what is set for a server is left alone");
+    assert_eq!(entries_of(&directory.path().join("tmp")), none);
+    assert_eq!(entries_of(&directory.path().join("home")), ["holdfast.toml"], "server settings must stay unchanged");
 }
 
 #[tokio::test]
-async fn a_demo_leaves_nothing_when_it_is_killed() {
+async fn demo_leaves_no_files_when_killed() {
     let directory = tempfile::tempdir().unwrap();
     let process = start(directory.path(), &[]).await;
     let temporary = directory.path().join("tmp");
-    assert_eq!(held(&temporary).len(), 1);
+    assert_eq!(entries_of(&temporary).len(), 1);
     process.kill().await;
-    emptied(&temporary).await;
+    wait_until_empty(&temporary).await;
 }
 
 #[tokio::test]
-async fn a_demo_that_cannot_listen_says_so_and_leaves_nothing() {
+async fn demo_reports_listen_failure_and_leaves_no_files() {
     let directory = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = command(directory.path(), &["--listen", &address]).output().await.unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", git::said(&output));
     assert!(git::said(&output).contains("cannot listen on"), "{}", git::said(&output));
-    emptied(&directory.path().join("tmp")).await;
+    wait_until_empty(&directory.path().join("tmp")).await;
 }
 
 #[tokio::test]
-async fn a_demo_shows_a_repository_of_this_machine() {
+async fn demo_imports_local_repository() {
     let directory = tempfile::tempdir().unwrap();
     let work = Work::new().await;
     let tip = work.commit("a", "1").await;
@@ -111,7 +111,7 @@ async fn a_demo_shows_a_repository_of_this_machine() {
     process.stop().await;
 }
 
-async fn a_demo_is_filled_through_the_api(server: TestServer) {
+async fn demo_fill_creates_sample_data(server: TestServer) {
     let root = server.root();
     let (token, password) = (Secret::new(ROOT_TOKEN.to_owned()), Secret::new("a password of the demo".to_owned()));
     let settings = Options::default().settings().unwrap();
@@ -136,7 +136,7 @@ async fn a_demo_is_filled_through_the_api(server: TestServer) {
     assert_eq!(
         server.person("stranger").await.client.get(&format!("{project}/issues")).await.pluck("iid").len(),
         6,
-        "one is confidential"
+        "the confidential issue must be hidden"
     );
     let merge_requests = root.get(&format!("{project}/merge_requests?sort=asc")).await.expect(200);
     assert_eq!(merge_requests.pluck("state"), ["opened", "merged", "opened", "closed"]);
@@ -157,4 +157,4 @@ async fn a_demo_is_filled_through_the_api(server: TestServer) {
     assert!(again.to_string().starts_with("demo: POST /users as root: 409"), "{again}");
 }
 
-on_every_database![a_demo_is_filled_through_the_api,];
+on_every_database![demo_fill_creates_sample_data,];

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::support::git::Work;
 use crate::support::process::{Site, on_every_site};
 
-/// The directories of all repositories.
+/// Returns the directories of all repositories.
 fn repositories(site: &Site) -> Vec<PathBuf> {
     let mut found = vec![site.data.join("repositories")];
     for _ in 0..3 {
@@ -17,7 +17,7 @@ fn repositories(site: &Site) -> Vec<PathBuf> {
     found
 }
 
-async fn what_is_wrong_is_named(site: Site) {
+async fn doctor_reports_each_repository_problem(site: Site) {
     site.serve(&[]).await.stop().await;
     let work = Work::new().await;
     site.import("head", &work.path).await;
@@ -28,32 +28,32 @@ async fn what_is_wrong_is_named(site: Site) {
     site.import("broken", &work.path).await;
     let mut broken = repositories(&site);
     broken.retain(|path| !head.contains(path) && !gone.contains(path));
-    let said = site.succeeds(&["doctor"]).await;
-    assert_eq!(said, "Projects: 3. Problems: 0.\n");
+    let output = site.succeeds(&["doctor"]).await;
+    assert_eq!(output, "Projects: 3. Problems: 0.\n");
 
-    // The directory moves to a name that no project has.
+    // Moves the directory to a name that no project uses.
     let name = "ab".repeat(32);
     std::fs::create_dir_all(site.data.join("repositories/ab/ab")).unwrap();
     std::fs::rename(&gone[0], site.data.join(format!("repositories/ab/ab/{name}.git"))).unwrap();
     std::fs::write(head[0].join("HEAD"), "ref: refs/heads/other\n").unwrap();
     std::fs::write(broken[0].join("refs/heads/bad"), format!("{}\n", "12".repeat(20))).unwrap();
-    let said = site.fails(&["doctor"]).await;
+    let output = site.fails(&["doctor"]).await;
     for line in [
         "(root/gone): its repository is missing",
         &format!("repository {name}: no project has it"),
         "(root/head): its default branch is main, but HEAD names other",
         "(root/broken): git fsck: ",
     ] {
-        assert!(said.contains(line), "{line} is not in {said}");
+        assert!(output.contains(line), "{line} is not in {output}");
     }
 }
 
-async fn commands_refuse_a_directory_that_is_no_servers(site: Site) {
+async fn commands_reject_directory_without_server_data(site: Site) {
     for arguments in [&["doctor"][..], &["backup", "copy"], &["worker"], &["admin", "create-token", "root"]] {
-        let said = site.fails(arguments).await;
-        assert!(said.contains("is no data directory of a server"), "{said}");
+        let output = site.fails(arguments).await;
+        assert!(output.contains("is no data directory of a server"), "{output}");
     }
     assert!(!site.data.exists());
 }
 
-on_every_site![what_is_wrong_is_named, commands_refuse_a_directory_that_is_no_servers,];
+on_every_site![doctor_reports_each_repository_problem, commands_reject_directory_without_server_data,];

@@ -1,4 +1,4 @@
-//! Starting, working and stopping.
+//! Server startup, the worker and shutdown.
 
 use storage::database::{Database, Options};
 use storage::jobs;
@@ -6,7 +6,7 @@ use storage::jobs;
 use crate::support::git::Work;
 use crate::support::process::{Site, on_every_site};
 
-async fn worker_does_what_servers_without_one_leave(site: Site) {
+async fn worker_runs_jobs_of_server_without_worker(site: Site) {
     let server = site.serve(&["--no-worker"]).await;
     let work = Work::new().await;
     site.import("p", &work.path).await;
@@ -31,12 +31,12 @@ async fn worker_does_what_servers_without_one_leave(site: Site) {
     server.stop().await;
 }
 
-async fn push_under_way_is_finished_before_the_end(site: Site) {
+async fn shutdown_waits_for_running_push(site: Site) {
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     site.import("p", &work.path).await;
     let tip = work.commit("a", "1").await;
-    // Git waits in its hook until the server has been told to stop.
+    // The hook of the client sends the stop signal to the server during the push.
     let hooks = work.path.join(".git/hooks");
     std::fs::create_dir_all(&hooks).unwrap();
     let pid = server.id();
@@ -49,10 +49,10 @@ async fn push_under_way_is_finished_before_the_end(site: Site) {
     assert_eq!(status.code(), Some(0), "{status}");
     let server = site.serve(&[]).await;
     let listed = work.git(&["ls-remote", &server.address("p"), "refs/heads/main"]).await;
-    // The client's connection may have been closed as idle; then it knows that it failed.
+    // The server may close the client's idle connection; the push then fails on the client.
     assert_eq!(listed.starts_with(&tip), output.status.success(), "{listed}");
     server.stop().await;
     site.succeeds(&["doctor"]).await;
 }
 
-on_every_site![worker_does_what_servers_without_one_leave, push_under_way_is_finished_before_the_end,];
+on_every_site![worker_runs_jobs_of_server_without_worker, shutdown_waits_for_running_push,];

@@ -8,14 +8,15 @@ use storage::entities::{cluster_platforms, clusters, projects};
 use crate::support::places::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Adds a cluster below `/projects/:id` for some environments, and gives its id.
+/// Adds a cluster of `/projects/:id` with an environment scope and returns its ID.
 pub async fn cluster(client: &Client, place: &str, scope: &str) -> i64 {
-    let made = client.post(&format!("{place}/clusters/user"), of(json!({ "environment_scope": scope }))).await;
-    id(&made.expect(201).json())
+    let created =
+        client.post(&format!("{place}/clusters/user"), cluster_body(json!({ "environment_scope": scope }))).await;
+    id(&created.expect(201).json())
 }
 
-/// A cluster, with these changes.
-fn of(more: Value) -> Value {
+/// Returns a request body for a cluster, with these attributes replaced.
+fn cluster_body(more: Value) -> Value {
     let mut body = json!({
         "name": "engine-room",
         "platform_kubernetes_attributes": { "api_url": "https://kubernetes.example.com", "token": "rather-secret-1" },
@@ -25,16 +26,16 @@ fn of(more: Value) -> Value {
     body
 }
 
-/// As [`of`], with changes of how it is reached.
-fn reached(more: Value) -> Value {
-    let mut body = of(json!({}));
+/// As [`cluster_body`], with these platform attributes replaced.
+fn cluster_body_with_platform(more: Value) -> Value {
+    let mut body = cluster_body(json!({}));
     let Value::Object(more) = more else { panic!("an object") };
     let platform = body["platform_kubernetes_attributes"].as_object_mut().expect("an object");
     platform.extend(more);
     body
 }
 
-async fn clusters_are_added_read_and_removed(server: TestServer) {
+async fn cluster_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/clusters");
@@ -46,21 +47,22 @@ async fn clusters_are_added_read_and_removed(server: TestServer) {
             "authorization_type": "abac",
         },
     });
-    let made = root.post(&format!("{all}/user"), body).await.expect(201).json();
+    let created = root.post(&format!("{all}/user"), body).await.expect(201).json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "name": "engine-room", "created_at": made["created_at"], "domain": "apps.example.com",
+            "id": created["id"], "name": "engine-room", "created_at": created["created_at"],
+            "domain": "apps.example.com",
             "provider_type": "user", "platform_type": "kubernetes", "environment_scope": "production", "cluster_type": "project_type",
-            "enabled": false, "managed": false, "user": made["user"],
+            "enabled": false, "managed": false, "user": created["user"],
             "platform_kubernetes": {
                 "api_url": "https://kubernetes.example.com:6443", "namespace": "engines-1", "authorization_type": "abac",
                 "ca_cert": "-----BEGIN",
             },
         })
     );
-    assert_eq!(made["user"]["username"], "root");
-    let second = root.post(&format!("{all}/user"), of(json!({}))).await.expect(201).json();
+    assert_eq!(created["user"]["username"], "root");
+    let second = root.post(&format!("{all}/user"), cluster_body(json!({}))).await.expect(201).json();
     assert_eq!(
         (
             &second["domain"],
@@ -79,11 +81,11 @@ async fn clusters_are_added_read_and_removed(server: TestServer) {
             })
         )
     );
-    let one = format!("{all}/{}", made["id"]);
+    let one = format!("{all}/{}", created["id"]);
     let read = root.get(&one).await.expect(200);
-    assert_eq!(read.json(), made);
+    assert_eq!(read.json(), created);
     let listed = root.get(&all).await.expect(200);
-    assert_eq!(listed.json(), json!([made, second]));
+    assert_eq!(listed.json(), json!([created, second]));
     assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
     assert!(!read.text().contains("rather-secret") && !listed.text().contains("rather-secret"));
     let rows = cluster_platforms::Entity::find().all(server.backend.database.read()).await.expect("rows");
@@ -107,7 +109,7 @@ async fn clusters_are_added_read_and_removed(server: TestServer) {
     assert_eq!(clusters::Entity::find().all(db).await.expect("rows"), []);
 }
 
-async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
+async fn create_cluster_rejects_invalid_attributes(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let all = format!("{place}/clusters/user");
@@ -118,16 +120,16 @@ async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
     };
     cluster(&root, &place, "review/*").await;
     let scope = json!({ "environment_scope": ["cannot add duplicated environment scope"] });
-    assert_eq!(faults(of(json!({ "environment_scope": "review/*" }))).await, scope);
+    assert_eq!(faults(cluster_body(json!({ "environment_scope": "review/*" }))).await, scope);
     assert!(faults(json!({})).await.as_str().expect("a text").starts_with("name is missing"));
     faults(json!({ "name": "a", "platform_kubernetes_attributes": {} })).await;
     faults(json!({ "name": "a", "platform_kubernetes_attributes": "x" })).await;
-    assert_eq!(faults(of(json!({ "name": " " }))).await, json!({ "name": ["can't be blank"] }));
-    faults(of(json!({ "name": "a".repeat(256) }))).await;
-    faults(of(json!({ "environment_scope": "a;b" }))).await;
+    assert_eq!(faults(cluster_body(json!({ "name": " " }))).await, json!({ "name": ["can't be blank"] }));
+    faults(cluster_body(json!({ "name": "a".repeat(256) }))).await;
+    faults(cluster_body(json!({ "environment_scope": "a;b" }))).await;
     for domain in ["-a", "a..b", "a b", "http://h", "ä.example.com", &"a".repeat(64)] {
         assert_eq!(
-            faults(of(json!({ "domain": domain }))).await,
+            faults(cluster_body(json!({ "domain": domain }))).await,
             json!({ "domain": ["is not a fully qualified domain name"] }),
             "{domain}"
         );
@@ -136,30 +138,30 @@ async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
         json!({ "platform_kubernetes_attributes[api_url]": ["is blocked: Only allowed schemes are http, https"] });
     for url in ["", "javascript:alert(1)", "kubernetes.example.com", "https://", "file:///etc/passwd", "https://h\n/x"]
     {
-        assert_eq!(faults(reached(json!({ "api_url": url }))).await, blocked, "{url:?}");
+        assert_eq!(faults(cluster_body_with_platform(json!({ "api_url": url }))).await, blocked, "{url:?}");
     }
     let blank = json!({ "platform_kubernetes_attributes[token]": ["can't be blank"] });
-    assert_eq!(faults(reached(json!({ "token": " " }))).await, blank);
+    assert_eq!(faults(cluster_body_with_platform(json!({ "token": " " }))).await, blank);
     let long = json!({ "platform_kubernetes_attributes[token]": ["is too long (maximum is 10000 characters)"] });
-    assert_eq!(faults(reached(json!({ "token": "x".repeat(10_001) }))).await, long);
+    assert_eq!(faults(cluster_body_with_platform(json!({ "token": "x".repeat(10_001) }))).await, long);
     for namespace in ["A", "a_b", "-a", "a/b", &"a".repeat(64)] {
         let invalid = json!({ "platform_kubernetes_attributes[namespace]": ["is invalid"] });
-        assert_eq!(faults(reached(json!({ "namespace": namespace }))).await, invalid, "{namespace}");
+        assert_eq!(faults(cluster_body_with_platform(json!({ "namespace": namespace }))).await, invalid, "{namespace}");
     }
-    faults(reached(json!({ "authorization_type": "x" }))).await;
-    faults(reached(json!({ "ca_cert": "x".repeat(65_537) }))).await;
+    faults(cluster_body_with_platform(json!({ "authorization_type": "x" }))).await;
+    faults(cluster_body_with_platform(json!({ "ca_cert": "x".repeat(65_537) }))).await;
     root.get(&format!("{place}/clusters/x")).await.expect(400);
     assert_eq!(
         root.get(&format!("{place}/clusters")).await.expect(200).pluck("environment_scope"),
         [json!("review/*")]
     );
-    // Another project is for itself.
+    // Environment scopes are unique only within a project.
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     cluster(&root, &other, "review/*").await;
-    root.post(&all, of(json!({ "domain": "", "environment_scope": "x" }))).await.expect(201);
+    root.post(&all, cluster_body(json!({ "domain": "", "environment_scope": "x" }))).await.expect(201);
 }
 
-async fn only_maintainers_use_them(server: TestServer) {
+async fn clusters_require_maintainer(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
     let (developer, maintainer) = (server.person("developer").await, server.person("maintainer").await);
@@ -170,20 +172,23 @@ async fn only_maintainers_use_them(server: TestServer) {
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
         client.get(&format!("{work}/clusters")).await.expect(status);
         client.get(&one).await.expect(status);
-        client.post(&format!("{work}/clusters/user"), of(json!({ "environment_scope": "x" }))).await.expect(status);
+        client
+            .post(&format!("{work}/clusters/user"), cluster_body(json!({ "environment_scope": "x" })))
+            .await
+            .expect(status);
         client.delete(&one).await.expect(status);
     }
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     root.get(&one.replace(&work, &other)).await.expect(404);
     root.delete(&one.replace(&work, &other)).await.expect(404);
     stranger.get(&format!("{other}/clusters")).await.expect(404);
-    stranger.post(&format!("{other}/clusters/user"), of(json!({}))).await.expect(404);
+    stranger.post(&format!("{other}/clusters/user"), cluster_body(json!({}))).await.expect(404);
     root.post(&format!("{work}/archive"), json!({})).await.expect(201);
     maintainer.client.get(&one).await.expect(200);
     maintainer.client.delete(&one).await.expect(403);
 }
 
-async fn there_are_at_most_a_hundred(server: TestServer) {
+async fn create_cluster_rejects_more_than_100_clusters(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({})).await);
     for number in 0..99 {
@@ -192,7 +197,7 @@ async fn there_are_at_most_a_hundred(server: TestServer) {
     let all = format!("{work}/clusters/user");
     let last = ["x", "y", "z"].map(|scope| {
         let (root, all) = (root.clone(), all.clone());
-        async move { root.post(&all, of(json!({ "environment_scope": scope }))).await.status }
+        async move { root.post(&all, cluster_body(json!({ "environment_scope": scope }))).await.status }
     });
     let mut statuses = join_all(last).await;
     statuses.sort_unstable();
@@ -200,8 +205,8 @@ async fn there_are_at_most_a_hundred(server: TestServer) {
 }
 
 on_every_database![
-    clusters_are_added_read_and_removed,
-    what_breaks_a_rule_is_refused_by_name,
-    only_maintainers_use_them,
-    there_are_at_most_a_hundred,
+    cluster_lifecycle,
+    create_cluster_rejects_invalid_attributes,
+    clusters_require_maintainer,
+    create_cluster_rejects_more_than_100_clusters,
 ];

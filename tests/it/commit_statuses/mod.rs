@@ -1,4 +1,4 @@
-//! Statuses that systems outside report of commits.
+//! Commit statuses that external systems report.
 
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility};
@@ -7,12 +7,12 @@ use crate::pipelines::pipeline;
 use crate::support::code::Project;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Reports on a commit of a project, and gives the status.
+/// Creates a commit status and returns it.
 pub async fn report(client: &Client, project: i64, sha: &str, body: Value) -> Value {
     client.post(&format!("/projects/{project}/statuses/{sha}"), body).await.expect(201).json()
 }
 
-async fn a_status_is_reported_and_listed_with_every_field(server: TestServer) {
+async fn create_and_list_commit_status_return_all_fields(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "fields", Visibility::Private).await;
     let sha = project.id("main");
@@ -20,37 +20,39 @@ async fn a_status_is_reported_and_listed_with_every_field(server: TestServer) {
         "state": "running", "ref": "main", "name": "build", "target_url": "https://ci.example.com/7", "description": "Half done",
         "coverage": 12.5,
     });
-    let made = report(&root, project.id, &sha, body).await;
+    let created = report(&root, project.id, &sha, body).await;
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "sha": sha, "ref": "main", "status": "running", "name": "build",
-            "target_url": "https://ci.example.com/7", "description": "Half done", "created_at": made["created_at"],
-            "started_at": made["started_at"], "finished_at": null, "allow_failure": false, "coverage": 12.5,
-            "pipeline_id": made["pipeline_id"], "author": made["author"],
+            "id": created["id"], "sha": sha, "ref": "main", "status": "running", "name": "build",
+            "target_url": "https://ci.example.com/7", "description": "Half done", "created_at": created["created_at"],
+            "started_at": created["started_at"], "finished_at": null, "allow_failure": false, "coverage": 12.5,
+            "pipeline_id": created["pipeline_id"], "author": created["author"],
         })
     );
-    assert!(made["started_at"].is_string() && made["author"]["username"] == "root");
+    assert!(created["started_at"].is_string() && created["author"]["username"] == "root");
     let all = project.url(&format!("/commits/{sha}/statuses"));
-    assert_eq!(root.get(&all).await.expect(200).json(), json!([made]));
-    // What is not said stays.
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([created]));
+    // Absent attributes are unchanged.
     let done = report(&root, project.id, &sha, json!({ "state": "success", "context": "build", "coverage": 80 })).await;
     assert_eq!(
         done,
         json!({
-            "id": made["id"], "sha": sha, "ref": "main", "status": "success", "name": "build",
-            "target_url": "https://ci.example.com/7", "description": "Half done", "created_at": made["created_at"],
-            "started_at": made["started_at"], "finished_at": done["finished_at"], "allow_failure": false, "coverage": 80.0,
-            "pipeline_id": made["pipeline_id"], "author": made["author"],
+            "id": created["id"], "sha": sha, "ref": "main", "status": "success", "name": "build",
+            "target_url": "https://ci.example.com/7", "description": "Half done", "created_at": created["created_at"],
+            "started_at": created["started_at"], "finished_at": done["finished_at"], "allow_failure": false,
+            "coverage": 80.0,
+            "pipeline_id": created["pipeline_id"], "author": created["author"],
         })
     );
-    let one = root.get(&format!("/projects/{}/pipelines/{}", project.id, made["pipeline_id"])).await.expect(200).json();
+    let one =
+        root.get(&format!("/projects/{}/pipelines/{}", project.id, created["pipeline_id"])).await.expect(200).json();
     assert_eq!((&one["status"], &one["coverage"], &one["ref"]), (&json!("success"), &json!("80.00"), &json!("main")));
     assert_eq!((&one["started_at"], &one["finished_at"]), (&done["started_at"], &done["finished_at"]));
     assert!(one["duration"].is_i64() && one["detailed_status"]["text"] == "passed");
 }
 
-async fn the_pipeline_is_what_its_statuses_are(server: TestServer) {
+async fn pipeline_status_follows_commit_statuses(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "state", Visibility::Private).await;
     let sha = project.id("main");
@@ -61,13 +63,13 @@ async fn the_pipeline_is_what_its_statuses_are(server: TestServer) {
         ("a", "running", "running"),
         ("a", "success", "running"),
         ("b", "failed", "failed"),
-        // Somebody tries it again: a new one takes the place of the old.
+        // A retry: the new status replaces the old one.
         ("b", "pending", "running"),
         ("b", "canceled", "canceled"),
         ("b", "skipped", "success"),
     ] {
-        let told = report(&root, project.id, &sha, json!({ "state": state, "name": name, "ref": "main" })).await;
-        assert_eq!(told["pipeline_id"], number);
+        let status = report(&root, project.id, &sha, json!({ "state": state, "name": name, "ref": "main" })).await;
+        assert_eq!(status["pipeline_id"], number);
         let one = root.get(&format!("/projects/{}/pipelines/{number}", project.id)).await.expect(200).json();
         assert_eq!(one["status"], becomes, "{name} {state}");
         assert_eq!(one["finished_at"].is_null(), ["pending", "running"].contains(&becomes));
@@ -80,7 +82,7 @@ async fn the_pipeline_is_what_its_statuses_are(server: TestServer) {
     );
 }
 
-async fn what_cannot_come_next_is_refused(server: TestServer) {
+async fn create_commit_status_rejects_invalid_transition(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "moves", Visibility::Private).await;
     let sha = project.id("main");
@@ -88,7 +90,7 @@ async fn what_cannot_come_next_is_refused(server: TestServer) {
     let first = report(&root, project.id, &sha, json!({ "state": "running", "ref": "main" })).await;
     let back = root.post(&place, json!({ "state": "pending", "ref": "main" })).await.expect(400);
     assert_eq!(back.json()["message"], json!({ "status": ["cannot transition via \"enqueue\""] }));
-    // The same again changes what else is said.
+    // Repeating the state updates the other attributes.
     let again = report(&root, project.id, &sha, json!({ "state": "running", "ref": "main", "description": "x" })).await;
     assert_eq!(
         (&again["id"], &again["started_at"], &again["description"]),
@@ -97,20 +99,20 @@ async fn what_cannot_come_next_is_refused(server: TestServer) {
     assert_eq!(again["name"], "default");
 }
 
-async fn a_report_belongs_to_a_pipeline_of_its_commit_and_reference(server: TestServer) {
+async fn commit_status_joins_pipeline_of_commit_and_ref(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "belongs", Visibility::Private).await;
     project.git(&["tag", "v1", "main"]);
     let sha = project.id("main");
     let of = async |body: Value| report(&root, project.id, &sha, body).await;
-    // Without a reference it is a branch that has the commit, the default one first.
+    // Without a ref, a branch with the commit is used, the default branch first.
     let first = of(json!({ "state": "success" })).await;
     assert_eq!(first["ref"], "main");
     let second = of(json!({ "state": "success", "ref": "v1" })).await;
     assert!(second["ref"] == "v1" && second["pipeline_id"] != first["pipeline_id"]);
     let pipelines = root.get(&format!("/projects/{}/pipelines?scope=tags", project.id)).await.expect(200);
     assert_eq!(pipelines.pluck("id"), [second["pipeline_id"].clone()]);
-    // Then it is that of the newest pipeline.
+    // If the commit has a pipeline, the ref of the newest one is used.
     assert_eq!(of(json!({ "state": "success" })).await["ref"], "v1");
     let named = of(json!({ "state": "success", "pipeline_id": first["pipeline_id"] })).await;
     assert_eq!((&named["ref"], &named["pipeline_id"]), (&json!("main"), &first["pipeline_id"]));
@@ -125,14 +127,14 @@ async fn a_report_belongs_to_a_pipeline_of_its_commit_and_reference(server: Test
     root.post(&elsewhere, json!({ "state": "success", "pipeline_id": first["pipeline_id"] })).await.expect(404);
     let unknown = root.post(&place, json!({ "state": "success", "ref": "nowhere" })).await.expect(400);
     assert_eq!(unknown.json()["message"], json!({ "ref": ["The branch or tag does not exist"] }));
-    // A branch that is gone is no obstacle to what was begun on it.
+    // A status can be updated after its branch was deleted.
     let body = json!({ "state": "running", "ref": "feature/x" });
-    let begun = report(&root, project.id, &project.id("feature/x"), body).await;
+    let started = report(&root, project.id, &project.id("feature/x"), body).await;
     let head = project.id("feature/x");
     project.git(&["update-ref", "refs/keep/x", "feature/x"]);
     project.git(&["branch", "-D", "feature/x"]);
     let done = report(&root, project.id, &head, json!({ "state": "success", "ref": "feature/x" })).await;
-    assert_eq!(done["id"], begun["id"]);
+    assert_eq!(done["id"], started["id"]);
     project.git(&["update-ref", "refs/keep/y", "merged"]);
     let orphan = project.git(&["commit-tree", "-m", "x", "main^{tree}"]);
     let orphan = format!("/projects/{}/statuses/{orphan}", project.id);
@@ -140,7 +142,7 @@ async fn a_report_belongs_to_a_pipeline_of_its_commit_and_reference(server: Test
     assert_eq!(nowhere.message(), "404 References for commit Not Found");
 }
 
-async fn lists_have_filters_and_pages(server: TestServer) {
+async fn list_commit_statuses_supports_filters_and_pages(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "filters", Visibility::Public).await;
     project.git(&["tag", "v1", "main"]);
@@ -185,7 +187,7 @@ async fn lists_have_filters_and_pages(server: TestServer) {
     }
 }
 
-async fn hostile_reports_are_refused(server: TestServer) {
+async fn create_commit_status_rejects_invalid_parameters(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "hostile", Visibility::Private).await;
     let place = format!("/projects/{}/statuses/{}", project.id, project.id("main"));
@@ -213,7 +215,7 @@ async fn hostile_reports_are_refused(server: TestServer) {
     assert_eq!(root.get(&format!("/projects/{}/pipelines", project.id)).await.expect(200).json(), json!([]));
 }
 
-async fn on_a_protected_branch_report_those_who_push_or_merge_into_it(server: TestServer) {
+async fn commit_status_on_protected_branch_requires_push_or_merge_access(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "guarded", Visibility::Private).await;
     let id = project.id;
@@ -235,7 +237,7 @@ async fn on_a_protected_branch_report_those_who_push_or_merge_into_it(server: Te
         assert_eq!(developer.post(&on(sha), body.clone()).await.status, status, "{sha} {body}");
         maintainer.post(&on(sha), body).await.expect(201);
     }
-    // A branch that is gone is protected as long as its protection is there.
+    // The protection of a deleted branch still applies.
     project.protect("gone", 40, 40).await;
     root.post(&format!("/projects/{id}/repository/branches"), json!({ "branch": "gone", "ref": feature }))
         .await
@@ -245,7 +247,7 @@ async fn on_a_protected_branch_report_those_who_push_or_merge_into_it(server: Te
     developer.post(&on(&feature), json!({ "state": "success", "ref": "gone" })).await.expect(403);
 }
 
-async fn developers_report_and_who_reads_pipelines_reads(server: TestServer) {
+async fn commit_statuses_require_developer_to_write_reporter_to_read(server: TestServer) {
     let project = Project::filled(&server, "roles", Visibility::Private).await;
     let sha = project.id("feature/x");
     let (place, all) =
@@ -275,7 +277,7 @@ async fn developers_report_and_who_reads_pipelines_reads(server: TestServer) {
     root.post(&place, body).await.expect(403);
 }
 
-async fn reports_at_once_make_one_pipeline(server: TestServer) {
+async fn concurrent_commit_statuses_create_one_pipeline(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "atonce", Visibility::Private).await;
     let sha = project.id("main");
@@ -292,13 +294,13 @@ async fn reports_at_once_make_one_pipeline(server: TestServer) {
 }
 
 on_every_database![
-    a_status_is_reported_and_listed_with_every_field,
-    the_pipeline_is_what_its_statuses_are,
-    what_cannot_come_next_is_refused,
-    a_report_belongs_to_a_pipeline_of_its_commit_and_reference,
-    lists_have_filters_and_pages,
-    hostile_reports_are_refused,
-    on_a_protected_branch_report_those_who_push_or_merge_into_it,
-    developers_report_and_who_reads_pipelines_reads,
-    reports_at_once_make_one_pipeline,
+    create_and_list_commit_status_return_all_fields,
+    pipeline_status_follows_commit_statuses,
+    create_commit_status_rejects_invalid_transition,
+    commit_status_joins_pipeline_of_commit_and_ref,
+    list_commit_statuses_supports_filters_and_pages,
+    create_commit_status_rejects_invalid_parameters,
+    commit_status_on_protected_branch_requires_push_or_merge_access,
+    commit_statuses_require_developer_to_write_reporter_to_read,
+    concurrent_commit_statuses_create_one_pipeline,
 ];

@@ -7,16 +7,16 @@ use storage::entities::{AccessLevel, Visibility};
 use crate::support::repository::Sample;
 use crate::support::{TestServer, on_every_database};
 
-async fn comments_are_made_and_listed_oldest_first(server: TestServer) {
+async fn commit_comments_are_created_and_listed_oldest_first(server: TestServer) {
     let sample = Sample::new(&server).await;
     let reporter = sample.member(Some(AccessLevel::Reporter)).await;
     let url = format!("{}/comments", sample.commit("main"));
-    let made = reporter.post(&url, json!({ "note": "Why \u{1f600}?" })).await.expect(201).json();
+    let created = reporter.post(&url, json!({ "note": "Why \u{1f600}?" })).await.expect(201).json();
     assert_eq!(
-        (&made["note"], &made["path"], &made["line"], &made["line_type"]),
+        (&created["note"], &created["path"], &created["line"], &created["line_type"]),
         (&json!("Why \u{1f600}?"), &json!(null), &json!(null), &json!(null),)
     );
-    let author = &made["author"];
+    let author = &created["author"];
     let username = author["username"].as_str().expect("a name");
     assert_eq!(author["email"], format!("{username}@example.com"));
     assert_eq!(author["state"], "active");
@@ -26,12 +26,12 @@ async fn comments_are_made_and_listed_oldest_first(server: TestServer) {
     let by_id = format!("{}/comments", sample.commit(&sample.id_of("main")));
     let listed = server.root().get(&by_id).await.expect(200);
     assert_eq!(listed.pluck("note"), ["Why \u{1f600}?", "Second"]);
-    assert_eq!(listed.json()[0], made);
+    assert_eq!(listed.json()[0], created);
     let other = server.root().get(&format!("{}/comments", sample.commit("topic"))).await.expect(200);
     assert_eq!(other.json(), json!([]));
 }
 
-async fn changed_lines_are_kept_and_others_make_it_a_comment_on_the_whole(server: TestServer) {
+async fn commit_comment_stores_only_lines_of_the_diff(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = format!("{}/comments", sample.commit("ends-with.json"));
     for (sent, expected) in [
@@ -48,12 +48,12 @@ async fn changed_lines_are_kept_and_others_make_it_a_comment_on_the_whole(server
     ] {
         let mut body = sent.clone();
         body["note"] = json!("x");
-        let made = server.root().post(&url, body).await.expect(201).json();
-        assert_eq!(json!([made["path"], made["line"], made["line_type"]]), expected, "{sent}");
+        let created = server.root().post(&url, body).await.expect(201).json();
+        assert_eq!(json!([created["path"], created["line"], created["line_type"]]), expected, "{sent}");
     }
 }
 
-async fn who_reads_the_code_may_comment(server: TestServer) {
+async fn commit_comments_require_code_access(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = format!("{}/comments", sample.commit("main"));
     let note = || json!({ "note": "x" });
@@ -70,7 +70,7 @@ async fn who_reads_the_code_may_comment(server: TestServer) {
     stranger.post(&url, note()).await.expect(403);
 }
 
-async fn notes_must_say_something_and_not_too_much(server: TestServer) {
+async fn create_commit_comment_rejects_invalid_notes(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = format!("{}/comments", sample.commit("main"));
     let root = server.root();
@@ -90,7 +90,7 @@ async fn notes_must_say_something_and_not_too_much(server: TestServer) {
     root.post(&url, json!({ "note": "x".repeat(5_000_000) })).await.expect(413);
 }
 
-async fn a_list_takes_as_many_statements_whatever_its_length(server: TestServer) {
+async fn list_commit_comments_statement_count_is_constant(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = format!("{}/comments", sample.commit("main"));
     let root = server.root();
@@ -114,9 +114,9 @@ async fn a_list_takes_as_many_statements_whatever_its_length(server: TestServer)
 }
 
 on_every_database![
-    comments_are_made_and_listed_oldest_first,
-    changed_lines_are_kept_and_others_make_it_a_comment_on_the_whole,
-    who_reads_the_code_may_comment,
-    notes_must_say_something_and_not_too_much,
-    a_list_takes_as_many_statements_whatever_its_length,
+    commit_comments_are_created_and_listed_oldest_first,
+    commit_comment_stores_only_lines_of_the_diff,
+    commit_comments_require_code_access,
+    create_commit_comment_rejects_invalid_notes,
+    list_commit_comments_statement_count_is_constant,
 ];

@@ -1,4 +1,4 @@
-//! Commits made of actions.
+//! Commits created from actions.
 
 use sea_orm::ActiveValue::Set;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn body(actions: Value) -> Value {
     json!({ "branch": "main", "commit_message": "Rearrange\n\nBecause", "actions": actions })
 }
 
-fn starting(branch: &str, start: Value) -> Value {
+fn new_branch_body(branch: &str, start: Value) -> Value {
     let mut body = json!({
         "branch": branch, "commit_message": "x",
         "actions": [{ "action": "create", "file_path": "new", "content": "x" }],
@@ -22,10 +22,10 @@ fn starting(branch: &str, start: Value) -> Value {
     body
 }
 
-async fn actions_of_every_kind_make_one_commit(server: TestServer) {
+async fn create_commit_applies_all_action_types(server: TestServer) {
     let sample = Sample::new(&server).await;
     let before = sample.id_of("main");
-    let made = server
+    let created = server
         .root()
         .post(
             &sample.commits(),
@@ -45,12 +45,12 @@ async fn actions_of_every_kind_make_one_commit(server: TestServer) {
         .expect(201)
         .json();
     let id = sample.id_of("main");
-    assert_eq!((&made["id"], &made["parent_ids"]), (&json!(id), &json!([before])));
-    assert_eq!((&made["title"], &made["message"]), (&json!("Rearrange"), &json!("Rearrange\n\nBecause")));
-    assert_eq!((&made["status"], &made["last_pipeline"]), (&json!(null), &json!(null)));
-    assert_eq!(made["project_id"], sample.id);
+    assert_eq!((&created["id"], &created["parent_ids"]), (&json!(id), &json!([before])));
+    assert_eq!((&created["title"], &created["message"]), (&json!("Rearrange"), &json!("Rearrange\n\nBecause")));
+    assert_eq!((&created["status"], &created["last_pipeline"]), (&json!(null), &json!(null)));
+    assert_eq!(created["project_id"], sample.id);
     let shown = server.root().get(&sample.commit(&id)).await.expect(200).json();
-    assert_eq!(shown, made);
+    assert_eq!(shown, created);
     let tree = sample.printed(&["ls-tree", "-r", "--format=%(objectmode) %(path)", "main"]);
     for line in ["100755 a/b.txt", "100755 bin/start", "100644 moved", "100644 emptied", "160000 sub"] {
         assert!(tree.lines().any(|found| found == line), "{line}\n{tree}");
@@ -65,9 +65,9 @@ async fn actions_of_every_kind_make_one_commit(server: TestServer) {
     sample.fsck();
 }
 
-async fn forms_carry_actions_and_statistics_can_be_left_out(server: TestServer) {
+async fn create_commit_accepts_form_and_omits_stats(server: TestServer) {
     let sample = Sample::new(&server).await;
-    let made = server
+    let created = server
         .root()
         .post_form(
             &sample.commits(),
@@ -88,14 +88,17 @@ async fn forms_carry_actions_and_statistics_can_be_left_out(server: TestServer) 
         .await
         .expect(201)
         .json();
-    assert!(made.get("stats").is_none());
-    assert_eq!((&made["author_name"], &made["author_email"]), (&json!("Grace Hopper"), &json!("grace@example.com")));
-    assert_eq!(made["committer_name"], "Administrator");
+    assert!(created.get("stats").is_none());
+    assert_eq!(
+        (&created["author_name"], &created["author_email"]),
+        (&json!("Grace Hopper"), &json!("grace@example.com"))
+    );
+    assert_eq!(created["committer_name"], "Administrator");
     let changed = sample.printed(&["diff", "--name-only", "--no-renames", "main~1", "main"]);
     assert_eq!(changed, "README.md\none\ntwo\n");
 }
 
-async fn actions_that_cannot_be_applied_leave_everything_as_it_was(server: TestServer) {
+async fn create_commit_with_invalid_action_changes_nothing(server: TestServer) {
     let sample = Sample::new(&server).await;
     let before = sample.id_of("main");
     let (exists, missing) = ("A file with this name already exists", "A file with this name doesn't exist");
@@ -146,7 +149,7 @@ async fn actions_that_cannot_be_applied_leave_everything_as_it_was(server: TestS
     sample.fsck();
 }
 
-async fn missing_and_odd_parameters_are_faults(server: TestServer) {
+async fn create_commit_rejects_missing_and_invalid_parameters(server: TestServer) {
     let sample = Sample::new(&server).await;
     let root = server.root();
     let empty = root.post(&sample.commits(), json!({})).await.expect(400);
@@ -164,26 +167,26 @@ async fn missing_and_odd_parameters_are_faults(server: TestServer) {
     ] {
         root.post(&sample.commits(), body.clone()).await.expect(400);
     }
-    let exclusive = starting("new", json!({ "start_branch": "main", "start_sha": sample.id_of("main") }));
+    let exclusive = new_branch_body("new", json!({ "start_branch": "main", "start_sha": sample.id_of("main") }));
     let answer = root.post(&sample.commits(), exclusive).await.expect(400);
     assert_eq!(answer.message(), "start_branch, start_sha are mutually exclusive");
 }
 
-async fn an_empty_list_of_actions_makes_an_empty_commit(server: TestServer) {
+async fn create_commit_without_actions_creates_empty_commit(server: TestServer) {
     let sample = Sample::new(&server).await;
-    let made = server.root().post(&sample.commits(), body(json!([]))).await.expect(201).json();
-    assert_eq!(made["stats"], json!({ "additions": 0, "deletions": 0, "total": 0 }));
+    let created = server.root().post(&sample.commits(), body(json!([]))).await.expect(201).json();
+    assert_eq!(created["stats"], json!({ "additions": 0, "deletions": 0, "total": 0 }));
     assert_eq!(sample.printed(&["diff", "main~1", "main"]), "");
 }
 
-async fn a_commit_starts_where_it_is_told(server: TestServer) {
+async fn create_commit_starts_at_given_branch_or_commit(server: TestServer) {
     let sample = Sample::new(&server).await;
     let root = server.root();
     let url = sample.commits();
     let first = sample.id_of("v1.0");
-    root.post(&url, starting("one", json!({ "start_branch": "topic" }))).await.expect(201);
+    root.post(&url, new_branch_body("one", json!({ "start_branch": "topic" }))).await.expect(201);
     assert_eq!(sample.id_of("one~1"), sample.id_of("topic"));
-    root.post(&url, starting("two", json!({ "start_sha": first }))).await.expect(201);
+    root.post(&url, new_branch_body("two", json!({ "start_sha": first }))).await.expect(201);
     assert_eq!(sample.id_of("two~1"), first);
     let on_a_branch = "You can only create or edit files when you are on a branch".to_owned();
     let taken = "A branch called 'topic' already exists. Switch to that branch in order to make changes".to_owned();
@@ -199,10 +202,10 @@ async fn a_commit_starts_where_it_is_told(server: TestServer) {
         ("topic", json!({ "start_branch": "main" }), taken.clone()),
         ("topic", json!({ "start_sha": first }), taken),
     ] {
-        let answer = root.post(&url, starting(branch, start.clone())).await.expect(400);
+        let answer = root.post(&url, new_branch_body(branch, start.clone())).await.expect(400);
         assert_eq!(answer.message(), message, "{branch} {start}");
     }
-    let forced = starting("topic", json!({ "start_sha": first, "force": true }));
+    let forced = new_branch_body("topic", json!({ "start_sha": first, "force": true }));
     root.post(&url, forced).await.expect(201);
     assert_eq!(sample.id_of("topic~1"), first);
     let appended = json!({
@@ -214,25 +217,25 @@ async fn a_commit_starts_where_it_is_told(server: TestServer) {
     sample.fsck();
 }
 
-async fn a_commit_may_start_in_another_project_of_the_fork_network(server: TestServer) {
+async fn create_commit_can_start_in_project_of_fork_network(server: TestServer) {
     let source = Sample::new(&server).await;
     let fork = Sample::empty(&server, Visibility::Private).await;
     fork.update(|row| row.forked_from_id = Set(Some(source.id))).await;
     let root = server.root();
     let first = source.id_of("v1.0");
-    let by_branch = starting("topic", json!({ "start_project": source.id, "start_branch": "topic" }));
-    let made = root.post(&fork.commits(), by_branch).await.expect(201).json();
-    assert_eq!(made["parent_ids"], json!([source.id_of("topic")]));
+    let by_branch = new_branch_body("topic", json!({ "start_project": source.id, "start_branch": "topic" }));
+    let created = root.post(&fork.commits(), by_branch).await.expect(201).json();
+    assert_eq!(created["parent_ids"], json!([source.id_of("topic")]));
     let path = format!("root/{}", source.project().await.path);
-    let by_sha = starting("two", json!({ "start_project": path, "start_sha": first }));
+    let by_sha = new_branch_body("two", json!({ "start_project": path, "start_sha": first }));
     root.post(&fork.commits(), by_sha).await.expect(201);
     assert_eq!(fork.id_of("two~1"), first);
-    let unknown = starting("three", json!({ "start_project": path, "start_branch": "unknown" }));
+    let unknown = new_branch_body("three", json!({ "start_project": path, "start_branch": "unknown" }));
     root.post(&fork.commits(), unknown).await.expect(400);
-    let missing = starting("three", json!({ "start_project": "no/such", "start_branch": "main" }));
+    let missing = new_branch_body("three", json!({ "start_project": "no/such", "start_branch": "main" }));
     assert_eq!(root.post(&fork.commits(), missing).await.expect(404).message(), "404 Project Not Found");
     let outside = fork.member(Some(AccessLevel::Developer)).await;
-    let hidden = starting("three", json!({ "start_project": path, "start_branch": "main" }));
+    let hidden = new_branch_body("three", json!({ "start_project": path, "start_branch": "main" }));
     assert_eq!(outside.post(&fork.commits(), hidden.clone()).await.expect(404).message(), "404 Project Not Found");
     let stranger = Sample::new(&server).await;
     let answer = root.post(&stranger.commits(), hidden).await.expect(403);
@@ -244,7 +247,7 @@ async fn a_commit_may_start_in_another_project_of_the_fork_network(server: TestS
     fork.fsck();
 }
 
-async fn committing_asks_for_developer_and_an_open_branch(server: TestServer) {
+async fn create_commit_requires_developer_and_push_access(server: TestServer) {
     let sample = Sample::new(&server).await;
     sample.protect("main", 40, 40).await;
     let url = sample.commits();
@@ -258,23 +261,23 @@ async fn committing_asks_for_developer_and_an_open_branch(server: TestServer) {
     let developer = sample.member(Some(AccessLevel::Developer)).await;
     let refused = developer.post(&url, ready.clone()).await.expect(403);
     assert_eq!(refused.message(), "403 Forbidden - You are not allowed to push into this branch");
-    developer.post(&url, starting("mine", json!({ "start_branch": "main" }))).await.expect(201);
+    developer.post(&url, new_branch_body("mine", json!({ "start_branch": "main" }))).await.expect(201);
     sample.member(Some(AccessLevel::Maintainer)).await.post(&url, ready.clone()).await.expect(201);
     sample.update(|row| row.archived = Set(true)).await;
     server.root().post(&url, ready).await.expect(403);
 }
 
-async fn the_first_commit_of_an_empty_repository_may_name_any_branch(server: TestServer) {
+async fn first_commit_sets_default_branch(server: TestServer) {
     let sample = Sample::empty(&server, Visibility::Private).await;
-    let made = server.root().post(&sample.commits(), starting("trunk", json!({}))).await.expect(201).json();
-    assert_eq!(made["parent_ids"], json!([]));
+    let created = server.root().post(&sample.commits(), new_branch_body("trunk", json!({}))).await.expect(201).json();
+    assert_eq!(created["parent_ids"], json!([]));
     assert_eq!(sample.project().await.default_branch.as_deref(), Some("trunk"));
     let listed = server.root().get(&sample.commits()).await.expect(200);
-    assert_eq!(listed.pluck("id"), [made["id"].clone()]);
+    assert_eq!(listed.pluck("id"), [created["id"].clone()]);
     sample.fsck();
 }
 
-async fn a_hundred_actions_and_five_megabytes_are_taken(server: TestServer) {
+async fn create_commit_accepts_100_actions_and_5_megabytes(server: TestServer) {
     let sample = Sample::new(&server).await;
     let large = "0123456789abcde\n".repeat(5 << 16);
     let mut actions: Vec<Value> = (0..99)
@@ -283,21 +286,21 @@ async fn a_hundred_actions_and_five_megabytes_are_taken(server: TestServer) {
         )
         .collect();
     actions.push(json!({ "action": "create", "file_path": "large", "content": large }));
-    let made = server.root().post(&sample.commits(), body(json!(actions))).await.expect(201).json();
-    assert_eq!(made["stats"]["additions"], 99 + (5 << 16));
+    let created = server.root().post(&sample.commits(), body(json!(actions))).await.expect(201).json();
+    assert_eq!(created["stats"]["additions"], 99 + (5 << 16));
     assert_eq!(sample.printed(&["show", "main:large"]), large);
     sample.fsck();
 }
 
 on_every_database![
-    actions_of_every_kind_make_one_commit,
-    forms_carry_actions_and_statistics_can_be_left_out,
-    actions_that_cannot_be_applied_leave_everything_as_it_was,
-    missing_and_odd_parameters_are_faults,
-    an_empty_list_of_actions_makes_an_empty_commit,
-    a_commit_starts_where_it_is_told,
-    a_commit_may_start_in_another_project_of_the_fork_network,
-    committing_asks_for_developer_and_an_open_branch,
-    the_first_commit_of_an_empty_repository_may_name_any_branch,
-    a_hundred_actions_and_five_megabytes_are_taken,
+    create_commit_applies_all_action_types,
+    create_commit_accepts_form_and_omits_stats,
+    create_commit_with_invalid_action_changes_nothing,
+    create_commit_rejects_missing_and_invalid_parameters,
+    create_commit_without_actions_creates_empty_commit,
+    create_commit_starts_at_given_branch_or_commit,
+    create_commit_can_start_in_project_of_fork_network,
+    create_commit_requires_developer_and_push_access,
+    first_commit_sets_default_branch,
+    create_commit_accepts_100_actions_and_5_megabytes,
 ];

@@ -1,4 +1,4 @@
-//! Lists of commits, compared with what `git log` says.
+//! Lists of commits, compared with the output of `git log`.
 
 use serde_json::json;
 use storage::entities::Visibility;
@@ -13,7 +13,7 @@ fn log(sample: &Sample<'_>, arguments: &[&str]) -> Vec<String> {
     sample.printed(&all).lines().map(str::to_owned).collect()
 }
 
-async fn lists_equal_the_log_of_git(server: TestServer) {
+async fn list_commits_matches_git_log(server: TestServer) {
     let sample = Sample::new(&server).await;
     for (query, arguments) in [
         (String::new(), vec!["main"]),
@@ -42,7 +42,7 @@ async fn lists_equal_the_log_of_git(server: TestServer) {
     }
 }
 
-async fn a_listed_commit_has_the_plain_form_and_statistics_on_request(server: TestServer) {
+async fn list_commits_includes_stats_only_on_request(server: TestServer) {
     let sample = Sample::new(&server).await;
     let plain = server.root().get(&sample.commits()).await.expect(200).json();
     assert!(plain[0].get("stats").is_none() && plain[0].get("status").is_some_and(serde_json::Value::is_null));
@@ -51,7 +51,7 @@ async fn a_listed_commit_has_the_plain_form_and_statistics_on_request(server: Te
     assert_eq!(listed.as_array().expect("a list").len(), 4);
 }
 
-async fn pages_follow_one_another(server: TestServer) {
+async fn list_commits_is_paginated(server: TestServer) {
     let sample = Sample::new(&server).await;
     let all = server.root().get(&sample.commits()).await.pluck("id");
     let url = |query: &str| format!("{}?{query}", sample.commits());
@@ -74,7 +74,7 @@ async fn pages_follow_one_another(server: TestServer) {
     assert_eq!((odd.pluck("id"), odd.header("x-per-page"), odd.header("x-page")), (all, "20", "1"));
 }
 
-async fn what_leads_nowhere_has_no_history(server: TestServer) {
+async fn list_commits_with_unknown_ref_or_path_is_empty(server: TestServer) {
     let sample = Sample::new(&server).await;
     for query in [
         "ref_name=unknown",
@@ -99,7 +99,7 @@ async fn what_leads_nowhere_has_no_history(server: TestServer) {
     }
 }
 
-async fn odd_parameters_are_faults(server: TestServer) {
+async fn list_commits_rejects_invalid_parameters(server: TestServer) {
     let sample = Sample::new(&server).await;
     for (query, message) in [
         ("since=yesterday", "since is invalid"),
@@ -117,7 +117,7 @@ async fn odd_parameters_are_faults(server: TestServer) {
     server.root().get(&format!("{}?path={}", sample.commits(), "x".repeat(5_000))).await.expect(400);
 }
 
-async fn long_histories_tell_no_totals(server: TestServer) {
+async fn list_commits_omits_totals_for_long_histories(server: TestServer) {
     let sample = Sample::empty(&server, Visibility::Private).await;
     let mut stream = String::new();
     for number in 0..10_002 {
@@ -136,10 +136,10 @@ async fn long_histories_tell_no_totals(server: TestServer) {
 }
 
 on_every_database![
-    lists_equal_the_log_of_git,
-    a_listed_commit_has_the_plain_form_and_statistics_on_request,
-    pages_follow_one_another,
-    what_leads_nowhere_has_no_history,
-    odd_parameters_are_faults,
-    long_histories_tell_no_totals,
+    list_commits_matches_git_log,
+    list_commits_includes_stats_only_on_request,
+    list_commits_is_paginated,
+    list_commits_with_unknown_ref_or_path_is_empty,
+    list_commits_rejects_invalid_parameters,
+    list_commits_omits_totals_for_long_histories,
 ];

@@ -1,4 +1,4 @@
-//! What the messages of pushed commits name and close.
+//! Cross-references and closing keywords in the messages of pushed commits.
 
 use sea_orm::ActiveValue::Set;
 use serde_json::{Value, json};
@@ -12,18 +12,18 @@ use crate::support::git::{Work, address};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Commits a file with this message, and gives the commit's id.
+/// Commits a file with this message and returns the commit ID.
 async fn commit(client: &Client, project: i64, branch: &str, message: &str) -> String {
     let path = format!("{}.txt", hex::encode(message));
     let body = json!({
         "branch": branch, "commit_message": message,
         "actions": [{"action": "create", "file_path": path, "content": message}],
     });
-    let made = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
-    made.json()["id"].as_str().expect("an id").to_owned()
+    let created = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
+    created.json()["id"].as_str().expect("an id").to_owned()
 }
 
-/// What the notes on something say, the oldest first, as far as somebody sees them.
+/// Returns the texts of the notes visible to the client, oldest first.
 async fn notes(client: &Client, on: &str) -> Vec<Value> {
     client.get(&format!("{on}/notes?sort=asc&order_by=created_at")).await.expect(200).pluck("body")
 }
@@ -32,7 +32,7 @@ async fn state(client: &Client, issue: &str) -> Value {
     client.get(issue).await.expect(200).json()["state"].clone()
 }
 
-async fn what_a_commit_names_tells_so_once(server: TestServer) {
+async fn commit_message_reference_creates_one_system_note(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "said", Visibility::Public).await;
     let other = Project::filled(&server, "other", Visibility::Public).await;
@@ -47,25 +47,25 @@ async fn what_a_commit_names_tells_so_once(server: TestServer) {
     let sha = commit(&root, id, "feature/x", text).await;
     commit(&root, id, "feature/x", "Says nothing").await;
     server.finish_jobs().await;
-    let said = [json!(format!("mentioned in commit {sha}"))];
-    assert_eq!(notes(&root, &one).await, said);
+    let expected = [json!(format!("mentioned in commit {sha}"))];
+    assert_eq!(notes(&root, &one).await, expected);
     assert_eq!(notes(&root, &two).await, [json!(null); 0]);
-    let told = notes(&root, &request).await;
-    assert!(told.contains(&said[0]), "{told:?}");
+    let bodies = notes(&root, &request).await;
+    assert!(bodies.contains(&expected[0]), "{bodies:?}");
     let elsewhere = format!("/projects/{far}/issues/1");
     assert_eq!(notes(&root, &elsewhere).await, [json!(format!("mentioned in commit root/said@{sha}"))]);
-    // Nothing is closed from a branch that is not the default branch.
+    // Only commits on the default branch close issues.
     assert_eq!((state(&root, &elsewhere).await, state(&root, &one).await), (json!("opened"), json!("opened")));
-    // The same commits on another branch tell nothing new, and close from the default branch.
+    // The same commits on another branch create no further notes.
     let copy = json!({"branch": "copy", "ref": "feature/x"});
     root.post(&format!("/projects/{id}/repository/branches"), copy).await.expect(201);
     server.finish_jobs().await;
-    assert_eq!(notes(&root, &one).await, said);
+    assert_eq!(notes(&root, &one).await, expected);
     let note = root.get(&format!("{one}/notes")).await.expect(200).json()[0].clone();
     assert_eq!((&note["system"], &note["author"]["username"]), (&json!(true), &json!("root")));
 }
 
-async fn commits_on_the_default_branch_close_what_they_say(server: TestServer) {
+async fn commit_on_default_branch_closes_named_issues(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "shut", Visibility::Public).await;
     let other = Project::filled(&server, "other", Visibility::Public).await;
@@ -76,7 +76,7 @@ async fn commits_on_the_default_branch_close_what_they_say(server: TestServer) {
     let [one, two, three] = [1, 2, 3].map(|iid| format!("/projects/{id}/issues/{iid}"));
     let elsewhere = format!("/projects/{far}/issues/1");
     let maintainer = project.member("keeper", AccessLevel::Maintainer).await;
-    // Who is nothing in the other project closes nothing there; it is told of the commit all the same.
+    // A pusher without a role in the other project closes no issue there.
     let sha = commit(&maintainer, id, "main", "Closes #1 and root/other#1, like #2").await;
     server.finish_jobs().await;
     assert_eq!(state(&root, &one).await, "closed");
@@ -88,9 +88,9 @@ async fn commits_on_the_default_branch_close_what_they_say(server: TestServer) {
     let sha = commit(&root, id, "main", "Closes root/other#1").await;
     server.finish_jobs().await;
     assert_eq!(state(&root, &elsewhere).await, "closed");
-    let told = notes(&root, &elsewhere).await;
-    assert_eq!(told.last(), Some(&json!(format!("closed via commit root/shut@{sha}"))));
-    // Projects may close nothing.
+    let bodies = notes(&root, &elsewhere).await;
+    assert_eq!(bodies.last(), Some(&json!(format!("closed via commit root/shut@{sha}"))));
+    // A project can disable closing by commits.
     project.update(|row| row.autoclose_referenced_issues = Set(false)).await;
     let sha = commit(&root, id, "main", "Closes #3").await;
     server.finish_jobs().await;
@@ -98,7 +98,7 @@ async fn commits_on_the_default_branch_close_what_they_say(server: TestServer) {
     assert_eq!(notes(&root, &three).await, [json!(format!("mentioned in commit {sha}"))]);
 }
 
-async fn every_commit_of_a_push_is_read_and_of_many_branches_the_default_one(server: TestServer) {
+async fn push_of_many_branches_reads_only_default_branch_messages(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "pushed", Visibility::Public).await;
     let id = project.id;
@@ -132,7 +132,7 @@ async fn every_commit_of_a_push_is_read_and_of_many_branches_the_default_one(ser
     assert_eq!(notes(&root, &issue(4)).await, [json!(null); 0]);
 }
 
-async fn what_a_merge_request_closes_is_closed_by_the_merge_request(server: TestServer) {
+async fn merge_closes_issues_via_merge_request_not_commit(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "merging", Visibility::Public).await;
     let id = project.id;
@@ -143,17 +143,17 @@ async fn what_a_merge_request_closes_is_closed_by_the_merge_request(server: Test
     let merged = root.put(&format!("/projects/{id}/merge_requests/{request}/merge"), merge).await.expect(200).json();
     server.finish_jobs().await;
     let sha = merged["merge_commit_sha"].as_str().expect("a commit").to_owned();
-    let told = notes(&root, &issue).await;
-    assert!(told.contains(&json!("closed via merge request !1")), "{told:?}");
+    let bodies = notes(&root, &issue).await;
+    assert!(bodies.contains(&json!("closed via merge request !1")), "{bodies:?}");
     assert!(
-        !told.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with("closed via commit"))),
-        "{told:?}"
+        !bodies.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with("closed via commit"))),
+        "{bodies:?}"
     );
-    let told = notes(&root, &format!("/projects/{id}/merge_requests/{request}")).await;
-    assert!(told.contains(&json!(format!("mentioned in commit {sha}"))), "{told:?}");
+    let bodies = notes(&root, &format!("/projects/{id}/merge_requests/{request}")).await;
+    assert!(bodies.contains(&json!(format!("mentioned in commit {sha}"))), "{bodies:?}");
 }
 
-async fn who_does_not_read_the_code_does_not_see_which_commit_it_was(server: TestServer) {
+async fn commit_mention_notes_require_code_access(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "hushed", Visibility::Public).await;
     let id = project.id;
@@ -165,22 +165,22 @@ async fn who_does_not_read_the_code_does_not_see_which_commit_it_was(server: Tes
     let stranger = server.person("stranger").await.client;
     let sha = commit(&root, id, "feature/x", &format!("See #1 and #{hidden}")).await;
     server.finish_jobs().await;
-    let said = [json!(format!("mentioned in commit {sha}"))];
-    assert_eq!(notes(&developer, &issue).await, said);
+    let expected = [json!(format!("mentioned in commit {sha}"))];
+    assert_eq!(notes(&developer, &issue).await, expected);
     let seen = stranger.get(&format!("{issue}/notes")).await.expect(200);
     assert_eq!((seen.json(), seen.header("X-Total")), (json!([]), "0"));
-    // A pusher names nothing that they do not see.
+    // A reference to an issue that the pusher cannot see creates no note.
     let guest = Project::filled(&server, "elsewhere", Visibility::Public).await;
     let writer = guest.member("writer", AccessLevel::Maintainer).await;
     commit(&writer, guest.id, "main", &format!("Closes root/hushed#{hidden}")).await;
     server.finish_jobs().await;
-    assert_eq!(notes(&root, &format!("/projects/{id}/issues/{hidden}")).await, said);
+    assert_eq!(notes(&root, &format!("/projects/{id}/issues/{hidden}")).await, expected);
 }
 
 on_every_database![
-    what_a_commit_names_tells_so_once,
-    commits_on_the_default_branch_close_what_they_say,
-    every_commit_of_a_push_is_read_and_of_many_branches_the_default_one,
-    what_a_merge_request_closes_is_closed_by_the_merge_request,
-    who_does_not_read_the_code_does_not_see_which_commit_it_was,
+    commit_message_reference_creates_one_system_note,
+    commit_on_default_branch_closes_named_issues,
+    push_of_many_branches_reads_only_default_branch_messages,
+    merge_closes_issues_via_merge_request_not_commit,
+    commit_mention_notes_require_code_access,
 ];

@@ -1,4 +1,4 @@
-//! Commits of a repository (specification 4.2).
+//! Commits of a repository.
 
 mod comments;
 mod creating;

@@ -1,4 +1,4 @@
-//! Many commits at once.
+//! Concurrent commits.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::repository::Sample;
 use crate::support::{TestServer, on_every_database};
 
-async fn three_hundred_commits_to_one_branch_all_find_their_place(server: TestServer) {
+async fn concurrent_commits_to_one_branch_all_succeed(server: TestServer) {
     let sample = Sample::new(&server).await;
     let before: usize = sample.printed(&["rev-list", "--count", "main"]).trim().parse().expect("a number");
     let root = server.root();
@@ -27,7 +27,7 @@ async fn three_hundred_commits_to_one_branch_all_find_their_place(server: TestSe
     sample.fsck();
 }
 
-async fn of_two_changes_of_one_version_only_one_is_made(server: TestServer) {
+async fn concurrent_updates_of_one_file_version_apply_once(server: TestServer) {
     let sample = Sample::new(&server).await;
     let last = sample.id_of("ends-with.json");
     let root = server.root();
@@ -39,15 +39,12 @@ async fn of_two_changes_of_one_version_only_one_is_made(server: TestServer) {
         async move { root.put(&url, body).await }
     }))
     .await;
-    let made = answers.iter().filter(|answer| answer.status == 200).count();
-    assert_eq!(made, 1);
+    let created = answers.iter().filter(|answer| answer.status == 200).count();
+    assert_eq!(created, 1);
     for refused in answers.iter().filter(|answer| answer.status != 200) {
         assert_eq!(refused.status, 400);
         assert!(refused.message().contains("has changed since you started editing it"));
     }
 }
 
-on_every_database![
-    three_hundred_commits_to_one_branch_all_find_their_place,
-    of_two_changes_of_one_version_only_one_is_made,
-];
+on_every_database![concurrent_commits_to_one_branch_all_succeed, concurrent_updates_of_one_file_version_apply_once,];

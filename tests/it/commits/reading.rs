@@ -1,4 +1,4 @@
-//! Single commits, their references and their changes, and who may read them.
+//! Single commits, their refs and diffs, and access to them.
 
 use sea_orm::ActiveValue::Set;
 use serde_json::json;
@@ -8,7 +8,7 @@ use storage::entities::{AccessLevel, Visibility};
 use crate::support::repository::Sample;
 use crate::support::{TestServer, on_every_database};
 
-async fn a_commit_is_given_with_statistics_and_place_for_a_pipeline(server: TestServer) {
+async fn get_commit_returns_all_fields(server: TestServer) {
     let sample = Sample::new(&server).await;
     let (id, parent) = (sample.id_of("ends-with.json"), sample.id_of("v1.0"));
     let path = format!("root/{}", sample.project().await.path);
@@ -40,7 +40,7 @@ async fn a_commit_is_given_with_statistics_and_place_for_a_pipeline(server: Test
     assert_eq!(bare, expected);
 }
 
-async fn statistics_count_like_git(server: TestServer) {
+async fn commit_stats_match_git_numstat(server: TestServer) {
     let sample = Sample::new(&server).await;
     for revision in ["v1.0", "v2.0", "topic"] {
         let answer = server.root().get(&sample.commit(revision)).await.expect(200).json();
@@ -60,7 +60,7 @@ async fn statistics_count_like_git(server: TestServer) {
     }
 }
 
-async fn unknown_commits_are_not_found_by_any_operation(server: TestServer) {
+async fn unknown_commit_returns_404_for_all_operations(server: TestServer) {
     let sample = Sample::new(&server).await;
     let root = server.root();
     for revision in
@@ -88,7 +88,7 @@ async fn unknown_commits_are_not_found_by_any_operation(server: TestServer) {
     root.get(&format!("{}?stats=perhaps", sample.commit("main"))).await.expect(400);
 }
 
-async fn references_that_have_a_commit_are_branches_then_tags(server: TestServer) {
+async fn list_commit_refs_returns_branches_then_tags(server: TestServer) {
     let sample = Sample::new(&server).await;
     let root = server.root();
     let url = format!("{}/refs", sample.commit("v1.0"));
@@ -114,7 +114,7 @@ async fn references_that_have_a_commit_are_branches_then_tags(server: TestServer
     assert_eq!(on_topic.pluck("name"), ["main", "topic"]);
 }
 
-async fn changes_are_given_file_by_file(server: TestServer) {
+async fn get_commit_diff_returns_one_entry_per_file(server: TestServer) {
     let sample = Sample::new(&server).await;
     let root = server.root();
     let diff = root.get(&format!("{}/diff", sample.commit("ends-with.json"))).await.expect(200);
@@ -142,7 +142,7 @@ async fn changes_are_given_file_by_file(server: TestServer) {
     assert_eq!(paged.json(), json!([all[1]]));
 }
 
-async fn private_history_is_read_from_reporter_on_and_hidden_from_strangers(server: TestServer) {
+async fn private_project_commits_require_reporter(server: TestServer) {
     let sample = Sample::new(&server).await;
     let stranger = sample.member(None).await;
     let guest = sample.member(Some(AccessLevel::Guest)).await;
@@ -171,10 +171,10 @@ async fn private_history_is_read_from_reporter_on_and_hidden_from_strangers(serv
 }
 
 on_every_database![
-    a_commit_is_given_with_statistics_and_place_for_a_pipeline,
-    statistics_count_like_git,
-    unknown_commits_are_not_found_by_any_operation,
-    references_that_have_a_commit_are_branches_then_tags,
-    changes_are_given_file_by_file,
-    private_history_is_read_from_reporter_on_and_hidden_from_strangers,
+    get_commit_returns_all_fields,
+    commit_stats_match_git_numstat,
+    unknown_commit_returns_404_for_all_operations,
+    list_commit_refs_returns_branches_then_tags,
+    get_commit_diff_returns_one_entry_per_file,
+    private_project_commits_require_reporter,
 ];

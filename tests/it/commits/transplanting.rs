@@ -6,39 +6,39 @@ use storage::entities::AccessLevel;
 use crate::support::repository::Sample;
 use crate::support::{TestServer, on_every_database};
 
-fn sorry(verb: &str, done: &str) -> String {
+fn pick_failure_message(verb: &str, done: &str) -> String {
     format!(
         "Sorry, we cannot {verb} this commit automatically. This commit may already have been {done}, or a more \
          recent commit may have updated some of its content."
     )
 }
 
-async fn a_picked_commit_keeps_its_author(server: TestServer) {
+async fn cherry_pick_preserves_author(server: TestServer) {
     let sample = Sample::new(&server).await;
     let developer = sample.member(Some(AccessLevel::Developer)).await;
     let (source, before) = (sample.id_of("ends-with.json"), sample.id_of("topic"));
     let url = format!("{}/cherry_pick", sample.commit(&source));
-    let made = developer.post(&url, json!({ "branch": "topic" })).await.expect(201).json();
-    assert_eq!(made["id"], sample.id_of("topic").as_str());
-    assert_eq!(made["parent_ids"], json!([before]));
-    assert_eq!(made["message"], format!("Greet the world\n\nAt last\n\n(cherry picked from commit {source})"));
+    let created = developer.post(&url, json!({ "branch": "topic" })).await.expect(201).json();
+    assert_eq!(created["id"], sample.id_of("topic").as_str());
+    assert_eq!(created["parent_ids"], json!([before]));
+    assert_eq!(created["message"], format!("Greet the world\n\nAt last\n\n(cherry picked from commit {source})"));
     assert_eq!(
-        (&made["author_name"], &made["authored_date"]),
+        (&created["author_name"], &created["authored_date"]),
         (&json!("Ada Lovelace"), &json!("2020-01-03T12:00:00.000Z"))
     );
-    assert_ne!(made["committer_name"], "Ada Lovelace");
-    assert!(made.get("stats").is_none() && made.get("status").is_none());
+    assert_ne!(created["committer_name"], "Ada Lovelace");
+    assert!(created.get("stats").is_none() && created.get("status").is_none());
     assert_eq!(sample.printed(&["show", "topic:README.md"]), sample.printed(&["show", "main:README.md"]));
     sample.fsck();
 }
 
-async fn a_reverted_commit_is_undone(server: TestServer) {
+async fn revert_undoes_commit(server: TestServer) {
     let sample = Sample::new(&server).await;
     let source = sample.id_of("ends-with.json");
     let url = format!("{}/revert", sample.commit(&source));
-    let made = server.root().post(&url, json!({ "branch": "main" })).await.expect(201).json();
-    assert_eq!(made["message"], format!("Revert \"Greet the world\"\n\nThis reverts commit {source}"));
-    assert_eq!(made["author_name"], "Administrator");
+    let created = server.root().post(&url, json!({ "branch": "main" })).await.expect(201).json();
+    assert_eq!(created["message"], format!("Revert \"Greet the world\"\n\nThis reverts commit {source}"));
+    assert_eq!(created["author_name"], "Administrator");
     assert_eq!(sample.printed(&["show", "main:README.md"]), sample.printed(&["show", "v1.0:README.md"]));
     let merge = format!("{}/revert", sample.commit("main~1"));
     server.root().post(&merge, json!({ "branch": "main" })).await.expect(201);
@@ -46,7 +46,7 @@ async fn a_reverted_commit_is_undone(server: TestServer) {
     sample.fsck();
 }
 
-async fn what_is_there_already_or_conflicts_is_refused_with_a_code(server: TestServer) {
+async fn empty_or_conflicting_pick_returns_error_code(server: TestServer) {
     let sample = Sample::new(&server).await;
     let root = server.root();
     let body = || json!({ "branch": "main" });
@@ -54,7 +54,7 @@ async fn what_is_there_already_or_conflicts_is_refused_with_a_code(server: TestS
     assert_eq!(
         picked.json(),
         json!({
-            "message": sorry("cherry-pick", "cherry-picked"), "error_code": "empty",
+            "message": pick_failure_message("cherry-pick", "cherry-picked"), "error_code": "empty",
         })
     );
     root.put(
@@ -69,7 +69,7 @@ async fn what_is_there_already_or_conflicts_is_refused_with_a_code(server: TestS
     for (verb, done) in [("revert", "reverted"), ("cherry-pick", "cherry-picked")] {
         let url = format!("{}/{}", sample.commit("ends-with.json"), verb.replace('-', "_"));
         let answer = root.post(&url, body()).await.expect(400);
-        assert_eq!(answer.json(), json!({ "message": sorry(verb, done), "error_code": "conflict" }));
+        assert_eq!(answer.json(), json!({ "message": pick_failure_message(verb, done), "error_code": "conflict" }));
     }
     let topic = format!("{}/revert", sample.commit("topic"));
     root.post(&topic, json!({ "branch": "main" })).await.expect(201);
@@ -78,7 +78,7 @@ async fn what_is_there_already_or_conflicts_is_refused_with_a_code(server: TestS
     assert_eq!(sample.id_of("main~1"), before);
 }
 
-async fn branches_must_exist_and_be_open_to_the_caller(server: TestServer) {
+async fn pick_and_revert_require_existing_branch_and_push_access(server: TestServer) {
     let sample = Sample::new(&server).await;
     sample.protect("main", 40, 40).await;
     let developer = sample.member(Some(AccessLevel::Developer)).await;
@@ -105,8 +105,8 @@ async fn branches_must_exist_and_be_open_to_the_caller(server: TestServer) {
 }
 
 on_every_database![
-    a_picked_commit_keeps_its_author,
-    a_reverted_commit_is_undone,
-    what_is_there_already_or_conflicts_is_refused_with_a_code,
-    branches_must_exist_and_be_open_to_the_caller,
+    cherry_pick_preserves_author,
+    revert_undoes_commit,
+    empty_or_conflicting_pick_returns_error_code,
+    pick_and_revert_require_existing_branch_and_push_access,
 ];

@@ -1,4 +1,4 @@
-//! Tags and repositories that are deleted one at a time.
+//! Deletion of single tags and repositories.
 
 use futures_util::future::join_all;
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
@@ -8,12 +8,12 @@ use storage::entities::{
     registry_repository_blobs as links, registry_tags, registry_uploads,
 };
 
-use super::{count, crowd, image, label, repository, tag_row, tags};
+use super::{count, image, insert_images, label, repository, tag_row, tags};
 use crate::support::places::{join, project};
 use crate::support::{TestServer, on_every_database};
 
-/// Lets each manifest of a repository name the next, and the repository have as many blobs and uploads.
-async fn furnish(server: &TestServer, repository: i64) {
+/// Inserts a reference from each manifest to the next, and a blob and an upload per manifest.
+async fn fill_repository(server: &TestServer, repository: i64) {
     let db = server.backend.database.write();
     let ids: Vec<i64> = registry_manifests::Entity::find()
         .select_only()
@@ -68,7 +68,7 @@ async fn furnish(server: &TestServer, repository: i64) {
     rows.exec_without_returning(db).await.expect("uploads");
 }
 
-async fn a_tag_goes_alone(server: TestServer) {
+async fn delete_tag_keeps_manifest_and_other_tags(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let id = image(&server, work, "web", "v1", None).await;
@@ -84,7 +84,7 @@ async fn a_tag_goes_alone(server: TestServer) {
     let row = async || registry_manifests::Entity::find_by_id(manifest).one(server.backend.database.read()).await;
     assert_eq!(row().await.expect("the database").expect("a manifest").untagged_since, None);
     root.delete(&one.replace("latest", "v1")).await.expect(200);
-    // The image stays for those who know it by its digest, until it is collected.
+    // The image stays readable by digest until garbage collection.
     assert!(row().await.expect("the database").expect("a manifest").untagged_since.is_some());
     assert_eq!(
         root.get(&format!("/projects/{work}/registry/repositories?tags_count=true"))
@@ -102,7 +102,7 @@ async fn a_tag_goes_alone(server: TestServer) {
     }
 }
 
-async fn a_repository_is_not_there_from_the_moment_it_is_deleted(server: TestServer) {
+async fn deleted_repository_returns_404_at_once(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let id = image(&server, work, "web", "v1", None).await;
@@ -117,7 +117,7 @@ async fn a_repository_is_not_there_from_the_moment_it_is_deleted(server: TestSer
         assert_eq!(root.delete(&path).await.expect(404).message(), "404 Not found");
     }
     assert_eq!(root.get(&all).await.expect(200).pluck("id"), [kept]);
-    // Whoever pushes meanwhile begins anew.
+    // A push during the deletion creates a new repository.
     let next = image(&server, work, "web", "v2", None).await;
     assert_ne!(next, id);
     server.finish_jobs().await;
@@ -128,14 +128,14 @@ async fn a_repository_is_not_there_from_the_moment_it_is_deleted(server: TestSer
     assert_eq!(count(&server, registry_manifests::Entity).await, 2);
 }
 
-async fn whatever_is_deleted_goes_in_parts(server: TestServer) {
+async fn repository_and_project_deletion_runs_in_batches(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let one = repository(&server, work, "one").await;
     let other = repository(&server, work, "other").await;
     for id in [one, other] {
-        crowd(server.backend.database.write(), id, 1_000).await;
-        furnish(&server, id).await;
+        insert_images(server.backend.database.write(), id, 1_000).await;
+        fill_repository(&server, id).await;
     }
     server.backend.database.forget();
     server.finish_jobs().await;
@@ -162,7 +162,7 @@ async fn whatever_is_deleted_goes_in_parts(server: TestServer) {
     assert_eq!(count(&server, links::Entity).await, 0);
 }
 
-async fn of_many_who_delete_at_once_one_does(server: TestServer) {
+async fn concurrent_deletes_succeed_once(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let id = image(&server, work, "web", "v1", None).await;
@@ -177,7 +177,7 @@ async fn of_many_who_delete_at_once_one_does(server: TestServer) {
     assert_eq!(count(&server, registry_repositories::Entity).await, 0);
 }
 
-async fn roles_and_archives_are_minded(server: TestServer) {
+async fn registry_deletion_checks_roles_and_archive(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let id = repository(&server, work, "web").await;
@@ -204,7 +204,7 @@ async fn roles_and_archives_are_minded(server: TestServer) {
     developer.client.delete(&format!("{one}/tags/a")).await.expect(200);
     developer.client.delete(&one).await.expect(403);
     developer.client.delete(&bulk).await.expect(403);
-    // Permission comes before what was sent.
+    // Permissions are checked before parameters.
     developer.client.delete(&format!("{one}/tags?keep_n=x")).await.expect(403);
     maintainer.client.delete(&format!("{one}/tags?keep_n=x")).await.expect(400);
     root.post(&format!("/projects/{work}/archive"), json!({})).await.expect(201);
@@ -218,9 +218,9 @@ async fn roles_and_archives_are_minded(server: TestServer) {
 }
 
 on_every_database![
-    a_tag_goes_alone,
-    a_repository_is_not_there_from_the_moment_it_is_deleted,
-    whatever_is_deleted_goes_in_parts,
-    of_many_who_delete_at_once_one_does,
-    roles_and_archives_are_minded,
+    delete_tag_keeps_manifest_and_other_tags,
+    deleted_repository_returns_404_at_once,
+    repository_and_project_deletion_runs_in_batches,
+    concurrent_deletes_succeed_once,
+    registry_deletion_checks_roles_and_archive,
 ];

@@ -6,17 +6,17 @@ use super::image;
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn groups_list_what_their_projects_and_those_below_have(server: TestServer) {
+async fn list_group_repositories_includes_subgroups(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({ "visibility": "public" })).await;
     let low = group(&root, "low", json!({ "parent_id": top })).await;
-    let beside = group(&root, "beside", json!({})).await;
+    let sibling = group(&root, "beside", json!({})).await;
     let mut ids = Vec::new();
     let mut projects = Vec::new();
-    for (namespace, name) in [(low, "a"), (top, "b"), (beside, "c"), (low, "off"), (top, "old")] {
-        let made = project(&root, name, json!({ "namespace_id": namespace })).await;
-        ids.push(image(&server, made, "web", "v1", None).await);
-        projects.push(made);
+    for (namespace, name) in [(low, "a"), (top, "b"), (sibling, "c"), (low, "off"), (top, "old")] {
+        let created = project(&root, name, json!({ "namespace_id": namespace })).await;
+        ids.push(image(&server, created, "web", "v1", None).await);
+        projects.push(created);
     }
     ids.push(image(&server, projects[0], "", "v2", None).await);
     root.put(&format!("/projects/{}", projects[3]), json!({ "container_registry_enabled": false })).await.expect(200);
@@ -45,7 +45,7 @@ async fn groups_list_what_their_projects_and_those_below_have(server: TestServer
     assert_eq!(root.get(&format!("{all}?name=web")).await.expect(200).pluck("id"), [json!(ids[0]), json!(ids[4])]);
 }
 
-async fn it_takes_a_reporter_of_the_group(server: TestServer) {
+async fn list_group_repositories_requires_group_reporter(server: TestServer) {
     let root = server.root();
     let open = group(&root, "open", json!({ "visibility": "public" })).await;
     let closed = group(&root, "closed", json!({})).await;
@@ -58,7 +58,7 @@ async fn it_takes_a_reporter_of_the_group(server: TestServer) {
         join(&root, &place, reporter.id, 20).await;
         join(&root, &place, guest.id, 10).await;
     }
-    // Of a project in it alone: the group is seen, and no more.
+    // A member of only a project of the group sees the group, but not its repositories.
     join(&root, &format!("/projects/{within}"), maintainer.id, 40).await;
     let (open, closed) =
         (format!("/groups/{open}/registry/repositories"), format!("/groups/{closed}/registry/repositories"));
@@ -81,4 +81,4 @@ async fn it_takes_a_reporter_of_the_group(server: TestServer) {
     root.get("/groups/none/registry/repositories").await.expect(404);
 }
 
-on_every_database![groups_list_what_their_projects_and_those_below_have, it_takes_a_reporter_of_the_group,];
+on_every_database![list_group_repositories_includes_subgroups, list_group_repositories_requires_group_reporter,];

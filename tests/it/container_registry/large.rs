@@ -5,22 +5,22 @@ use std::time::{Duration, Instant};
 use sea_orm::DbBackend;
 use serde_json::json;
 
-use super::{crowd, repository};
+use super::{insert_images, repository};
 use crate::support::places::{group, project};
 use crate::support::plans::{plan, statement_with, statements};
 use crate::support::{TestServer, on_every_database};
 
-/// How many there are.
+/// Number of tags in the large repository.
 const MANY: u32 = 10_000;
 
-async fn lists_take_no_longer_for_many_tags(server: TestServer) {
+async fn registry_lists_use_index_for_many_tags(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let work = project(&root, "work", json!({ "namespace_id": engines })).await;
     let few = repository(&server, work, "few").await;
     let many = repository(&server, work, "many").await;
-    crowd(server.backend.database.write(), few, 30).await;
-    crowd(server.backend.database.write(), many, MANY).await;
+    insert_images(server.backend.database.write(), few, 30).await;
+    insert_images(server.backend.database.write(), many, MANY).await;
     server.backend.database.forget();
     let all = format!("/projects/{work}/registry/repositories");
     let listed = root.get(&format!("{all}?tags=true&tags_count=true")).await.expect(200).json();
@@ -34,13 +34,13 @@ async fn lists_take_no_longer_for_many_tags(server: TestServer) {
 
     let page = root.get(&format!("{all}/{many}/tags?per_page=100")).await.expect(200);
     assert_eq!(page.json().as_array().map(Vec::len), Some(100));
-    // One more than is counted.
+    // Totals stop at 10,000 and the repository has one tag more.
     assert_eq!((page.header("x-total"), page.header("x-next-page")), ("", "2"));
     let last = root.get(&format!("{all}/{many}/tags?per_page=100&page=101")).await.expect(200);
     assert_eq!(last.pluck("name"), ["v9999"]);
     assert_eq!(root.get(&format!("{all}/{many}/tags/v7777")).await.expect(200).json()["name"], "v7777");
 
-    // The pages are read off an index, whose order they have: nothing is sorted, and nothing read that is not shown.
+    // Pages are read from an index in its order, without sorting and without reading other rows.
     let postgresql = server.backend.database.read().get_database_backend() == DbBackend::Postgres;
     let (index, sorts) = match postgresql {
         true => ("uq_registry_tags_repository_id_name", "Sort"),
@@ -68,12 +68,12 @@ async fn lists_take_no_longer_for_many_tags(server: TestServer) {
     assert!(most(format!("/groups/{engines}/registry/repositories?tags=true&tags_count=true")).await <= 15);
 }
 
-async fn tags_of_many_repositories_share_what_an_answer_holds(server: TestServer) {
+async fn list_repositories_limits_tags_per_response(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     for number in 0..60 {
         let id = repository(&server, work, &format!("r{number}")).await;
-        crowd(server.backend.database.write(), id, 40).await;
+        insert_images(server.backend.database.write(), id, 40).await;
     }
     server.backend.database.forget();
     let all = format!("/projects/{work}/registry/repositories?tags=true");
@@ -84,22 +84,22 @@ async fn tags_of_many_repositories_share_what_an_answer_holds(server: TestServer
     }
 }
 
-async fn a_nasty_expression_over_many_tags_holds_nobody_up(server: TestServer) {
+async fn expensive_regex_does_not_block_other_requests(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let id = repository(&server, work, "web").await;
-    crowd(server.backend.database.write(), id, MANY).await;
+    insert_images(server.backend.database.write(), id, MANY).await;
     server.backend.database.forget();
     let all = format!("/projects/{work}/registry/repositories/{id}/tags");
     let nasty = "(?:(?:v?[0-9]*)*)*(?:[0-9]?){60}[02468]|(v+)+x";
     let query = format!("name_regex_delete={}", crate::support::client::segment(nasty));
     root.delete(&format!("{all}?{query}")).await.expect(202);
-    let begun = Instant::now();
+    let started = Instant::now();
     let longest = server
         .run_jobs_while(async {
             let mut longest = Duration::ZERO;
             loop {
-                // A read and a write, while it goes on.
+                // A read and a write during the job.
                 let asked = Instant::now();
                 let page = server.anonymous().get(&format!("{all}?per_page=1")).await.expect(200);
                 root.put(&format!("/projects/{work}"), json!({ "description": format!("{asked:?}") }))
@@ -109,11 +109,11 @@ async fn a_nasty_expression_over_many_tags_holds_nobody_up(server: TestServer) {
                 if page.header("x-total") == "5001" {
                     return longest;
                 }
-                assert!(begun.elapsed() < Duration::from_secs(120), "{} are left", page.header("x-total"));
+                assert!(started.elapsed() < Duration::from_secs(120), "{} are left", page.header("x-total"));
             }
         })
         .await;
-    assert!(longest < Duration::from_secs(10), "somebody waited for {longest:?}");
+    assert!(longest < Duration::from_secs(10), "a request took {longest:?}");
     let left = root.get(&format!("{all}?per_page=100&page=2")).await.expect(200).pluck("name");
     assert!(
         left.iter().all(|name| name.as_str().is_some_and(|name| name.ends_with(['1', '3', '5', '7', '9']))),
@@ -122,7 +122,7 @@ async fn a_nasty_expression_over_many_tags_holds_nobody_up(server: TestServer) {
 }
 
 on_every_database![
-    lists_take_no_longer_for_many_tags,
-    tags_of_many_repositories_share_what_an_answer_holds,
-    a_nasty_expression_over_many_tags_holds_nobody_up,
+    registry_lists_use_index_for_many_tags,
+    list_repositories_limits_tags_per_response,
+    expensive_regex_does_not_block_other_requests,
 ];

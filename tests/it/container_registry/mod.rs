@@ -16,13 +16,13 @@ use storage::entities::{now, registry_manifests, registry_repositories, registry
 
 use crate::support::{Client, TestServer};
 
-/// Keeps an image in a repository of a project, made where there is none, and gives the id of the repository. Who asks gets to
-/// know that the image was made at this time, or nothing of that.
-pub async fn image(server: &TestServer, project: i64, name: &str, tag: &str, made: Option<&str>) -> i64 {
+/// Inserts an image and returns the ID of its repository, which is created if it does not exist.
+/// `created` is the creation time of the image, if known.
+pub async fn image(server: &TestServer, project: i64, name: &str, tag: &str, created: Option<&str>) -> i64 {
     let db = server.backend.database.write();
     let repository = repository(server, project, name).await;
-    let digits = secrets::digest(&format!("{repository} {tag} {made:?}"));
-    let made: Option<DateTime<Utc>> = made.map(|made| made.parse().expect("a time"));
+    let digits = secrets::digest(&format!("{repository} {tag} {created:?}"));
+    let created: Option<DateTime<Utc>> = created.map(|created| created.parse().expect("a time"));
     let manifest = registry_manifests::ActiveModel {
         repository_id: Set(repository),
         digest: Set(format!("sha256:{digits}")),
@@ -30,7 +30,7 @@ pub async fn image(server: &TestServer, project: i64, name: &str, tag: &str, mad
         config_digest: Set(Some(format!("sha256:c0{}", &digits[2..]))),
         size: Set(500),
         total_size: Set(2_048),
-        image_created_at: Set(made),
+        image_created_at: Set(created),
         created_at: Set(now()),
         ..Default::default()
     };
@@ -39,7 +39,7 @@ pub async fn image(server: &TestServer, project: i64, name: &str, tag: &str, mad
     repository
 }
 
-/// Lets another tag name the manifest of one.
+/// Adds a tag to a manifest.
 pub async fn label(server: &TestServer, repository: i64, tag: &str, manifest: i64) {
     let tag = registry_tags::ActiveModel {
         repository_id: Set(repository),
@@ -53,7 +53,7 @@ pub async fn label(server: &TestServer, repository: i64, tag: &str, manifest: i6
     server.backend.database.forget();
 }
 
-/// The repository of a project with this name, made where there is none.
+/// Returns the ID of a repository of a project, which is created if it does not exist.
 pub async fn repository(server: &TestServer, project: i64, name: &str) -> i64 {
     let db = server.backend.database.write();
     let found = registry_repositories::of_project(project)
@@ -75,28 +75,28 @@ pub async fn repository(server: &TestServer, project: i64, name: &str) -> i64 {
     row.id
 }
 
-/// The tag of a repository as the database has it.
+/// Returns the database row of a tag.
 async fn tag_row(server: &TestServer, repository: i64, name: &str) -> registry_tags::Model {
     let found = registry_tags::of_repository(repository).filter(registry_tags::Column::Name.eq(name));
     let row = found.one(server.backend.database.read()).await;
     row.expect("the database").expect("the tag")
 }
 
-/// The names of the tags of a repository, as the list has them.
+/// Returns the names of a repository's tags in list order.
 async fn tags(client: &Client, project: i64, repository: i64) -> Vec<String> {
     let path = format!("/projects/{project}/registry/repositories/{repository}/tags?per_page=100");
     let names = client.get(&path).await.expect(200).pluck("name");
     names.iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 
-/// How many rows of a table there are.
+/// Returns the number of rows of a table.
 async fn count<E: EntityTrait>(server: &TestServer, _: E) -> usize {
     let rows = E::find().all(server.backend.database.read()).await;
     rows.expect("rows").len()
 }
 
-/// Keeps many images in a repository: `v0`, `v1` and so on, each an hour older than the one before, and `latest` of the last one.
-pub async fn crowd(db: &impl ConnectionTrait, repository: i64, many: u32) {
+/// Inserts images `v0`, `v1` and so on, each an hour older than the one before. `latest` points to the last one.
+pub async fn insert_images(db: &impl ConnectionTrait, repository: i64, many: u32) {
     const AT_ONCE: usize = 500;
     let newest = now();
     let numbers: Vec<u32> = (0..many).collect();

@@ -1,4 +1,4 @@
-//! Images that were pushed by the protocol, as the API tells of them.
+//! Images pushed through the registry protocol, read through the API.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -16,7 +16,7 @@ fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
-/// Somebody who pushes images by one name.
+/// A client that pushes images to one repository.
 struct Pusher<'a> {
     server: &'a TestServer,
     name: &'a str,
@@ -57,7 +57,7 @@ impl<'a> Pusher<'a> {
         known
     }
 
-    /// Pushes an image with this configuration; gives the digests of its manifest and its configuration, and its size.
+    /// Pushes an image. Returns the digests of its manifest and configuration, and its size.
     async fn image(&self, reference: &str, config: &[u8], layers: &[&[u8]]) -> (String, String, usize) {
         let mut described = Vec::new();
         for layer in layers {
@@ -73,7 +73,7 @@ impl<'a> Pusher<'a> {
     }
 }
 
-async fn what_is_pushed_is_listed_told_and_deleted(server: TestServer) {
+async fn pushed_image_can_be_listed_read_and_deleted(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "Engines", json!({})).await;
     let work = project(&root, "Difference", json!({ "namespace_id": engines })).await;
@@ -102,13 +102,13 @@ async fn what_is_pushed_is_listed_told_and_deleted(server: TestServer) {
         })
     );
 
-    // A configuration that tells nothing, and what is of two machines.
+    // A configuration without fields, and an index of two images.
     let (odd, _, odd_size) = pusher.image("odd", b"[1]", &[b"one"]).await;
     let both = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [
         { "mediaType": MANIFEST, "digest": manifest, "size": 1 }, { "mediaType": MANIFEST, "digest": odd, "size": 1 },
     ] });
-    let told = root.get(&format!("{one}/odd")).await.expect(200).json();
-    assert_eq!((&told["created_at"], &told["total_size"]), (&json!(null), &json!(odd_size)));
+    let tag = root.get(&format!("{one}/odd")).await.expect(200).json();
+    assert_eq!((&tag["created_at"], &tag["total_size"]), (&json!(null), &json!(odd_size)));
     let mut both = both;
     for (index, digest) in [&manifest, &odd].into_iter().enumerate() {
         let bytes = http()
@@ -126,10 +126,10 @@ async fn what_is_pushed_is_listed_told_and_deleted(server: TestServer) {
         both["manifests"][index]["size"] = json!(bytes.len());
     }
     let list = pusher.manifest("both", INDEX, &both).await;
-    let told = root.get(&format!("{one}/both")).await.expect(200).json();
-    assert_eq!((&told["digest"], &told["revision"], &told["created_at"]), (&json!(list), &json!(null), &json!(null)));
+    let tag = root.get(&format!("{one}/both")).await.expect(200).json();
+    assert_eq!((&tag["digest"], &tag["revision"], &tag["created_at"]), (&json!(list), &json!(null), &json!(null)));
 
-    // The image outlasts its tag, for those who know it by its digest.
+    // The image stays readable by digest after its tag is deleted.
     root.delete(&format!("{one}/v1")).await.expect(200);
     assert_eq!(pusher.send("GET", "manifests/v1", "", Vec::new()).await, 404);
     assert_eq!(pusher.send("GET", &format!("manifests/{manifest}"), "", Vec::new()).await, 200);
@@ -144,7 +144,7 @@ async fn what_is_pushed_is_listed_told_and_deleted(server: TestServer) {
 
     root.delete(&format!("{all}/{id}")).await.expect(202);
     assert_eq!(pusher.send("GET", "manifests/odd", "", Vec::new()).await, 404);
-    // Pushed while what was there is still going.
+    // Pushed while the deletion is still running.
     pusher.image("new", config, &[b"one"]).await;
     server.finish_jobs().await;
     let listed = root.get(&all).await.expect(200);
@@ -155,4 +155,4 @@ async fn what_is_pushed_is_listed_told_and_deleted(server: TestServer) {
     assert_eq!(pusher.send("GET", "manifests/new", "", Vec::new()).await, 200);
 }
 
-on_every_database![what_is_pushed_is_listed_told_and_deleted,];
+on_every_database![pushed_image_can_be_listed_read_and_deleted,];

@@ -1,4 +1,4 @@
-//! Repositories and tags that are read.
+//! Listing and reading repositories and tags.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::{count, image, label, repository, tag_row};
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn repositories_are_listed_with_their_fields(server: TestServer) {
+async fn list_repositories_returns_all_fields(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "Engines", json!({ "visibility": "public" })).await;
     let work = project(&root, "Difference", json!({ "namespace_id": engines, "visibility": "public" })).await;
@@ -40,8 +40,8 @@ async fn repositories_are_listed_with_their_fields(server: TestServer) {
         ])
     );
     let row = registry_repositories::Entity::find_by_id(named).one(server.backend.database.read()).await;
-    let made = row.expect("the database").expect("the row").created_at;
-    assert_eq!(created[0], json!(made.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)));
+    let created_row = row.expect("the database").expect("the row").created_at;
+    assert_eq!(created[0], json!(created_row.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)));
 
     let with = root.get(&format!("{all}?tags=true&tags_count=true")).await.expect(200);
     assert_eq!(with.pluck("tags_count"), [json!(2), json!(1), json!(0)]);
@@ -80,7 +80,7 @@ async fn repositories_are_listed_with_their_fields(server: TestServer) {
     root.get("/registry/repositories/x").await.expect(400);
 }
 
-async fn tags_are_listed_in_the_order_of_their_bytes(server: TestServer) {
+async fn list_tags_orders_by_byte_value(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let other = project(&root, "other", json!({})).await;
@@ -113,7 +113,7 @@ async fn tags_are_listed_in_the_order_of_their_bytes(server: TestServer) {
     root.get(&format!("/projects/{work}/registry/repositories/web/tags")).await.expect(400);
 }
 
-async fn a_tag_tells_of_its_image(server: TestServer) {
+async fn get_tag_returns_image_details(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let id = image(&server, work, "web", "v1.0", Some("2024-05-06T07:08:09.123456789Z")).await;
@@ -124,25 +124,25 @@ async fn a_tag_tells_of_its_image(server: TestServer) {
     let manifest = manifest.expect("the database").expect("a manifest");
     let revision = manifest.config_digest.clone().expect("a digest").split_off(7);
     let host = server.base.strip_prefix("http://").expect("an address").to_owned();
-    let told = json!({
+    let shown = json!({
         "name": "v1.0", "path": "root/work/web:v1.0", "location": format!("{host}/root/work/web:v1.0"),
         "revision": revision, "short_revision": &revision[..9], "digest": manifest.digest,
         "created_at": "2024-05-06T07:08:09.123Z", "total_size": 2_048,
     });
-    assert_eq!(root.get(&format!("{tags}/v1.0")).await.expect(200).json(), told);
+    assert_eq!(root.get(&format!("{tags}/v1.0")).await.expect(200).json(), shown);
 
-    // What is of several machines has neither.
+    // An image index has neither a configuration nor a creation time.
     let mut list = manifest.clone().into_active_model();
     list.config_digest = Set(None);
     list.image_created_at = Set(None);
     list.update(db).await.expect("a change");
     server.backend.database.forget();
-    let told = root.get(&format!("{tags}/v1.0")).await.expect(200).json();
+    let shown = root.get(&format!("{tags}/v1.0")).await.expect(200).json();
     for field in ["revision", "short_revision", "created_at"] {
-        assert_eq!(told[field], json!(null), "{field}");
+        assert_eq!(shown[field], json!(null), "{field}");
     }
     label(&server, id, "V1.0", manifest.id).await;
-    assert_eq!(root.get(&format!("{tags}/V1.0")).await.expect(200).json()["digest"], told["digest"]);
+    assert_eq!(root.get(&format!("{tags}/V1.0")).await.expect(200).json()["digest"], shown["digest"]);
     for name in ["v1", "V1.0%20", "a%2Fb", "%00", "%27%3B--"] {
         let answer = root.get(&format!("{tags}/{name}")).await;
         assert!(answer.status == 404 || name == "%00" && answer.status == 400, "{name}: {}", answer.status);
@@ -151,7 +151,7 @@ async fn a_tag_tells_of_its_image(server: TestServer) {
     assert_eq!(registry_tags::Entity::find().all(db).await.expect("rows").len(), 2);
 }
 
-async fn who_may_pull_may_read(server: TestServer) {
+async fn registry_reads_require_pull_access(server: TestServer) {
     let root = server.root();
     let ann = server.person("ann").await;
     let eve = server.person("eve").await;
@@ -168,26 +168,29 @@ async fn who_may_pull_may_read(server: TestServer) {
             format!("/registry/repositories/{id}"),
         ]);
     }
-    let nobody = server.anonymous();
-    for (client, expected) in
-        [(&ann.client, [403, 200, 200]), (&eve.client, [404, 200, 200]), (&nobody, [404, 404, 200]), (&root, [200; 3])]
-    {
+    let anonymous = server.anonymous();
+    for (client, expected) in [
+        (&ann.client, [403, 200, 200]),
+        (&eve.client, [404, 200, 200]),
+        (&anonymous, [404, 404, 200]),
+        (&root, [200; 3]),
+    ] {
         for (paths, status) in paths.iter().zip(expected) {
             for path in paths {
                 assert_eq!(client.get(path).await.status, status, "{path}");
             }
         }
     }
-    let answer = nobody.get(&paths[0][0]).await;
+    let answer = anonymous.get(&paths[0][0]).await;
     assert_eq!(answer.message(), "404 Project Not Found");
-    assert_eq!(nobody.get(&paths[0][3]).await.message(), "404 Not found");
-    // Permission comes before what was sent.
+    assert_eq!(anonymous.get(&paths[0][3]).await.message(), "404 Not found");
+    // Permissions are checked before parameters.
     eve.client.get(&format!("{}?tags=perhaps", paths[0][0])).await.expect(404);
     ann.client.get(&format!("{}?tags=perhaps", paths[0][0])).await.expect(403);
     root.get(&format!("{}?tags=perhaps", paths[0][0])).await.expect(400);
 }
 
-async fn a_repository_that_is_hidden_is_as_one_that_is_not_there(server: TestServer) {
+async fn hidden_repository_returns_same_404_as_missing_one(server: TestServer) {
     let root = server.root();
     let work =
         project(&root, "work", json!({ "visibility": "public", "container_registry_access_level": "private" })).await;
@@ -205,12 +208,12 @@ async fn a_repository_that_is_hidden_is_as_one_that_is_not_there(server: TestSer
         client.get(&path(id)).await.expect(200);
     }
     root.put(&format!("/projects/{work}"), json!({ "visibility": "private" })).await.expect(200);
-    // A member is told why, as where the path names the project.
+    // A member gets 403, as for paths that name the project.
     guest.client.get(&path(id)).await.expect(403);
     eve.client.get(&path(id)).await.expect(404);
 }
 
-async fn where_the_registry_is_switched_off_all_is_forbidden(server: TestServer) {
+async fn disabled_registry_returns_403(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let id = image(&server, work, "web", "v1", None).await;
@@ -221,7 +224,7 @@ async fn where_the_registry_is_switched_off_all_is_forbidden(server: TestServer)
             assert_eq!(client.get(&path).await.expect(403).message(), "403 Forbidden", "{path}");
         }
     }
-    // Where no path names the project, it is there for its members alone.
+    // If the path does not name the project, only its members get 403.
     root.get(&format!("/registry/repositories/{id}")).await.expect(403);
     assert_eq!(
         server.anonymous().get(&format!("/registry/repositories/{id}")).await.expect(404).message(),
@@ -235,7 +238,7 @@ async fn where_the_registry_is_switched_off_all_is_forbidden(server: TestServer)
     assert_eq!(root.get(&format!("{all}/{id}/tags")).await.expect(200).pluck("name"), ["v1"]);
 }
 
-async fn what_moves_is_called_by_its_new_path(server: TestServer) {
+async fn transferred_project_changes_repository_path(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let engines = group(&root, "engines", json!({})).await;
@@ -249,7 +252,7 @@ async fn what_moves_is_called_by_its_new_path(server: TestServer) {
         (&moved["path"], &moved["tags"][0]["path"]),
         (&json!("engines/play/web"), &json!("engines/play/web:v1"))
     );
-    // With the project it goes.
+    // Deleting the project deletes its repositories.
     root.delete(&format!("/projects/{work}")).await.expect(202);
     server.finish_jobs().await;
     root.get(&format!("/registry/repositories/{id}")).await.expect(404);
@@ -258,11 +261,11 @@ async fn what_moves_is_called_by_its_new_path(server: TestServer) {
 }
 
 on_every_database![
-    repositories_are_listed_with_their_fields,
-    tags_are_listed_in_the_order_of_their_bytes,
-    a_tag_tells_of_its_image,
-    who_may_pull_may_read,
-    a_repository_that_is_hidden_is_as_one_that_is_not_there,
-    where_the_registry_is_switched_off_all_is_forbidden,
-    what_moves_is_called_by_its_new_path,
+    list_repositories_returns_all_fields,
+    list_tags_orders_by_byte_value,
+    get_tag_returns_image_details,
+    registry_reads_require_pull_access,
+    hidden_repository_returns_same_404_as_missing_one,
+    disabled_registry_returns_403,
+    transferred_project_changes_repository_path,
 ];

@@ -1,5 +1,5 @@
-//! What is confidential is shown by no route to whoever may not see it, directly or beside something else: every reading
-//! operation of the contract is asked, with every query that finds things, for everything that is there.
+//! Confidential texts are not returned to callers without access. The test calls every read operation of the contract
+//! with every filter query and for every resource of the fixture.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,13 @@ use crate::support::places::{self, group};
 use crate::support::{Client, TestServer, on_every_database};
 use crate::{boards, epics, feature_flag_user_lists, issues, labels, merge_requests, milestones, pipeline_schedules};
 
-/// A word that stands in nothing but what is confidential.
+/// A word that occurs only in confidential texts.
 const SECRET: &str = "hushhush";
 
 /// A deploy key.
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
 
-/// What tells of pipelines and deployments, and the lowest role on the project that is told; 60 is an administrator.
+/// Operations about pipelines and deployments, and the lowest access level that can read them; 60 is an administrator.
 const OF_PIPELINES: [(&str, u8); 17] = [
     ("list_pipeline_variables", 30),
     ("list_feature_flags", 30),
@@ -41,7 +41,7 @@ const OF_PIPELINES: [(&str, u8); 17] = [
     ("list_deploy_keys", 60),
 ];
 
-/// Queries that find things, or show more of them.
+/// Queries that filter a list or return more details.
 const QUERIES: [&str; 5] = [
     "per_page=100",
     "per_page=100&scope=all&state=all&confidential=true",
@@ -50,16 +50,16 @@ const QUERIES: [&str; 5] = [
     "per_page=100&scope=all&assignee_id=Any&milestone=v1&labels=Any&with_counts=true",
 ];
 
-/// What stands for the placeholders of paths: each is tried with each.
-struct Scene {
+/// Values of path placeholders. Each combination is tried.
+struct Fixture {
     project: i64,
     group: i64,
     author: i64,
     values: Vec<(&'static str, Vec<i64>)>,
 }
 
-impl Scene {
-    /// A public project in a public group, with confidential things in every place that they can be in.
+impl Fixture {
+    /// Creates a public project in a public group, with confidential resources of every kind.
     async fn new(server: &TestServer) -> Self {
         let root = server.root();
         let in_group = group(&root, "open", json!({"visibility": "public"})).await;
@@ -134,7 +134,7 @@ impl Scene {
         }
     }
 
-    /// Mentions everybody on the confidential issue now that they have their roles, and names it where all may look.
+    /// Mentions all users on the confidential issue after they have their roles, and references the public issue.
     async fn mention(&self, root: &Client, reporter: &Client) {
         let of_project = format!("/projects/{}", self.project);
         let iids = &self.values[0].1;
@@ -150,7 +150,7 @@ impl Scene {
         places::id(&client.post(path, body).await.expect(201).json())
     }
 
-    /// Every path of an operation, with every value for each placeholder.
+    /// Returns every path of an operation, with every value of each placeholder.
     fn paths(&self, operation: &Operation) -> Vec<String> {
         let mut paths = vec![String::new()];
         for part in operation.path.trim_start_matches("/api/v4").split('/').skip(1) {
@@ -185,16 +185,16 @@ impl Scene {
         vec![one.to_string()]
     }
 
-    /// The operations that say the word to somebody, with the paths that made them.
-    async fn told(&self, client: &Client) -> Vec<(&'static str, String)> {
-        self.told_by(client, |_| true).await
+    /// Returns the operations, with their paths, that return the secret word to a client.
+    async fn leaks(&self, client: &Client) -> Vec<(&'static str, String)> {
+        self.leaks_of(client, |_| true).await
     }
 
-    /// Those of some operations.
-    async fn told_by(&self, client: &Client, asked: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
-        let mut told = Vec::new();
+    /// As [`Fixture::leaks`], only for some operations.
+    async fn leaks_of(&self, client: &Client, asked: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
+        let mut leaks = Vec::new();
         for operation in OPERATIONS.iter().filter(|operation| operation.method == "GET" && asked(operation.id)) {
-            // Where nothing is looked for, one way to ask is as good as another.
+            // An operation without filters needs only one query.
             let asks = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
             let lists = asks("scope") || asks("search");
             let queries = if lists { QUERIES.as_slice() } else { &QUERIES[..1] };
@@ -204,36 +204,36 @@ impl Scene {
                     let answer = client.get(&path).await;
                     assert!(answer.status < 500, "{path}: {}", answer.status);
                     if String::from_utf8_lossy(&answer.body).contains(SECRET) {
-                        told.push((operation.id, path));
+                        leaks.push((operation.id, path));
                     }
                 }
             }
         }
-        told
+        leaks
     }
 }
 
-fn whole_plan() -> Options {
+fn ultimate_plan() -> Options {
     Options { plan: Some("ultimate".to_owned()), ..Options::default() }
 }
 
-async fn no_route_shows_what_is_confidential(server: TestServer) {
+async fn no_route_leaks_confidential_text(server: TestServer) {
     let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
     let reporter = server.person("reporter").await;
-    let scene = Scene::new(&server).await;
-    server.enrol(scene.project, guest.id, AccessLevel::Guest).await;
-    places::join(&server.root(), &format!("/groups/{}", scene.group), reporter.id, 20).await;
-    scene.mention(&server.root(), &reporter.client).await;
+    let fixture = Fixture::new(&server).await;
+    server.enrol(fixture.project, guest.id, AccessLevel::Guest).await;
+    places::join(&server.root(), &format!("/groups/{}", fixture.group), reporter.id, 20).await;
+    fixture.mention(&server.root(), &reporter.client).await;
     server.finish_jobs().await;
     for (who, client) in [("guest", &guest.client), ("stranger", &stranger.client), ("nobody", &server.anonymous())] {
-        let told = scene.told(client).await;
-        assert!(told.is_empty(), "{who} is told by {told:#?}");
-        // That it is named tells as much as its number.
-        let notes = format!("/projects/{}/issues/{}/notes?per_page=100", scene.project, scene.values[0].1[0]);
+        let leaks = fixture.leaks(client).await;
+        assert!(leaks.is_empty(), "{who} can read {leaks:#?}");
+        // A cross-reference would reveal the IID of the confidential issue.
+        let notes = format!("/projects/{}/issues/{}/notes?per_page=100", fixture.project, fixture.values[0].1[0]);
         assert!(!client.get(&notes).await.text().contains("mentioned in"), "{who}");
     }
-    // Whoever may see it is told in many places, so that the walk goes where it should.
-    let told: BTreeSet<&str> = scene.told(&reporter.client).await.into_iter().map(|(id, _)| id).collect();
+    // A reporter can read the word in many places. This proves that the requests reach them.
+    let leaks: BTreeSet<&str> = fixture.leaks(&reporter.client).await.into_iter().map(|(id, _)| id).collect();
     for expected in [
         "list_issues",
         "list_group_issues",
@@ -250,24 +250,24 @@ async fn no_route_shows_what_is_confidential(server: TestServer) {
         "list_project_events",
         "list_todos",
     ] {
-        assert!(told.contains(expected), "{expected} tells nobody: {told:?}");
+        assert!(leaks.contains(expected), "{expected} does not return the word: {leaks:?}");
     }
-    // What pipelines are given is for other roles.
+    // Operations about pipelines require other roles.
     let developer = server.person("developer").await;
-    server.enrol(scene.project, developer.id, AccessLevel::Developer).await;
+    server.enrol(fixture.project, developer.id, AccessLevel::Developer).await;
     let maintainer = server.person("maintainer").await;
-    server.enrol(scene.project, maintainer.id, AccessLevel::Maintainer).await;
+    server.enrol(fixture.project, maintainer.id, AccessLevel::Maintainer).await;
     let asked = |id: &str| OF_PIPELINES.iter().any(|(operation, _)| *operation == id);
     for (role, client) in
         [(20, &reporter.client), (30, &developer.client), (40, &maintainer.client), (60, &server.root())]
     {
-        let told: BTreeSet<&str> = scene.told_by(client, asked).await.into_iter().map(|(id, _)| id).collect();
+        let leaks: BTreeSet<&str> = fixture.leaks_of(client, asked).await.into_iter().map(|(id, _)| id).collect();
         for (operation, least) in OF_PIPELINES {
-            assert_eq!(told.contains(operation), role >= least, "{operation} to {role}: {told:?}");
+            assert_eq!(leaks.contains(operation), role >= least, "{operation} to {role}: {leaks:?}");
         }
     }
 }
 
 on_every_database![
-    no_route_shows_what_is_confidential with whole_plan(),
+    no_route_leaks_confidential_text with ultimate_plan(),
 ];

@@ -1,5 +1,5 @@
-//! What every operation answers, whatever it does: to tokens that are no good, to queries and paths that are no text,
-//! to sudo that is not allowed, and to heads and bodies that are too large.
+//! Responses that are the same for every operation: to invalid tokens, to queries and paths that are not UTF-8,
+//! to forbidden `sudo`, and to oversized headers and bodies.
 
 use domain::kernel::policy::On;
 use holdfast::api::contract::OPERATIONS;
@@ -13,7 +13,7 @@ use crate::support::server::ROOT_TOKEN;
 use crate::support::wire::Wire;
 use crate::support::{Client, TestServer, on_every_database, places};
 
-/// Things for the placeholders of paths.
+/// IDs for path placeholders.
 struct Ids {
     project: i64,
     group: i64,
@@ -29,7 +29,7 @@ impl Ids {
         }
     }
 
-    /// A path of an operation, on something that is there.
+    /// Returns a path of an operation on existing resources.
     fn path(&self, operation: &Operation) -> String {
         let segments = operation.path.split('/').map(|part| match part.split_once('{') {
             None => part.to_owned(),
@@ -47,26 +47,26 @@ impl Ids {
     }
 }
 
-/// What is deleted without a condition, and why none can be set.
+/// Delete operations without a precondition, and the reason.
 const UNCONDITIONAL: [(&str, &str); 12] = [
-    ("delete_file", "`last_commit_id` says more"),
-    ("delete_merged_branches", "it names no single thing"),
-    ("unstar_dashboards", "it names no single thing"),
+    ("delete_file", "`last_commit_id` is more precise"),
+    ("delete_merged_branches", "it deletes more than one resource"),
+    ("unstar_dashboards", "it deletes more than one resource"),
     ("delete_project_custom_attribute", NO_TIME),
     ("delete_group_custom_attribute", NO_TIME),
     ("delete_user_custom_attribute", NO_TIME),
     ("delete_fork_relation", NO_TIME),
-    ("delete_scim_user", "the protocol has entity tags for that, and we have none"),
+    ("delete_scim_user", "SCIM uses entity tags for this, which are not supported"),
     ("delete_registry_repository", NO_TIME),
-    ("delete_registry_tags", "it names no single thing"),
+    ("delete_registry_tags", "it deletes more than one resource"),
     ("remove_epic_issue", NO_TIME),
-    ("stop_overriding_group_member", "it changes a member and removes none"),
+    ("stop_overriding_group_member", "it changes a member and deletes nothing"),
 ];
 
-const NO_TIME: &str = "no time of its last change is kept";
+const NO_TIME: &str = "the time of its last change is not stored";
 
 #[test]
-fn every_other_delete_takes_a_condition_on_the_last_change() {
+fn other_delete_operations_support_if_unmodified_since() {
     for operation in OPERATIONS.iter().filter(|operation| operation.method == "DELETE") {
         let takes = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
         let conditional = !UNCONDITIONAL.iter().any(|(id, _)| *id == operation.id);
@@ -80,12 +80,12 @@ async fn call(client: &Client, operation: &Operation, path: &str) -> Answer {
     client.send(client.request(method, &format!("/{path}"))).await
 }
 
-/// What is wrong with the answers of all operations to one kind of request.
+/// Returns the operations whose status differs from the expected one.
 async fn faults(client: &Client, ids: &Ids, query: &str, status: u16) -> Vec<String> {
     let mut faults = Vec::new();
     for operation in OPERATIONS {
         let answer = call(client, operation, &format!("{}{query}", ids.path(operation))).await;
-        // By SCIM, who calls is asked before all else that is not refused without that question, and users are nobody.
+        // SCIM authenticates first, except for errors of the HTTP layer, and tokens of users are not valid.
         let expected = match operation.access.on {
             On::Scim if status < 414 => 401,
             _ => status,
@@ -97,7 +97,7 @@ async fn faults(client: &Client, ids: &Ids, query: &str, status: u16) -> Vec<Str
     faults
 }
 
-async fn every_operation_refuses_what_is_refused_everywhere(server: TestServer) {
+async fn every_operation_rejects_invalid_token_query_sudo_and_headers(server: TestServer) {
     let ids = Ids::new(&server).await;
     let ann = server.with_token(&server.token_of(ids.user, &["api"]).await);
     let none: Vec<String> = Vec::new();
@@ -110,12 +110,12 @@ async fn every_operation_refuses_what_is_refused_everywhere(server: TestServer) 
     assert_eq!(faults(&loaded, &ids, "", 431).await, none);
 }
 
-async fn every_operation_that_takes_a_body_refuses_one_that_is_too_large(server: TestServer) {
+async fn every_operation_with_body_rejects_oversized_body(server: TestServer) {
     let ids = Ids::new(&server).await;
-    // Those of SCIM take another token, and are tried by tests of their own.
+    // SCIM operations require another token and have their own tests.
     let ours = OPERATIONS.iter().filter(|operation| operation.access.on != On::Scim);
     for operation in ours.filter(|operation| operation.body.is_some() || operation.raw_body) {
-        // Announced is as good as sent; the connection ends, because nobody can tell what would come next.
+        // The announced length is enough for a rejection. The connection is closed because the body was not read.
         let path = ids.path(operation);
         let head = format!(
             "{} {path} HTTP/1.1\r\nHost: h\r\nPrivate-Token: {ROOT_TOKEN}\r\nContent-Type: application/json\r\n\
@@ -132,6 +132,6 @@ async fn every_operation_that_takes_a_body_refuses_one_that_is_too_large(server:
 }
 
 on_every_database![
-    every_operation_refuses_what_is_refused_everywhere,
-    every_operation_that_takes_a_body_refuses_one_that_is_too_large,
+    every_operation_rejects_invalid_token_query_sudo_and_headers,
+    every_operation_with_body_rejects_oversized_body,
 ];

@@ -1,4 +1,4 @@
-//! A reference that another process keeps locked: whoever would move it is told so.
+//! Operations on a ref that another process has locked.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use storage::entities::Visibility;
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};
 
-/// Operations that move a reference: method, path below the project, body, and the lock file in their way.
+/// Returns operations that update a ref: method, path below the project, body, and the lock file that blocks it.
 fn moves(project: &Project) -> Vec<(Method, String, Value, &'static str)> {
     let change = |name: &str| json!({ "branch": "main", "commit_message": "Change", "content": name });
     let main = "refs/heads/main.lock";
@@ -38,7 +38,7 @@ fn moves(project: &Project) -> Vec<(Method, String, Value, &'static str)> {
     ]
 }
 
-async fn what_cannot_lock_a_reference_is_a_conflict_and_changes_nothing(server: TestServer) {
+async fn locked_ref_returns_409_and_changes_nothing(server: TestServer) {
     let project = Project::filled(&server, "locked", Visibility::Private).await;
     project.git(&["tag", "v1", "main~1"]);
     crate::merge_requests::propose(&server.root(), project.id, "feature/x", "main", json!({})).await;
@@ -61,4 +61,4 @@ async fn what_cannot_lock_a_reference_is_a_conflict_and_changes_nothing(server: 
     assert_eq!(shown["default_branch"], "main");
 }
 
-on_every_database![what_cannot_lock_a_reference_is_a_conflict_and_changes_nothing,];
+on_every_database![locked_ref_returns_409_and_changes_nothing,];

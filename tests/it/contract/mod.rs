@@ -1,4 +1,4 @@
-//! What holds for the contract and the source as a whole.
+//! Tests of the contract and the source as a whole.
 
 mod access_matrix;
 mod confidential;

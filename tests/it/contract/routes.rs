@@ -1,4 +1,4 @@
-//! The router against the contract: the same operations, ids and successes.
+//! Comparison of the router with the contract: operations, IDs and success statuses.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use holdfast::api::contract::OPERATIONS;
 
 use crate::support::contract::DOCUMENT;
 
-/// `method path id status` of every operation in a document.
+/// Returns `method path id status` of every operation in a document.
 fn operations(document: &serde_json::Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (path, item) in document["paths"].as_object().expect("paths") {
@@ -21,15 +21,15 @@ fn operations(document: &serde_json::Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_operation_table_is_the_document() {
+fn operation_table_matches_openapi_document() {
     let table: BTreeSet<String> =
         OPERATIONS.iter().map(|o| format!("{} {} {} {}", o.method.to_lowercase(), o.path, o.id, o.success)).collect();
     assert_eq!(table, operations(&DOCUMENT));
 }
 
 #[test]
-fn the_router_has_every_operation_and_no_other() {
-    // The router writes a placeholder inside a segment in its own way.
+fn router_has_exactly_the_documented_operations() {
+    // The router has its own syntax for a placeholder inside a segment.
     let routed: BTreeSet<String> =
         holdfast::app::routed().iter().map(|line| line.replace(".:format", ".{format}")).collect();
     assert_eq!(routed, operations(&DOCUMENT));

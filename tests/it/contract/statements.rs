@@ -1,4 +1,4 @@
-//! How many statements lists take: few, however many rows there are.
+//! Statement counts of lists, which must not grow with the number of rows.
 
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::{On, Operation, Paging};
@@ -12,12 +12,12 @@ use crate::{
     pipeline_schedules, pipeline_triggers, pipelines, snippets, variables, vulnerabilities,
 };
 
-/// The most that a list may take, with finding out who asks.
+/// Maximum number of statements of a list, including authentication.
 const MOST: usize = 15;
-/// How many there are of most things.
+/// Number of rows of most kinds.
 const MANY: usize = 13;
 
-/// Things for the placeholders of paths, each with much in it.
+/// IDs for path placeholders. Each resource has many related rows.
 struct Ids {
     project: i64,
     commit: String,
@@ -28,9 +28,9 @@ struct Ids {
     group_board: i64,
     /// On the first issue of the project.
     note: i64,
-    /// Of the project, with a note on it.
+    /// ID of a project snippet and ID of a note on it.
     snippet: (i64, i64),
-    /// Of the group, with many notes and issues: its number there and its id.
+    /// IID and ID of an epic of the group with many notes and issues.
     epic: (i64, i64),
     /// On the first merge request of the project.
     merge_request_note: i64,
@@ -40,7 +40,7 @@ struct Ids {
     group_milestone: i64,
     pipeline: i64,
     deployment: i64,
-    /// Of images, with many tags.
+    /// A repository of images with many tags.
     registry_repository: i64,
 }
 
@@ -62,17 +62,17 @@ impl Ids {
         for number in 0..MANY {
             let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
             let topics = json!({ "namespace_id": group, "tag_list": "a,b", "visibility": "public" });
-            let made = places::project(&root, &format!("made-{number}"), topics).await;
+            let created = places::project(&root, &format!("made-{number}"), topics).await;
             let own = json!({ "visibility": "public" });
             let own = places::project(&root, &format!("own-{number}"), own).await;
             if number == MANY - 1 {
-                // Where a project comes from is told with it, and whose that is.
+                // A forked project is shown with its parent and the parent's owner.
                 let fork = json!({ "namespace_id": group });
                 root.post(&format!("/projects/{own}/fork"), fork).await.expect(201);
             }
             let share = json!({ "group_id": other, "group_access": 30 });
-            root.post(&format!("/projects/{made}/share"), share).await.expect(201);
-            root.post(&format!("/projects/{made}/star"), json!({})).await.expect(201);
+            root.post(&format!("/projects/{created}/share"), share).await.expect(201);
+            root.post(&format!("/projects/{created}/star"), json!({})).await.expect(201);
             let person = server.person(&format!("person-{number}")).await;
             for place in [format!("/projects/{}", project.id), format!("/groups/{group}"), format!("/groups/{below}")] {
                 places::join(&root, &place, person.id, 20).await;
@@ -95,7 +95,7 @@ impl Ids {
             }
             let milestones = root.get(&format!("/groups/{group}/milestones")).await;
             let milestone = milestones.expect(200).json()[0]["id"].clone();
-            for (project, milestone) in [(project.id, json!(null)), (made, milestone)] {
+            for (project, milestone) in [(project.id, json!(null)), (created, milestone)] {
                 let issue = json!({ "title": title, "labels": title, "assignee_ids": [person.id] });
                 let iid = issues::open(&root, project, issue).await;
                 let milestone = json!({ "milestone_id": milestone });
@@ -105,15 +105,15 @@ impl Ids {
             }
             let mine = json!({ "labels": title });
             epics::epic(&person.client, below, &title, mine).await;
-            let of_group = root.get(&format!("/projects/{made}/issues")).await;
+            let of_group = root.get(&format!("/projects/{created}/issues")).await;
             let gathered = places::id(&of_group.expect(200).json()[0]);
             let gather = format!("/groups/{group}/epics/{}/issues/{gathered}", epic.0);
             root.post(&gather, json!({})).await.expect(201);
             let on_epic = comment(&person.client, &format!("/groups/{group}/epics/{}", epic.1)).await;
-            // Something of each kind waits for whoever looks, in several places.
+            // Each reader gets to-do items for every kind, in several projects and groups.
             for (reader, client) in [("root", &person.client), ("ann", &root)] {
                 let text = json!({ "title": title, "description": format!("for @{reader}") });
-                issues::open(client, made, text).await;
+                issues::open(client, created, text).await;
                 let text = json!({ "description": format!("for @{reader}") });
                 epics::epic(client, below, &format!("for-{reader}"), text).await;
             }
@@ -125,23 +125,23 @@ impl Ids {
             let one = if number == 0 { written } else { snippet.0 };
             let on_snippet = format!("{in_project}/snippets/{one}");
             let issue = format!("{in_project}/issues/1");
-            // Each closes the first issue, and the first closes each.
+            // Each merge request closes the first issue. The first merge request closes each issue.
             let branch = format!("proposed-{number}");
             project.git(&["branch", &branch, "topic"]);
-            let wish = json!({ "labels": title, "assignee_ids": [person.id], "description": "Closes #1" });
-            merge_requests::propose(&root, project.id, &branch, "main", wish).await;
-            server.bare_merge_request(made, 1, &[], None).await;
+            let body = json!({ "labels": title, "assignee_ids": [person.id], "description": "Closes #1" });
+            merge_requests::propose(&root, project.id, &branch, "main", body).await;
+            server.bare_merge_request(created, 1, &[], None).await;
             let first = format!("{in_project}/merge_requests/1");
             let all: Vec<String> = (1..=number + 1).map(|iid| format!("#{iid}")).collect();
             let closes = json!({ "description": format!("Closes {}", all.join(", ")) });
             root.put(&first, closes).await.expect(200);
-            let (written, beside, upon) = (
+            let (written, snippet_note, upon) = (
                 comment(&person.client, &issue).await,
                 comment(&person.client, &on_snippet).await,
                 comment(&person.client, &first).await,
             );
             if number == 0 {
-                (note, snippet, merge_request_note, epic_note) = (written, (one, beside), upon, on_epic);
+                (note, snippet, merge_request_note, epic_note) = (written, (one, snippet_note), upon, on_epic);
             }
             let epic = format!("/groups/{group}/epics/{}", epic.0);
             let notes = [
@@ -179,7 +179,7 @@ impl Ids {
             environments::environment(&root, &in_project, &title).await;
             clusters::cluster(&root, &in_project, &title).await;
             for (place, name, tag) in
-                [(project.id, title.as_str(), "v1"), (made, "", "v1"), (project.id, "many", title.as_str())]
+                [(project.id, title.as_str(), "v1"), (created, "", "v1"), (project.id, "many", title.as_str())]
             {
                 registry_repository = container_registry::image(server, place, name, tag, None).await;
             }
@@ -224,7 +224,7 @@ impl Ids {
         }
     }
 
-    /// A path of a list, in something that has much in it.
+    /// Returns the path of a list on a resource with many rows.
     fn path(&self, operation: &Operation) -> String {
         let segments = operation.path.split('/').map(|part| match part.split_once('{') {
             None => part.to_owned(),
@@ -250,25 +250,25 @@ impl Ids {
                 ("type", _) => "dockerfiles".to_owned(),
                 ("board_id", On::Project) => self.project_board.to_string(),
                 ("board_id", _) => self.group_board.to_string(),
-                (other, _) => panic!("{}: give {other} a value here", operation.id),
+                (other, _) => panic!("{}: missing value of {other}", operation.id),
             },
         });
         segments.collect::<Vec<_>>().join("/")
     }
 }
 
-/// Writes a note on something.
+/// Creates a note and returns its ID.
 async fn comment(client: &Client, on: &str) -> i64 {
-    let made = client.post(&format!("{on}/notes"), json!({ "body": "A note" })).await;
-    places::id(&made.expect(201).json())
+    let created = client.post(&format!("{on}/notes"), json!({ "body": "A note" })).await;
+    places::id(&created.expect(201).json())
 }
 
-/// The lists that take too many statements.
+/// Returns the lists that run too many statements.
 async fn costly(server: &TestServer, client: &Client, ids: &Ids) -> Vec<String> {
     let mut costly = Vec::new();
     for operation in OPERATIONS.iter().filter(|operation| operation.paging != Paging::None) {
         let path = format!("/{}?per_page=10", ids.path(operation));
-        // What follows from a commit is remembered, and that is not what is looked at.
+        // The first request fills the cache of commit data, which is not measured.
         client.get(&path).await;
         let before = server.statements();
         client.get(&path).await;
@@ -280,7 +280,7 @@ async fn costly(server: &TestServer, client: &Client, ids: &Ids) -> Vec<String> 
     costly
 }
 
-async fn no_list_takes_many_statements(server: TestServer) {
+async fn list_statement_counts_stay_below_limit(server: TestServer) {
     let ann = server.person("ann").await;
     let ids = Ids::new(&server, ann.id).await;
     let none: [String; 0] = [];
@@ -289,4 +289,4 @@ async fn no_list_takes_many_statements(server: TestServer) {
     }
 }
 
-on_every_database![no_list_takes_many_statements,];
+on_every_database![list_statement_counts_stay_below_limit,];

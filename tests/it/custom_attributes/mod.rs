@@ -11,7 +11,7 @@ async fn paths(client: &Client, query: &str) -> Vec<Value> {
     list.expect(200).pluck("path")
 }
 
-async fn attributes_are_set_changed_read_listed_and_removed(server: TestServer) {
+async fn custom_attribute_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let team = group(&root, "team", json!({})).await;
@@ -45,7 +45,7 @@ async fn attributes_are_set_changed_read_listed_and_removed(server: TestServer) 
     }
 }
 
-async fn administrators_filter_and_see_attributes_and_nobody_else(server: TestServer) {
+async fn project_attribute_filters_require_administrator(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let a = project(&ada.client, "a", json!({})).await;
@@ -76,7 +76,7 @@ async fn administrators_filter_and_see_attributes_and_nobody_else(server: TestSe
     assert_eq!(user[0]["path"], "a");
 }
 
-async fn administrators_see_those_of_groups_and_of_their_projects_in_lists(server: TestServer) {
+async fn group_lists_show_attributes_only_to_administrators(server: TestServer) {
     let (root, ada) = (server.root(), server.person("ada").await);
     let outer = group(&ada.client, "outer", json!({})).await;
     let inner = group(&ada.client, "inner", json!({ "parent_id": outer })).await;
@@ -120,7 +120,7 @@ async fn administrators_see_those_of_groups_and_of_their_projects_in_lists(serve
     assert_eq!(cost().await, few);
 }
 
-async fn there_are_at_most_a_hundred_and_races_lose_nothing(server: TestServer) {
+async fn attributes_are_limited_to_100_and_survive_concurrent_writes(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/custom_attributes");
@@ -140,8 +140,8 @@ async fn there_are_at_most_a_hundred_and_races_lose_nothing(server: TestServer) 
 }
 
 on_every_database![
-    attributes_are_set_changed_read_listed_and_removed,
-    administrators_filter_and_see_attributes_and_nobody_else,
-    administrators_see_those_of_groups_and_of_their_projects_in_lists,
-    there_are_at_most_a_hundred_and_races_lose_nothing,
+    custom_attribute_lifecycle,
+    project_attribute_filters_require_administrator,
+    group_lists_show_attributes_only_to_administrators,
+    attributes_are_limited_to_100_and_survive_concurrent_writes,
 ];

@@ -1,4 +1,4 @@
-//! Texts that are no public keys, sent as keys of projects and of users.
+//! Random texts sent as keys of projects and users.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -10,7 +10,7 @@ use crate::support::{TestServer, on_every_database};
 
 const SEED: u64 = 0x5eed_c208;
 
-/// A key with some letters changed, cut off, or sent twice.
+/// Returns a key with characters inserted, cut off or duplicated.
 fn garbage(random: &mut StdRng) -> String {
     let letters: Vec<char> = "AZ09+/= \t\r\n\0-@'\"\\<\u{e4}\u{202e}\u{1f4a5}".chars().collect();
     let commented = format!("{KEY} ada@laptop");
@@ -28,34 +28,34 @@ fn garbage(random: &mut StdRng) -> String {
     text.into_iter().collect()
 }
 
-async fn garbage_is_refused_by_name_or_is_a_key(server: TestServer) {
+async fn random_key_text_is_rejected_or_stored_as_key(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}/deploy_keys", project(&root, "garbage", json!({})).await);
     let mut random = StdRng::seed_from_u64(SEED);
-    let (mut sound, mut refused) = (0, 0);
+    let (mut valid, mut refused) = (0, 0);
     for round in 0..120 {
         let (all, prefix) = [(place.as_str(), "deploy_key."), ("/user/keys", "")][round % 2];
         let text = garbage(&mut random);
         let answer = root.post(all, json!({ "title": "x", "key": text })).await;
         if answer.status == 201 {
-            let made = answer.json();
-            let one = format!("{all}/{}", made["id"]);
-            assert_eq!(root.get(&one).await.expect(200).json()["key"], made["key"], "{text:?}");
+            let created = answer.json();
+            let one = format!("{all}/{}", created["id"]);
+            assert_eq!(root.get(&one).await.expect(200).json()["key"], created["key"], "{text:?}");
             root.delete(&one).await.expect(204);
-            // It is the same key when it is sent as it is shown.
-            let again = root.post(all, json!({ "title": "x", "key": made["key"] })).await.expect(201).json();
-            assert_eq!(again["key"], made["key"], "{text:?}");
+            // The stored form of a key is accepted again unchanged.
+            let again = root.post(all, json!({ "title": "x", "key": created["key"] })).await.expect(201).json();
+            assert_eq!(again["key"], created["key"], "{text:?}");
             root.delete(&format!("{all}/{}", again["id"])).await.expect(204);
-            sound += 1;
+            valid += 1;
         } else {
             let message = answer.expect(400).json()["message"].clone();
-            let named = message.as_str().is_some_and(|told| told.starts_with("key"));
+            let named = message.as_str().is_some_and(|fault| fault.starts_with("key"));
             assert!(named || message[format!("{prefix}key")].is_array(), "{text:?}: {message}");
             refused += 1;
         }
         assert_eq!(root.get(all).await.expect(200).json(), json!([]));
     }
-    assert!(sound > 20 && refused > 40, "{sound} and {refused}");
+    assert!(valid > 20 && refused > 40, "{valid} and {refused}");
 }
 
-on_every_database![garbage_is_refused_by_name_or_is_a_key,];
+on_every_database![random_key_text_is_rejected_or_stored_as_key,];

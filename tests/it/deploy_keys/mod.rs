@@ -1,4 +1,4 @@
-//! Deploy keys of projects (specification 2.9 and 4.8).
+//! Deploy keys of projects.
 
 mod garbage;
 
@@ -13,7 +13,7 @@ use crate::support::{Client, TestServer, on_every_database};
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
 const RSA: &str = "ssh-rsa AAAAB3NzaC1yc2EAAAABJQAAAIEAiPWx6WM4lhHNedGfBpPJNPpZ7yKu+dnn1SJejgt4596k6YjzGGphH2TUxwKzxcKDKKezwkpfnxPkSMkuEspGRt/aZZ9wa++Oi7Qkr8prgHc4soW6NUlfDzpvZK2H5E7eQaSeP3SAwGmQKUFHCddNaP0L+hM7zhFNzjFvpaMgJw0=";
 
-/// A key like no other: any 32 bytes are a public key as far as its text goes.
+/// Returns a unique key. Any 32 bytes have the form of a public key.
 fn key_of(number: u64) -> String {
     use base64::{Engine, engine::general_purpose::STANDARD};
     let mut bytes = [&[0, 0, 0, 11][..], b"ssh-ed25519", &[0, 0, 0, 32], &[7; 24]].concat();
@@ -21,14 +21,14 @@ fn key_of(number: u64) -> String {
     format!("ssh-ed25519 {}", STANDARD.encode(bytes))
 }
 
-/// Gives the project below `/projects/:id` a key like no other, and gives its id.
+/// Adds a unique key to the project `/projects/:id` and returns its ID.
 pub async fn deploy_key(client: &Client, place: &str, number: u64) -> i64 {
     let body = json!({ "title": format!("key-{number}"), "key": key_of(number) });
     id(&client.post(&format!("{place}/deploy_keys"), body).await.expect(201).json())
 }
 
-/// How many keys, places and fingerprints are kept.
-async fn kept(server: &TestServer) -> [usize; 3] {
+/// Returns the numbers of stored keys, projects of keys and fingerprints.
+async fn stored_rows(server: &TestServer) -> [usize; 3] {
     let db = server.backend.database.read();
     [
         deploy_keys::Entity::find().all(db).await.expect("keys").len(),
@@ -41,30 +41,31 @@ fn message(answer: &crate::support::Answer) -> Value {
     answer.json()["message"].clone()
 }
 
-async fn deploy_keys_are_added_read_changed_and_removed(server: TestServer) {
+async fn deploy_key_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/deploy_keys");
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let body = json!({ "title": "deployer", "key": format!(" {KEY}\t deploy  bot\n"), "can_push": true });
-    let made = root.post(&all, body).await.expect(201).json();
+    let created = root.post(&all, body).await.expect(201).json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "title": "deployer", "key": format!("{KEY} deploy bot"), "created_at": made["created_at"], "can_push": true,
+            "id": created["id"], "title": "deployer", "key": format!("{KEY} deploy bot"),
+            "created_at": created["created_at"], "can_push": true,
         })
     );
-    let one = format!("{all}/{}", made["id"]);
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    let one = format!("{all}/{}", created["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     let second = root.post(&all, json!({ "title": "reader", "key": RSA })).await.expect(201).json();
     assert_eq!(second["can_push"], false);
-    assert_eq!(root.get(&all).await.expect(200).json(), json!([made, second]));
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([created, second]));
     assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
     let everywhere = root.get("/deploy_keys").await.expect(200).json();
     assert_eq!(
         everywhere[0],
         json!({
-            "id": made["id"], "title": "deployer", "key": made["key"], "created_at": made["created_at"],
+            "id": created["id"], "title": "deployer", "key": created["key"], "created_at": created["created_at"],
         })
     );
     assert_eq!(everywhere.as_array().expect("a list").len(), 2);
@@ -82,10 +83,10 @@ async fn deploy_keys_are_added_read_changed_and_removed(server: TestServer) {
     assert_eq!(root.post(&format!("{one}/enable"), json!({})).await.expect(404).message(), "404 Deploy Key Not Found");
     assert_eq!(root.get(&one).await.expect(404).message(), "404 Not found");
     assert_eq!(root.put(&one, json!({ "title": "x" })).await.expect(404).message(), "404 Not found");
-    assert_eq!(kept(&server).await, [1, 1, 1]);
+    assert_eq!(stored_rows(&server).await, [1, 1, 1]);
 }
 
-async fn what_is_no_key_and_what_has_no_title_is_refused(server: TestServer) {
+async fn create_deploy_key_rejects_invalid_key_and_title(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/deploy_keys");
@@ -103,46 +104,46 @@ async fn what_is_no_key_and_what_has_no_title_is_refused(server: TestServer) {
     }
     root.post(&all, json!({ "title": "x".repeat(256), "key": KEY })).await.expect(400);
     root.post(&all, json!({ "title": "x", "key": format!("{KEY} {}", "x".repeat(5000)) })).await.expect(400);
-    assert_eq!(kept(&server).await, [0, 0, 0]);
+    assert_eq!(stored_rows(&server).await, [0, 0, 0]);
     let one = format!("{all}/{}", deploy_key(&root, &format!("/projects/{work}"), 1).await);
     root.put(&one, json!({ "title": " " })).await.expect(400);
     assert_eq!(root.get(&one).await.expect(200).json()["title"], "key-1");
 }
 
-async fn a_key_that_the_project_has_stays_as_it_is(server: TestServer) {
+async fn create_deploy_key_returns_existing_key_of_project(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/deploy_keys", project(&root, "work", json!({})).await);
-    let made = root.post(&all, json!({ "title": "first", "key": KEY })).await.expect(201).json();
+    let created = root.post(&all, json!({ "title": "first", "key": KEY })).await.expect(201).json();
     let again = json!({ "title": "second", "key": format!("{KEY}\n"), "can_push": true });
-    assert_eq!(root.post(&all, again).await.expect(201).json(), made);
-    let enabled = root.post(&format!("{all}/{}/enable", made["id"]), json!({})).await.expect(201).json();
+    assert_eq!(root.post(&all, again).await.expect(201).json(), created);
+    let enabled = root.post(&format!("{all}/{}/enable", created["id"]), json!({})).await.expect(201).json();
     assert_eq!(
         enabled,
         json!({
-            "id": made["id"], "title": "first", "key": made["key"], "created_at": made["created_at"],
+            "id": created["id"], "title": "first", "key": created["key"], "created_at": created["created_at"],
         })
     );
     let commented = root.post(&all, json!({ "title": "x", "key": format!("{KEY} other") })).await.expect(400);
     assert_eq!(message(&commented), json!({ "deploy_key.fingerprint": ["has already been taken"] }));
-    assert_eq!(kept(&server).await, [1, 1, 1]);
+    assert_eq!(stored_rows(&server).await, [1, 1, 1]);
 }
 
-async fn projects_share_the_keys_that_their_maintainers_know_from_others(server: TestServer) {
+async fn enable_deploy_key_requires_access_to_other_project(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
     let first = format!("/projects/{}", project(&root, "first", json!({ "namespace_id": team })).await);
     let second = format!("/projects/{}", project(&root, "second", json!({})).await);
     let third = format!("/projects/{}", project(&root, "third", json!({})).await);
     let (insider, outsider) = (server.person("insider").await, server.person("outsider").await);
-    // A role that is inherited is a role.
+    // An inherited role counts.
     join(&root, &format!("/groups/{team}"), insider.id, 10).await;
     for (place, person) in [(&second, &insider), (&third, &insider), (&second, &outsider)] {
         join(&root, place, person.id, 40).await;
     }
     let (insider, outsider) = (insider.client, outsider.client);
     let body = json!({ "title": "shared", "key": KEY, "can_push": true });
-    let made = root.post(&format!("{first}/deploy_keys"), body).await.expect(201).json();
-    let enable = format!("{second}/deploy_keys/{}/enable", made["id"]);
+    let created = root.post(&format!("{first}/deploy_keys"), body).await.expect(201).json();
+    let enable = format!("{second}/deploy_keys/{}/enable", created["id"]);
     let unknown = format!("{second}/deploy_keys/4711/enable");
     let (hidden, absent) = (outsider.post(&enable, json!({})).await, outsider.post(&unknown, json!({})).await);
     assert_eq!((hidden.status, &hidden.body), (404, &absent.body));
@@ -154,44 +155,47 @@ async fn projects_share_the_keys_that_their_maintainers_know_from_others(server:
     assert_eq!((&second_has[0]["title"], &second_has[0]["can_push"]), (&json!("shared"), &json!(false)));
     let joined = json!({ "title": "ignored", "key": KEY, "can_push": true });
     let joined = insider.post(&format!("{third}/deploy_keys"), joined).await.expect(201).json();
-    assert_eq!((&joined["id"], &joined["title"], &joined["can_push"]), (&made["id"], &json!("shared"), &json!(true)));
-    // Whether it may push is of one project, and the title of all.
+    assert_eq!(
+        (&joined["id"], &joined["title"], &joined["can_push"]),
+        (&created["id"], &json!("shared"), &json!(true))
+    );
+    // `can_push` is set per project, the title for all projects.
     insider
-        .put(&format!("{third}/deploy_keys/{}", made["id"]), json!({ "title": "ours", "can_push": false }))
+        .put(&format!("{third}/deploy_keys/{}", created["id"]), json!({ "title": "ours", "can_push": false }))
         .await
         .expect(200);
-    let first_has = root.get(&format!("{first}/deploy_keys/{}", made["id"])).await.expect(200).json();
+    let first_has = root.get(&format!("{first}/deploy_keys/{}", created["id"])).await.expect(200).json();
     assert_eq!((&first_has["title"], &first_has["can_push"]), (&json!("ours"), &json!(true)));
     assert_eq!(root.get("/deploy_keys").await.expect(200).pluck("title"), ["ours"]);
-    // The outsider knows it by now.
-    outsider.get(&format!("{second}/deploy_keys/{}", made["id"])).await.expect(200);
-    assert_eq!(kept(&server).await, [1, 3, 1]);
+    // The outsider sees the key in the second project.
+    outsider.get(&format!("{second}/deploy_keys/{}", created["id"])).await.expect(200);
+    assert_eq!(stored_rows(&server).await, [1, 3, 1]);
     for (place, left) in [(&first, [1, 2, 1]), (&second, [1, 1, 1]), (&third, [0, 0, 0])] {
-        root.delete(&format!("{place}/deploy_keys/{}", made["id"])).await.expect(204);
-        assert_eq!(kept(&server).await, left);
+        root.delete(&format!("{place}/deploy_keys/{}", created["id"])).await.expect(204);
+        assert_eq!(stored_rows(&server).await, left);
     }
     outsider.post(&format!("{second}/deploy_keys"), json!({ "title": "x", "key": KEY })).await.expect(201);
 }
 
-async fn a_key_belongs_to_a_user_or_to_projects(server: TestServer) {
+async fn key_of_user_cannot_be_deploy_key(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/deploy_keys", project(&root, "work", json!({})).await);
     let ada = server.person("ada").await;
     ada.client.post("/user/keys", json!({ "title": "laptop", "key": KEY })).await.expect(201);
     let refused = root.post(&all, json!({ "title": "x", "key": KEY })).await.expect(400);
     assert_eq!(message(&refused), json!({ "deploy_key.fingerprint": ["has already been taken"] }));
-    let made = root.post(&all, json!({ "title": "x", "key": RSA })).await.expect(201).json();
+    let created = root.post(&all, json!({ "title": "x", "key": RSA })).await.expect(201).json();
     let refused =
         ada.client.post("/user/keys", json!({ "title": "x", "key": format!("{RSA} mine") })).await.expect(400);
     assert_eq!(message(&refused), json!({ "fingerprint": ["has already been taken"] }));
     assert_eq!(ada.client.get("/user/keys").await.expect(200).pluck("title"), ["laptop"]);
-    root.delete(&format!("{all}/{}", made["id"])).await.expect(204);
+    root.delete(&format!("{all}/{}", created["id"])).await.expect(204);
     ada.client.post("/user/keys", json!({ "title": "x", "key": RSA })).await.expect(201);
     root.delete(&format!("/users/{}", ada.id)).await.expect(204);
     root.post(&all, json!({ "title": "x", "key": KEY })).await.expect(201);
 }
 
-async fn only_maintainers_use_them_and_are_told_so_first(server: TestServer) {
+async fn deploy_keys_require_maintainer(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
     let (developer, maintainer) = (server.person("developer").await, server.person("maintainer").await);
@@ -214,22 +218,22 @@ async fn only_maintainers_use_them_and_are_told_so_first(server: TestServer) {
     stranger.post(&hidden, json!({})).await.expect(404);
 }
 
-async fn a_key_goes_with_the_last_project_that_has_it(server: TestServer) {
+async fn deleting_last_project_deletes_deploy_key(server: TestServer) {
     let root = server.root();
     let (first, second) = (project(&root, "first", json!({})).await, project(&root, "second", json!({})).await);
     let shared = deploy_key(&root, &format!("/projects/{first}"), 1).await;
     deploy_key(&root, &format!("/projects/{first}"), 2).await;
     root.post(&format!("/projects/{second}/deploy_keys/{shared}/enable"), json!({})).await.expect(201);
-    assert_eq!(kept(&server).await, [2, 3, 2]);
+    assert_eq!(stored_rows(&server).await, [2, 3, 2]);
     for (gone, left) in [(first, [1, 1, 1]), (second, [0, 0, 0])] {
         let db = server.backend.database.read();
         let row = storage::entities::projects::Entity::find_by_id(gone).one(db).await.expect("a lookup");
         projects::remove(&server.backend, &row.expect("a project")).await.expect("a removal");
-        assert_eq!(kept(&server).await, left);
+        assert_eq!(stored_rows(&server).await, left);
     }
 }
 
-async fn those_who_add_the_same_key_at_once_have_one(server: TestServer) {
+async fn concurrent_creation_of_same_key_stores_one(server: TestServer) {
     let root = server.root();
     let (first, second) = (project(&root, "first", json!({})).await, project(&root, "second", json!({})).await);
     let add = |project: i64| {
@@ -241,12 +245,12 @@ async fn those_who_add_the_same_key_at_once_have_one(server: TestServer) {
     for answer in answers.iter().filter(|answer| answer.status != 201) {
         assert_eq!(message(answer), json!({ "deploy_key.fingerprint": ["has already been taken"] }));
     }
-    let [keys, places, fingerprints] = kept(&server).await;
+    let [keys, places, fingerprints] = stored_rows(&server).await;
     assert_eq!((keys, fingerprints), (1, 1));
     assert!((1..=2).contains(&places), "{places}");
 }
 
-async fn a_project_has_a_hundred_at_most(server: TestServer) {
+async fn create_deploy_key_rejects_more_than_100_keys(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({})).await);
     for number in 0..99 {
@@ -258,17 +262,17 @@ async fn a_project_has_a_hundred_at_most(server: TestServer) {
         futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
-    assert_eq!(kept(&server).await, [100, 100, 100]);
+    assert_eq!(stored_rows(&server).await, [100, 100, 100]);
 }
 
 on_every_database![
-    deploy_keys_are_added_read_changed_and_removed,
-    what_is_no_key_and_what_has_no_title_is_refused,
-    a_key_that_the_project_has_stays_as_it_is,
-    projects_share_the_keys_that_their_maintainers_know_from_others,
-    a_key_belongs_to_a_user_or_to_projects,
-    only_maintainers_use_them_and_are_told_so_first,
-    a_key_goes_with_the_last_project_that_has_it,
-    those_who_add_the_same_key_at_once_have_one,
-    a_project_has_a_hundred_at_most,
+    deploy_key_lifecycle,
+    create_deploy_key_rejects_invalid_key_and_title,
+    create_deploy_key_returns_existing_key_of_project,
+    enable_deploy_key_requires_access_to_other_project,
+    key_of_user_cannot_be_deploy_key,
+    deploy_keys_require_maintainer,
+    deleting_last_project_deletes_deploy_key,
+    concurrent_creation_of_same_key_stores_one,
+    create_deploy_key_rejects_more_than_100_keys,
 ];

@@ -1,4 +1,4 @@
-//! Deployments of projects (specification 2.12, 3.5 and 4.11).
+//! Deployments of projects.
 
 mod following;
 mod shipping;
@@ -12,8 +12,8 @@ use crate::support::code::Project;
 use crate::support::places::id;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// A deployment of a commit, with these changes.
-fn of(sha: &str, more: Value) -> Value {
+/// Returns a request body for a deployment of a commit, with these attributes replaced.
+fn deployment_body(sha: &str, more: Value) -> Value {
     let mut body = json!({ "environment": "production", "sha": sha, "ref": "main", "tag": false, "status": "success" });
     let Value::Object(more) = more else { panic!("an object") };
     body.as_object_mut().expect("an object").extend(more);
@@ -22,16 +22,16 @@ fn of(sha: &str, more: Value) -> Value {
 
 /// Deploys `main` to an environment.
 pub async fn deployment(client: &Client, project: &Project<'_>, environment: &str, status: &str) -> Value {
-    let body = of(&project.id("main"), json!({ "environment": environment, "status": status }));
+    let body = deployment_body(&project.id("main"), json!({ "environment": environment, "status": status }));
     deploy(client, project.id, body).await
 }
 
-/// Deploys something, and gives the deployment.
+/// Creates a deployment and returns it.
 pub async fn deploy(client: &Client, project: i64, body: Value) -> Value {
     client.post(&format!("/projects/{project}/deployments"), body).await.expect(201).json()
 }
 
-/// Enters, behind the API, that a merge request was shipped with a deployment.
+/// Inserts a row that links a merge request to a deployment.
 pub async fn shipped(server: &TestServer, deployment: &Value, merge_request_id: i64) {
     let row = deployment_merge_requests::ActiveModel {
         deployment_id: Set(id(deployment)),
@@ -42,53 +42,54 @@ pub async fn shipped(server: &TestServer, deployment: &Value, merge_request_id: 
     row.insert(server.backend.database.write()).await.expect("an entry");
 }
 
-async fn deployments_are_made_read_and_changed(server: TestServer) {
+async fn deployment_lifecycle(server: TestServer) {
     let root = server.root();
     let work = Project::filled(&server, "work", Visibility::Private).await;
     let all = format!("/projects/{}/deployments", work.id);
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let sha = work.id("main");
-    let made = deploy(&root, work.id, of(&sha, json!({ "status": "created" }))).await;
+    let created = deploy(&root, work.id, deployment_body(&sha, json!({ "status": "created" }))).await;
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "iid": 1, "ref": "main", "sha": sha, "created_at": made["created_at"], "updated_at": made["created_at"],
+            "id": created["id"], "iid": 1, "ref": "main", "sha": sha, "created_at": created["created_at"],
+            "updated_at": created["created_at"],
             "status": "created", "deployable": null,
-            "user": { "id": 1, "username": "root", "name": made["user"]["name"], "state": "active", "avatar_url": null, "web_url": made["user"]["web_url"] },
-            "environment": { "id": made["environment"]["id"], "name": "production", "slug": "production", "external_url": null },
+            "user": { "id": 1, "username": "root", "name": created["user"]["name"], "state": "active", "avatar_url": null, "web_url": created["user"]["web_url"] },
+            "environment": { "id": created["environment"]["id"], "name": "production", "slug": "production", "external_url": null },
         })
     );
-    let one = format!("{all}/{}", made["id"]);
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
-    // Any status comes after any other.
+    let one = format!("{all}/{}", created["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
+    // Any status can follow any other.
     for status in ["running", "success", "running", "failed", "canceled", "created", "success"] {
         let changed = root.put(&one, json!({ "status": status })).await.expect(200).json();
-        let mut expected = made.clone();
+        let mut expected = created.clone();
         (expected["status"], expected["updated_at"]) = (json!(status), changed["updated_at"].clone());
         assert_eq!(changed, expected);
-        assert!(changed["updated_at"].as_str() >= made["updated_at"].as_str());
+        assert!(changed["updated_at"].as_str() >= created["updated_at"].as_str());
         assert_eq!(root.get(&one).await.expect(200).json(), changed);
         assert_eq!(root.put(&one, json!({ "status": status })).await.expect(200).json(), changed);
     }
-    // Short ids are told whole, and whatever leads to a commit is a reference.
-    let other = of(&sha[..10], json!({ "ref": "main~1", "tag": true, "environment": "review/x" }));
+    // Short commit IDs are expanded. Any revision is accepted as `ref`.
+    let other = deployment_body(&sha[..10], json!({ "ref": "main~1", "tag": true, "environment": "review/x" }));
     let second = deploy(&root, work.id, other).await;
     assert_eq!((&second["iid"], &second["sha"], &second["ref"]), (&json!(2), &json!(sha), &json!("main~1")));
-    assert_ne!(second["environment"]["id"], made["environment"]["id"]);
+    assert_ne!(second["environment"]["id"], created["environment"]["id"]);
     for answer in
         [root.get(&format!("{all}/4711")).await, root.put(&format!("{all}/4711"), json!({ "status": "success" })).await]
     {
         assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
     let elsewhere = Project::filled(&server, "other", Visibility::Private).await;
-    let there = format!("/projects/{}/deployments/{}", elsewhere.id, made["id"]);
+    let there = format!("/projects/{}/deployments/{}", elsewhere.id, created["id"]);
     root.get(&there).await.expect(404);
     root.put(&there, json!({ "status": "success" })).await.expect(404);
     root.get(&format!("{there}/merge_requests")).await.expect(404);
     assert_eq!(deployment(&root, &elsewhere, "production", "success").await["iid"], 1);
 }
 
-async fn lists_have_filters_orders_and_pages(server: TestServer) {
+async fn list_deployments_supports_filters_orders_and_pages(server: TestServer) {
     let root = server.root();
     let work = Project::filled(&server, "work", Visibility::Private).await;
     let all = format!("/projects/{}/deployments", work.id);
@@ -100,14 +101,14 @@ async fn lists_have_filters_orders_and_pages(server: TestServer) {
         ("staging", "canceled", "main"),
         ("production", "created", "merged"),
     ] {
-        let body = of(&sha, json!({ "environment": environment, "status": status, "ref": reference }));
+        let body = deployment_body(&sha, json!({ "environment": environment, "status": status, "ref": reference }));
         deploy(&root, work.id, body).await;
     }
     let iids = async |query: &str| {
         let list = root.get(&format!("{all}{query}")).await.expect(200).pluck("iid");
         list.iter().map(|iid| iid.as_i64().expect("a number")).collect::<Vec<_>>()
     };
-    // Changed last, the first is not the last to be changed by any other order.
+    // The first deployment is updated last, so that `updated_at` has its own order.
     let first = root.get(&all).await.expect(200).json()[0].clone();
     let changed = root.put(&format!("{all}/{}", first["id"]), json!({ "status": "failed" })).await.expect(200).json();
     let now = changed["updated_at"].as_str().expect("a time");
@@ -151,7 +152,7 @@ async fn lists_have_filters_orders_and_pages(server: TestServer) {
     assert_eq!((empty.header("X-Total"), empty.pluck("id")), ("0", none.to_vec()));
 }
 
-async fn what_is_not_there_is_refused_by_name(server: TestServer) {
+async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
     let root = server.root();
     let work = Project::filled(&server, "work", Visibility::Private).await;
     let all = format!("/projects/{}/deployments", work.id);
@@ -167,31 +168,31 @@ async fn what_is_not_there_is_refused_by_name(server: TestServer) {
     for absent in
         ["570e7b2abdd848b95f2f578043fc23bd6f6fd24d", "main", "HEAD", "main~1", &sha[..6], "0000000", "../x", "--all"]
     {
-        assert_eq!(faults(of(absent, json!({}))).await, no_commit, "{absent}");
+        assert_eq!(faults(deployment_body(absent, json!({}))).await, no_commit, "{absent}");
     }
     let tree = work.id("main^{tree}");
-    assert_eq!(faults(of(&tree, json!({}))).await, no_commit);
+    assert_eq!(faults(deployment_body(&tree, json!({}))).await, no_commit);
     for reference in ["nowhere", "refs/x", "--all", "main..merged", "@{-1}"] {
         let text = json!({ "ref": ["The branch or tag does not exist"] });
-        assert_eq!(faults(of(&sha, json!({ "ref": reference }))).await, text, "{reference}");
+        assert_eq!(faults(deployment_body(&sha, json!({ "ref": reference }))).await, text, "{reference}");
     }
-    let all_at_once = of("1234567", json!({ "ref": "nowhere", "environment": "a*" }));
+    let all_at_once = deployment_body("1234567", json!({ "ref": "nowhere", "environment": "a*" }));
     assert_eq!(
         faults(all_at_once).await.as_object().expect("an object").keys().collect::<Vec<_>>(),
         ["name", "ref", "sha"]
     );
-    assert_eq!(faults(of(&sha, json!({ "environment": " " }))).await["name"][0], "can't be blank");
+    assert_eq!(faults(deployment_body(&sha, json!({ "environment": " " }))).await["name"][0], "can't be blank");
     for (more, text) in [
         (json!({ "status": "skipped" }), "status does not have a valid value"),
         (json!({ "tag": "perhaps" }), "tag is invalid"),
         (json!({ "job_id": "x" }), "job_id is invalid"),
     ] {
-        assert_eq!(faults(of(&sha, more)).await, json!(text));
+        assert_eq!(faults(deployment_body(&sha, more)).await, json!(text));
     }
     for (name, length) in [("environment", 256), ("ref", 1025), ("sha", 256)] {
-        root.post(&all, of(&sha, json!({ name: "a".repeat(length) }))).await.expect(400);
+        root.post(&all, deployment_body(&sha, json!({ name: "a".repeat(length) }))).await.expect(400);
     }
-    root.post(&all, of(&sha, json!({ "ref": "a\0b" }))).await.expect(400);
+    root.post(&all, deployment_body(&sha, json!({ "ref": "a\0b" }))).await.expect(400);
     let one = format!("{all}/{}", deployment(&root, &work, "production", "running").await["id"]);
     assert_eq!(root.put(&one, json!({})).await.expect(400).message(), "status is missing");
     root.put(&one, json!({ "status": "pending" })).await.expect(400);
@@ -202,19 +203,20 @@ async fn what_is_not_there_is_refused_by_name(server: TestServer) {
         [json!("production")]
     );
     let empty = Project::empty(&server, "empty", Visibility::Private).await;
-    let nothing = root.post(&format!("/projects/{}/deployments", empty.id), of(&sha, json!({}))).await.expect(400);
+    let nothing =
+        root.post(&format!("/projects/{}/deployments", empty.id), deployment_body(&sha, json!({}))).await.expect(400);
     assert_eq!(nothing.json()["message"]["sha"], json!(["The commit does not exist"]));
 }
 
-async fn reporters_read_and_developers_deploy(server: TestServer) {
+async fn deployments_require_reporter_to_read_developer_to_write(server: TestServer) {
     let root = server.root();
     let work = Project::filled(&server, "work", Visibility::Public).await;
     let place = format!("/projects/{}", work.id);
     let all = format!("{place}/deployments");
     let one = format!("{all}/{}", deployment(&root, &work, "production", "running").await["id"]);
-    let body = of(&work.id("main"), json!({}));
+    let body = deployment_body(&work.id("main"), json!({}));
     let stranger = server.person("stranger").await.client;
-    // Protected branches are as good as others.
+    // The protection of `main` does not matter.
     for (client, reads, writes) in [
         (server.anonymous(), 401, 401),
         (stranger.clone(), 403, 403),
@@ -232,7 +234,7 @@ async fn reporters_read_and_developers_deploy(server: TestServer) {
     let hidden = Project::filled(&server, "hidden", Visibility::Private).await;
     let there = format!("/projects/{}/deployments", hidden.id);
     stranger.get(&there).await.expect(404);
-    stranger.post(&there, of(&hidden.id("main"), json!({}))).await.expect(404);
+    stranger.post(&there, deployment_body(&hidden.id("main"), json!({}))).await.expect(404);
     root.put(&place, json!({ "builds_access_level": "disabled" })).await.expect(200);
     for answer in [
         root.get(&all).await,
@@ -250,39 +252,39 @@ async fn reporters_read_and_developers_deploy(server: TestServer) {
     root.put(&one, json!({ "status": "failed" })).await.expect(403);
 }
 
-async fn deployments_at_once_make_one_environment(server: TestServer) {
+async fn concurrent_deployments_create_one_environment(server: TestServer) {
     let root = server.root();
     let work = Project::filled(&server, "work", Visibility::Private).await;
-    let made = (0..12).map(|_| deployment(&root, &work, "production", "success"));
-    let made = join_all(made).await;
-    let mut iids: Vec<i64> = made.iter().map(|one| one["iid"].as_i64().expect("a number")).collect();
+    let created = (0..12).map(|_| deployment(&root, &work, "production", "success"));
+    let created = join_all(created).await;
+    let mut iids: Vec<i64> = created.iter().map(|one| one["iid"].as_i64().expect("a number")).collect();
     iids.sort_unstable();
     assert_eq!(iids, (1..=12).collect::<Vec<i64>>());
-    assert!(made.iter().all(|one| one["environment"] == made[0]["environment"]));
+    assert!(created.iter().all(|one| one["environment"] == created[0]["environment"]));
     assert_eq!(
         root.get(&format!("/projects/{}/environments", work.id)).await.expect(200).pluck("name"),
         [json!("production")]
     );
 }
 
-async fn a_deployment_outlasts_who_made_it(server: TestServer) {
+async fn deployment_survives_deletion_of_user(server: TestServer) {
     let work = Project::filled(&server, "work", Visibility::Private).await;
     let ada = server.person("ada").await;
     server.enrol(work.id, ada.id, AccessLevel::Developer).await;
-    let made = deployment(&ada.client, &work, "production", "success").await;
-    assert_eq!(made["user"]["username"], "ada");
+    let created = deployment(&ada.client, &work, "production", "success").await;
+    assert_eq!(created["user"]["username"], "ada");
     let root = server.root();
     root.delete(&format!("/users/{}", ada.id)).await.expect(204);
     server.finish_jobs().await;
-    let told = root.get(&format!("/projects/{}/deployments/{}", work.id, made["id"])).await.expect(200).json();
-    assert_eq!(told["user"]["username"], "ghost");
+    let shown = root.get(&format!("/projects/{}/deployments/{}", work.id, created["id"])).await.expect(200).json();
+    assert_eq!(shown["user"]["username"], "ghost");
 }
 
 on_every_database![
-    deployments_are_made_read_and_changed,
-    lists_have_filters_orders_and_pages,
-    what_is_not_there_is_refused_by_name,
-    reporters_read_and_developers_deploy,
-    deployments_at_once_make_one_environment,
-    a_deployment_outlasts_who_made_it,
+    deployment_lifecycle,
+    list_deployments_supports_filters_orders_and_pages,
+    create_deployment_rejects_invalid_parameters,
+    deployments_require_reporter_to_read_developer_to_write,
+    concurrent_deployments_create_one_environment,
+    deployment_survives_deletion_of_user,
 ];

@@ -1,4 +1,4 @@
-//! Which merge requests are shipped with deployments.
+//! Merge requests that are linked to deployments.
 
 use domain::delivery::deployments::ship;
 use domain::delivery::jobs::ship_merge_requests::ShipMergeRequests;
@@ -7,25 +7,25 @@ use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};
 use storage::entities::{Visibility, deployment_merge_requests, deployments};
 
-use super::{deploy, of};
+use super::{deploy, deployment_body};
 use crate::merge_requests::propose;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::places::id;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// A project whose merge requests are deployed.
-struct Scene<'a> {
+/// A project with deployed merge requests.
+struct Fixture<'a> {
     server: &'a TestServer,
     root: Client,
     work: Project<'a>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Fixture<'a> {
     async fn new(server: &'a TestServer) -> Self {
         Self { server, root: server.root(), work: Project::filled(server, "work", Visibility::Private).await }
     }
 
-    /// Merges a branch with a commit of its own into `main`, and gives the merge request.
+    /// Merges a new branch with one commit into `main` and returns the merge request.
     async fn merge(&self, branch: &str, how: Value) -> Value {
         self.work.import(&NewCommit {
             branch,
@@ -42,21 +42,21 @@ impl<'a> Scene<'a> {
     }
 
     async fn deploy(&self, sha: &str, more: Value) -> Value {
-        let made = deploy(&self.root, self.work.id, of(sha, more)).await;
+        let created = deploy(&self.root, self.work.id, deployment_body(sha, more)).await;
         self.server.finish_jobs().await;
-        made
+        created
     }
 
-    /// The titles of what was shipped with a deployment.
+    /// Returns the titles of the merge requests linked to a deployment.
     async fn shipped(&self, deployment: &Value, query: &str) -> Vec<Value> {
         let path = format!("/projects/{}/deployments/{}/merge_requests{query}", self.work.id, deployment["id"]);
         self.root.get(&path).await.expect(200).pluck("title")
     }
 
-    /// The titles of what is shipped when a commit is deployed to an environment.
+    /// Deploys a commit and returns the titles of the linked merge requests.
     async fn ships(&self, sha: &str, environment: &str) -> Vec<Value> {
-        let made = self.deploy(sha, json!({ "environment": environment })).await;
-        self.shipped(&made, "?sort=asc").await
+        let created = self.deploy(sha, json!({ "environment": environment })).await;
+        self.shipped(&created, "?sort=asc").await
     }
 }
 
@@ -64,96 +64,96 @@ fn titles(titles: &[&str]) -> Vec<Value> {
     titles.iter().map(|title| json!(title)).collect()
 }
 
-async fn what_came_since_the_last_deployment_is_shipped_once(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    let start = scene.work.id("main");
-    scene.merge("one", json!({})).await;
-    let first = scene.work.id("main");
-    // The first deployment brings all that is merged up to its commit, and not what came later.
-    scene.merge("two", json!({ "squash": true })).await;
-    let second = scene.work.id("main");
-    assert_eq!(scene.ships(&first, "production").await, titles(&["one"]));
-    assert_eq!(scene.ships(&second, "production").await, titles(&["two"]));
-    assert_eq!(scene.ships(&second, "production").await, titles(&[]));
-    // A step back brings nothing, and neither does the step forth again.
-    assert_eq!(scene.ships(&start, "production").await, titles(&[]));
-    assert_eq!(scene.ships(&second, "production").await, titles(&[]));
-    assert_eq!(scene.ships(&second, "staging").await, titles(&["one", "two"]));
-    assert_eq!(scene.ships(&start, "review").await, titles(&[]));
-    // What is closed or open is not shipped, even if its commits are.
-    propose(&scene.root, scene.work.id, "feature/x", "merged", json!({})).await;
-    assert_eq!(scene.ships(&scene.work.id("feature/x"), "other").await, titles(&[]));
+async fn deployment_links_merge_requests_since_last_deployment(server: TestServer) {
+    let fixture = Fixture::new(&server).await;
+    let start = fixture.work.id("main");
+    fixture.merge("one", json!({})).await;
+    let first = fixture.work.id("main");
+    // The first deployment links all merge requests merged up to its commit.
+    fixture.merge("two", json!({ "squash": true })).await;
+    let second = fixture.work.id("main");
+    assert_eq!(fixture.ships(&first, "production").await, titles(&["one"]));
+    assert_eq!(fixture.ships(&second, "production").await, titles(&["two"]));
+    assert_eq!(fixture.ships(&second, "production").await, titles(&[]));
+    // A rollback links nothing, and neither does the following redeployment.
+    assert_eq!(fixture.ships(&start, "production").await, titles(&[]));
+    assert_eq!(fixture.ships(&second, "production").await, titles(&[]));
+    assert_eq!(fixture.ships(&second, "staging").await, titles(&["one", "two"]));
+    assert_eq!(fixture.ships(&start, "review").await, titles(&[]));
+    // Closed and open merge requests are not linked, even if their commits are deployed.
+    propose(&fixture.root, fixture.work.id, "feature/x", "merged", json!({})).await;
+    assert_eq!(fixture.ships(&fixture.work.id("feature/x"), "other").await, titles(&[]));
 }
 
-async fn what_does_not_succeed_ships_nothing(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    scene.merge("one", json!({})).await;
-    let sha = scene.work.id("main");
-    let made = scene.deploy(&sha, json!({ "status": "created" })).await;
-    let one = format!("/projects/{}/deployments/{}", scene.work.id, made["id"]);
+async fn unsuccessful_deployment_links_no_merge_requests(server: TestServer) {
+    let fixture = Fixture::new(&server).await;
+    fixture.merge("one", json!({})).await;
+    let sha = fixture.work.id("main");
+    let created = fixture.deploy(&sha, json!({ "status": "created" })).await;
+    let one = format!("/projects/{}/deployments/{}", fixture.work.id, created["id"]);
     for status in ["running", "failed", "canceled"] {
-        scene.root.put(&one, json!({ "status": status })).await.expect(200);
+        fixture.root.put(&one, json!({ "status": status })).await.expect(200);
         server.finish_jobs().await;
-        assert_eq!(scene.shipped(&made, "").await, titles(&[]), "{status}");
+        assert_eq!(fixture.shipped(&created, "").await, titles(&[]), "{status}");
     }
-    // What failed does not count as the last one.
-    assert_eq!(scene.ships(&sha, "production").await, titles(&["one"]));
-    scene.merge("two", json!({})).await;
-    let later = scene.deploy(&scene.work.id("main"), json!({ "status": "running" })).await;
-    assert_eq!(scene.shipped(&later, "").await, titles(&[]));
-    let path = format!("/projects/{}/deployments/{}", scene.work.id, later["id"]);
-    scene.root.put(&path, json!({ "status": "success" })).await.expect(200);
+    // A failed deployment does not count as the last one.
+    assert_eq!(fixture.ships(&sha, "production").await, titles(&["one"]));
+    fixture.merge("two", json!({})).await;
+    let later = fixture.deploy(&fixture.work.id("main"), json!({ "status": "running" })).await;
+    assert_eq!(fixture.shipped(&later, "").await, titles(&[]));
+    let path = format!("/projects/{}/deployments/{}", fixture.work.id, later["id"]);
+    fixture.root.put(&path, json!({ "status": "success" })).await.expect(200);
     server.finish_jobs().await;
-    assert_eq!(scene.shipped(&later, "").await, titles(&["two"]));
+    assert_eq!(fixture.shipped(&later, "").await, titles(&["two"]));
 }
 
-async fn picked_copies_are_shipped(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    scene.work.git(&["branch", "release", "main"]);
-    assert_eq!(scene.ships(&scene.work.id("release"), "production").await, titles(&[]));
-    let fix = scene.merge("fix", json!({})).await;
-    scene.merge("more", json!({})).await;
-    let pick = scene.work.url(&format!("/commits/{}/cherry_pick", fix["sha"].as_str().expect("an id")));
-    scene.root.post(&pick, json!({ "branch": "release" })).await.expect(201);
-    assert_eq!(scene.ships(&scene.work.id("release"), "production").await, titles(&["fix"]));
+async fn deployment_links_cherry_picked_merge_requests(server: TestServer) {
+    let fixture = Fixture::new(&server).await;
+    fixture.work.git(&["branch", "release", "main"]);
+    assert_eq!(fixture.ships(&fixture.work.id("release"), "production").await, titles(&[]));
+    let fix = fixture.merge("fix", json!({})).await;
+    fixture.merge("more", json!({})).await;
+    let pick = fixture.work.url(&format!("/commits/{}/cherry_pick", fix["sha"].as_str().expect("an id")));
+    fixture.root.post(&pick, json!({ "branch": "release" })).await.expect(201);
+    assert_eq!(fixture.ships(&fixture.work.id("release"), "production").await, titles(&["fix"]));
 }
 
-async fn where_the_last_commit_is_gone_all_count_that_was_not_shipped(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    scene.merge("one", json!({})).await;
-    let before = scene.work.id("main");
-    assert_eq!(scene.ships(&before, "production").await, titles(&["one"]));
-    scene.merge("two", json!({})).await;
+async fn deployment_links_unlinked_merge_requests_without_last_commit(server: TestServer) {
+    let fixture = Fixture::new(&server).await;
+    fixture.merge("one", json!({})).await;
+    let before = fixture.work.id("main");
+    assert_eq!(fixture.ships(&before, "production").await, titles(&["one"]));
+    fixture.merge("two", json!({})).await;
     deployments::Entity::update_many()
         .col_expr(deployments::Column::Sha, Expr::value("1".repeat(40)))
         .exec(server.backend.database.write())
         .await
         .expect("a change");
-    assert_eq!(scene.ships(&scene.work.id("main"), "production").await, titles(&["two"]));
+    assert_eq!(fixture.ships(&fixture.work.id("main"), "production").await, titles(&["two"]));
 }
 
-async fn shipping_twice_enters_nothing_twice(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    scene.merge("one", json!({})).await;
-    let made = scene.deploy(&scene.work.id("main"), json!({})).await;
+async fn repeated_link_job_inserts_no_duplicates(server: TestServer) {
+    let fixture = Fixture::new(&server).await;
+    fixture.merge("one", json!({})).await;
+    let created = fixture.deploy(&fixture.work.id("main"), json!({})).await;
     let job = |deployment_id, since: Option<&str>| ShipMergeRequests { deployment_id, since: since.map(str::to_owned) };
     let rows =
         async || deployment_merge_requests::Entity::find().all(server.backend.database.read()).await.expect("rows");
     let entered = rows().await;
     assert_eq!(entered.len(), 1);
     for since in [None, Some("1111111111111111111111111111111111111111")] {
-        ship(&server.backend, &job(id(&made), since)).await.expect("nothing to do");
+        ship(&server.backend, &job(id(&created), since)).await.expect("nothing to do");
     }
-    // One that is gone ships nothing.
+    // A missing deployment links nothing.
     ship(&server.backend, &job(4711, None)).await.expect("nothing to do");
     assert_eq!(rows().await, entered);
 }
 
-async fn the_list_has_the_filters_of_merge_requests(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    scene.merge("one", json!({})).await;
-    scene.merge("two", json!({})).await;
-    let made = scene.deploy(&scene.work.id("main"), json!({})).await;
+async fn list_deployment_merge_requests_supports_filters(server: TestServer) {
+    let fixture = Fixture::new(&server).await;
+    fixture.merge("one", json!({})).await;
+    fixture.merge("two", json!({})).await;
+    let created = fixture.deploy(&fixture.work.id("main"), json!({})).await;
     for (query, found) in [
         ("", &["two", "one"][..]),
         ("?sort=asc", &["one", "two"]),
@@ -167,36 +167,36 @@ async fn the_list_has_the_filters_of_merge_requests(server: TestServer) {
         ("?author_username=root&view=simple", &["two", "one"]),
         ("?not[iids][]=1", &["two"]),
     ] {
-        assert_eq!(scene.shipped(&made, query).await, titles(found), "{query}");
+        assert_eq!(fixture.shipped(&created, query).await, titles(found), "{query}");
     }
-    let path = format!("/projects/{}/deployments/{}/merge_requests", scene.work.id, made["id"]);
-    scene.root.get(&format!("{path}?state=x")).await.expect(400);
-    scene.root.get(&path.replace("merge_requests", "x")).await.expect(404);
-    let listed = scene.root.get(&format!("/projects/{}/merge_requests", scene.work.id)).await.expect(200).json();
-    assert_eq!(scene.root.get(&path).await.expect(200).json(), listed);
+    let path = format!("/projects/{}/deployments/{}/merge_requests", fixture.work.id, created["id"]);
+    fixture.root.get(&format!("{path}?state=x")).await.expect(400);
+    fixture.root.get(&path.replace("merge_requests", "x")).await.expect(404);
+    let listed = fixture.root.get(&format!("/projects/{}/merge_requests", fixture.work.id)).await.expect(200).json();
+    assert_eq!(fixture.root.get(&path).await.expect(200).json(), listed);
 }
 
-async fn a_merge_request_tells_when_it_came_to_production(server: TestServer) {
-    let scene = Scene::new(&server).await;
-    let one = scene.merge("one", json!({})).await;
-    let path = format!("/projects/{}/merge_requests/{}", scene.work.id, one["iid"]);
-    let told =
+async fn merge_request_shows_first_production_deployment_time(server: TestServer) {
+    let fixture = Fixture::new(&server).await;
+    let one = fixture.merge("one", json!({})).await;
+    let path = format!("/projects/{}/merge_requests/{}", fixture.work.id, one["iid"]);
+    let first_deployed_at =
         async |client: &Client| client.get(&path).await.expect(200).json()["first_deployed_to_production_at"].clone();
-    scene.ships(&scene.work.id("main"), "staging").await;
-    assert_eq!(told(&scene.root).await, json!(null));
-    let made = scene.deploy(&scene.work.id("main"), json!({})).await;
-    assert_eq!(told(&scene.root).await, made["updated_at"]);
-    // It is for whoever may read deployments.
-    scene.root.put(&format!("/projects/{}", scene.work.id), json!({ "visibility": "public" })).await.expect(200);
-    assert_eq!(told(&server.anonymous()).await, json!(null));
+    fixture.ships(&fixture.work.id("main"), "staging").await;
+    assert_eq!(first_deployed_at(&fixture.root).await, json!(null));
+    let created = fixture.deploy(&fixture.work.id("main"), json!({})).await;
+    assert_eq!(first_deployed_at(&fixture.root).await, created["updated_at"]);
+    // The time is visible only to users who can read deployments.
+    fixture.root.put(&format!("/projects/{}", fixture.work.id), json!({ "visibility": "public" })).await.expect(200);
+    assert_eq!(first_deployed_at(&server.anonymous()).await, json!(null));
 }
 
 on_every_database![
-    what_came_since_the_last_deployment_is_shipped_once,
-    what_does_not_succeed_ships_nothing,
-    picked_copies_are_shipped,
-    where_the_last_commit_is_gone_all_count_that_was_not_shipped,
-    shipping_twice_enters_nothing_twice,
-    the_list_has_the_filters_of_merge_requests,
-    a_merge_request_tells_when_it_came_to_production,
+    deployment_links_merge_requests_since_last_deployment,
+    unsuccessful_deployment_links_no_merge_requests,
+    deployment_links_cherry_picked_merge_requests,
+    deployment_links_unlinked_merge_requests_without_last_commit,
+    repeated_link_job_inserts_no_duplicates,
+    list_deployment_merge_requests_supports_filters,
+    merge_request_shows_first_production_deployment_time,
 ];

@@ -1,4 +1,4 @@
-//! Tokens in every place, tokens that are no good, scopes, sudo, and session cookies (specification 5).
+//! Placement of tokens, invalid tokens, scopes, sudo, and session cookies.
 
 use chrono::{TimeDelta, Utc};
 use domain::identity::access_tokens::revoke_personal;
@@ -11,7 +11,7 @@ use crate::support::people::{PASSWORD, Person};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// A caller with a session cookie.
+/// Returns a client with a session cookie.
 async fn browser(server: &TestServer, login: &str) -> Client {
     let attempt = Attempt { login: login.to_owned(), password: PASSWORD.to_owned(), ..Attempt::default() };
     match sign_in(&server.backend, attempt).await.expect("an outcome") {
@@ -28,23 +28,23 @@ async fn ada(server: &TestServer) -> Person {
     ada
 }
 
-async fn a_token_counts_wherever_it_may_stand(server: TestServer) {
+async fn token_is_accepted_in_header_and_query(server: TestServer) {
     let ada = server.person("ada").await;
     let token = server.token_of(ada.id, &["api"]).await;
-    let nobody = server.anonymous();
+    let anonymous = server.anonymous();
     for (client, path) in [
-        (nobody.clone().header("Private-Token", &token), "/user".to_owned()),
-        (nobody.clone().header("PRIVATE-TOKEN", &token), "/user".to_owned()),
-        (nobody.clone().header("Authorization", &format!("Bearer {token}")), "/user".to_owned()),
-        (nobody.clone().header("Authorization", &format!("bearer  {token}")), "/user".to_owned()),
-        (nobody.clone(), format!("/user?private_token={token}")),
-        (nobody.clone(), format!("/user?access_token={token}")),
+        (anonymous.clone().header("Private-Token", &token), "/user".to_owned()),
+        (anonymous.clone().header("PRIVATE-TOKEN", &token), "/user".to_owned()),
+        (anonymous.clone().header("Authorization", &format!("Bearer {token}")), "/user".to_owned()),
+        (anonymous.clone().header("Authorization", &format!("bearer  {token}")), "/user".to_owned()),
+        (anonymous.clone(), format!("/user?private_token={token}")),
+        (anonymous.clone(), format!("/user?access_token={token}")),
     ] {
         assert_eq!(client.get(&path).await.expect(200).json()["username"], "ada", "{path}");
     }
 }
 
-async fn the_query_beats_the_header(server: TestServer) {
+async fn token_in_query_takes_precedence_over_header(server: TestServer) {
     let ada = server.person("ada").await;
     let token = server.token_of(ada.id, &["api"]).await;
     let seen = server.root().get(&format!("/user?private_token={token}")).await.expect(200);
@@ -53,43 +53,43 @@ async fn the_query_beats_the_header(server: TestServer) {
     assert_eq!(server.root().get("/user?private_token=").await.status, 200);
 }
 
-async fn nobody_and_unknown_tokens_are_unauthorized(server: TestServer) {
-    let nobody = server.anonymous();
+async fn missing_and_unknown_tokens_return_401(server: TestServer) {
+    let anonymous = server.anonymous();
     for client in [
-        nobody.clone(),
+        anonymous.clone(),
         server.with_token("unknown"),
-        nobody.clone().header("Authorization", "Bearer unknown"),
-        nobody.clone().header("Authorization", "Basic cm9vdDpyb290"),
-        nobody.clone().header("Authorization", ROOT_TOKEN),
-        nobody.clone().header("Cookie", "_service_session=unknown"),
+        anonymous.clone().header("Authorization", "Bearer unknown"),
+        anonymous.clone().header("Authorization", "Basic cm9vdDpyb290"),
+        anonymous.clone().header("Authorization", ROOT_TOKEN),
+        anonymous.clone().header("Cookie", "_service_session=unknown"),
     ] {
         let refused = client.get("/user").await.expect(401);
         assert_eq!(refused.json(), json!({ "message": "401 Unauthorized" }));
     }
     assert_eq!(server.with_token("unknown").get("/users?username=root").await.status, 401);
-    // A scheme without a token, where nobody would be answered.
+    // A scheme without a token is rejected even if anonymous callers are allowed.
     for scheme in ["Bearer", "Bearer ", "bearer   "] {
-        let client = nobody.clone().header("Authorization", scheme);
+        let client = anonymous.clone().header("Authorization", scheme);
         assert_eq!(client.get("/users?username=root").await.status, 401, "{scheme:?}");
     }
 }
 
-async fn other_schemes_are_no_way_to_sign_in(server: TestServer) {
+async fn other_authorization_schemes_return_401(server: TestServer) {
     let ada = ada(&server).await;
     let basic = |client: Client| client.header("Authorization", "Basic YWRhOnBhc3N3b3Jk");
-    // Alone it is an attempt that failed, also where nobody needs to sign in.
+    // Without a token it is a failed sign-in, even if the operation allows anonymous callers.
     let open = "/users?username=root";
     server.anonymous().get(open).await.expect(200);
     assert_eq!(basic(server.anonymous()).get(open).await.expect(401).json(), json!({ "message": "401 Unauthorized" }));
     server.anonymous().header("Authorization", "Digest x").get(open).await.expect(401);
-    // Beside a token or a session it is that of a proxy in between.
+    // With a token or session, the header may be for a proxy and is ignored.
     let token = server.token_of(ada.id, &["api"]).await;
     basic(server.with_token(&token)).get("/user").await.expect(200);
     basic(server.anonymous()).get(&format!("/user?access_token={token}")).await.expect(200);
     basic(browser(&server, "ada").await).get("/user").await.expect(200);
 }
 
-async fn expired_and_revoked_tokens_say_so(server: TestServer) {
+async fn expired_and_revoked_tokens_return_reason(server: TestServer) {
     let ada = server.person("ada").await;
     let yesterday = (Utc::now() - TimeDelta::days(1)).date_naive();
     let expired = server.token_until(ada.id, &["api"], Some(yesterday)).await;
@@ -118,7 +118,7 @@ async fn expired_and_revoked_tokens_say_so(server: TestServer) {
     server.with_token(&today).get("/user").await.expect(200);
 }
 
-async fn a_scope_that_does_not_reach_is_told_with_those_that_do(server: TestServer) {
+async fn insufficient_scope_lists_sufficient_scopes(server: TestServer) {
     let ada = server.person("ada").await;
     let token = server.token_of(ada.id, &["read_repository"]).await;
     let refused = server.with_token(&token).get("/user").await.expect(403);
@@ -136,7 +136,7 @@ async fn a_scope_that_does_not_reach_is_told_with_those_that_do(server: TestServ
     assert_eq!(refused.json()["scope"], "api");
 }
 
-async fn administrators_act_as_others_in_every_form(server: TestServer) {
+async fn sudo_accepts_header_query_username_and_id(server: TestServer) {
     let ada = server.person("Ada").await;
     let root = server.root();
     for sudo in ["Ada", "aDA", &ada.id.to_string()] {
@@ -151,7 +151,7 @@ async fn administrators_act_as_others_in_every_form(server: TestServer) {
     assert_eq!(root.post("/users/1/block?sudo=ada", json!({})).await.status, 403);
 }
 
-async fn sudo_misuse_is_refused_in_order(server: TestServer) {
+async fn sudo_errors_are_checked_in_order(server: TestServer) {
     let ada = ada(&server).await;
     assert_eq!(server.anonymous().get("/users?username=root&sudo=ada").await.status, 401);
     let by_user = server.token_of(ada.id, &["api", "sudo"]).await;
@@ -169,12 +169,12 @@ async fn sudo_misuse_is_refused_in_order(server: TestServer) {
     assert_eq!(refused.message(), "403 Forbidden - Your account has been blocked.");
 }
 
-async fn digits_in_sudo_are_never_a_name(server: TestServer) {
+async fn numeric_sudo_is_never_a_username(server: TestServer) {
     server.person("4711").await;
     assert_eq!(server.root().get("/user?sudo=4711").await.status, 404);
 }
 
-async fn a_cookie_does_not_act_as_others(server: TestServer) {
+async fn session_cookie_cannot_use_sudo(server: TestServer) {
     let ada = ada(&server).await;
     server.root().put(&format!("/users/{}", ada.id), json!({ "admin": true })).await.expect(200);
     let refused = browser(&server, "ada").await.get("/user?sudo=root").await.expect(403);
@@ -184,7 +184,7 @@ async fn a_cookie_does_not_act_as_others(server: TestServer) {
     );
 }
 
-async fn a_cookie_reads_but_does_not_write(server: TestServer) {
+async fn session_cookie_is_limited_to_reads(server: TestServer) {
     ada(&server).await;
     let browser = browser(&server, "ada").await;
     browser.get("/user").await.expect(200);
@@ -198,7 +198,7 @@ async fn a_cookie_reads_but_does_not_write(server: TestServer) {
     }
 }
 
-async fn a_token_beats_a_cookie(server: TestServer) {
+async fn token_takes_precedence_over_cookie(server: TestServer) {
     ada(&server).await;
     let both = browser(&server, "ada").await.header("Private-Token", ROOT_TOKEN);
     assert_eq!(both.get("/user").await.expect(200).json()["username"], "root");
@@ -206,7 +206,7 @@ async fn a_token_beats_a_cookie(server: TestServer) {
     assert_eq!(bad.get("/user").await.status, 401);
 }
 
-async fn credentials_come_before_parameters_and_those_before_rights(server: TestServer) {
+async fn credentials_are_checked_before_parameters_and_permissions(server: TestServer) {
     let ada = server.person("ada").await;
     assert_eq!(server.anonymous().get("/users/x").await.status, 401);
     assert_eq!(ada.client.delete("/users/4711?hard_delete=x").await.status, 400);
@@ -216,17 +216,17 @@ async fn credentials_come_before_parameters_and_those_before_rights(server: Test
 }
 
 on_every_database![
-    a_token_counts_wherever_it_may_stand,
-    the_query_beats_the_header,
-    nobody_and_unknown_tokens_are_unauthorized,
-    other_schemes_are_no_way_to_sign_in,
-    expired_and_revoked_tokens_say_so,
-    a_scope_that_does_not_reach_is_told_with_those_that_do,
-    administrators_act_as_others_in_every_form,
-    sudo_misuse_is_refused_in_order,
-    digits_in_sudo_are_never_a_name,
-    a_cookie_does_not_act_as_others,
-    a_cookie_reads_but_does_not_write,
-    a_token_beats_a_cookie,
-    credentials_come_before_parameters_and_those_before_rights,
+    token_is_accepted_in_header_and_query,
+    token_in_query_takes_precedence_over_header,
+    missing_and_unknown_tokens_return_401,
+    other_authorization_schemes_return_401,
+    expired_and_revoked_tokens_return_reason,
+    insufficient_scope_lists_sufficient_scopes,
+    sudo_accepts_header_query_username_and_id,
+    sudo_errors_are_checked_in_order,
+    numeric_sudo_is_never_a_username,
+    session_cookie_cannot_use_sudo,
+    session_cookie_is_limited_to_reads,
+    token_takes_precedence_over_cookie,
+    credentials_are_checked_before_parameters_and_permissions,
 ];

@@ -1,4 +1,4 @@
-//! What the server makes of connections: malformed and huge heads, slow clients, too many of them.
+//! Handling of connections: malformed and oversized headers, slow clients, connection limits.
 
 use holdfast::config::Options;
 
@@ -11,7 +11,7 @@ fn get(target: &str, fields: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n")
 }
 
-/// The head of a request whose body is said to have so many bytes.
+/// Returns the head of a request with a content length.
 fn post(target: &str, length: usize) -> String {
     format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n")
 }
@@ -20,7 +20,7 @@ async fn server(options: Options) -> TestServer {
     TestServer::start_with(Kind::Sqlite, options).await
 }
 
-async fn what_is_no_request_is_refused_in_json(server: TestServer) {
+async fn malformed_request_returns_400_in_json(server: TestServer) {
     for text in [
         "GET /api/v4/version\r\n\r\n",
         "GET /api/v4/ver sion HTTP/1.1\r\n\r\n",
@@ -39,7 +39,7 @@ async fn what_is_no_request_is_refused_in_json(server: TestServer) {
     }
 }
 
-async fn a_refusal_comes_after_the_answers_to_what_was_asked_before(server: TestServer) {
+async fn malformed_request_is_answered_after_earlier_requests(server: TestServer) {
     let mut wire = Wire::connect(&server.base).await;
     wire.send(format!("GET {TARGET}?private_token=x HTTP/1.1\r\nHost: h\r\n\r\nnonsense\r\n\r\n")).await;
     assert_eq!(wire.answer().await.status, 401);
@@ -47,10 +47,10 @@ async fn a_refusal_comes_after_the_answers_to_what_was_asked_before(server: Test
     wire.closed().await;
 }
 
-async fn a_small_body_that_nobody_reads_leaves_the_connection_as_it_was(server: TestServer) {
+async fn small_unread_body_keeps_connection_open(server: TestServer) {
     let mut wire = Wire::connect(&server.base).await;
     for (target, status) in [("/api/v4/projects/1/issues/1/notes", 401), ("/nothing", 404), ("/api/v4/nothing", 404)] {
-        // The body comes when the answer is known already.
+        // The body is sent after the server has decided on the response.
         wire.send(post(target, 13)).await;
         server.root().get("/version").await.expect(200);
         wire.send("{\"body\": \"x\"}").await;
@@ -61,7 +61,7 @@ async fn a_small_body_that_nobody_reads_leaves_the_connection_as_it_was(server: 
     assert_eq!(wire.answer().await.status, 401);
 }
 
-async fn a_body_that_nobody_waits_for_ends_the_connection_and_the_answer_says_so(server: TestServer) {
+async fn missing_or_large_unread_body_closes_connection(server: TestServer) {
     for (head, body) in [
         (post("/api/v4/projects/1/issues/1/notes", 13), ""),
         (post("/nothing", 13), "{\"body\":"),
@@ -77,7 +77,7 @@ async fn a_body_that_nobody_waits_for_ends_the_connection_and_the_answer_says_so
     }
 }
 
-async fn long_targets_are_refused_in_json(server: TestServer) {
+async fn long_targets_return_414_or_431_in_json(server: TestServer) {
     let query = |length: usize| get(&format!("{TARGET}?x={}", "y".repeat(length)), "");
     assert_eq!(exchange(&server.base, query(8_000)).await.status, 401);
     for length in [9_000, 20_000, 60_000, 70_000, 1 << 20] {
@@ -93,7 +93,7 @@ async fn long_targets_are_refused_in_json(server: TestServer) {
     );
 }
 
-async fn long_queries_do_not_blow_up_the_links_of_a_page(server: TestServer) {
+async fn long_query_limits_link_header(server: TestServer) {
     server.person("ada").await;
     let answer = server.root().get(&format!("/users?per_page=1&x={}", "y".repeat(8_000))).await.expect(200);
     let link = answer.header("link");
@@ -102,7 +102,7 @@ async fn long_queries_do_not_blow_up_the_links_of_a_page(server: TestServer) {
     server.root().get(&format!("/{next}")).await.expect(200);
 }
 
-async fn huge_and_countless_header_fields_are_refused_in_json(server: TestServer) {
+async fn oversized_headers_return_431_in_json(server: TestServer) {
     let large = |length: usize| get(TARGET, &format!("X-A: {}\r\n", "y".repeat(length)));
     let many = |count: usize| get(TARGET, &"X-A: y\r\n".repeat(count));
     assert_eq!(exchange(&server.base, large(30_000)).await.status, 401);
@@ -114,7 +114,7 @@ async fn huge_and_countless_header_fields_are_refused_in_json(server: TestServer
     }
 }
 
-async fn millions_of_tiny_chunks_are_refused_soon(server: TestServer) {
+async fn millions_of_tiny_chunks_are_rejected(server: TestServer) {
     let head = "POST /api/v4/projects?private_token=root-token-of-the-tests HTTP/1.1\r\nHost: h\r\n\
                 Content-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let body = "1\r\n \r\n".repeat(4_000_000);
@@ -125,7 +125,7 @@ async fn millions_of_tiny_chunks_are_refused_soon(server: TestServer) {
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
 }
 
-async fn a_body_in_many_small_chunks_is_taken(server: TestServer) {
+async fn body_in_many_small_chunks_is_accepted(server: TestServer) {
     let head = "POST /api/v4/projects?private_token=root-token-of-the-tests HTTP/1.1\r\nHost: h\r\n\
                 Content-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let chunks: String = r#"{"name": "tiny", "path": "tiny"}"#.chars().map(|c| format!("1\r\n{c}\r\n")).collect();
@@ -134,7 +134,7 @@ async fn a_body_in_many_small_chunks_is_taken(server: TestServer) {
     assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
 }
 
-async fn http2_in_clear_text_is_spoken(server: TestServer) {
+async fn http2_without_tls_is_supported(server: TestServer) {
     let client = crate::support::client::http().http2_prior_knowledge().build().expect("a client");
     let answer = client.get(format!("{}{TARGET}", server.base)).send().await.expect("an answer");
     assert_eq!((answer.status().as_u16(), answer.version()), (401, reqwest::Version::HTTP_2));
@@ -144,20 +144,20 @@ async fn http2_in_clear_text_is_spoken(server: TestServer) {
 }
 
 on_every_database![
-    what_is_no_request_is_refused_in_json,
-    a_refusal_comes_after_the_answers_to_what_was_asked_before,
-    a_small_body_that_nobody_reads_leaves_the_connection_as_it_was,
-    a_body_that_nobody_waits_for_ends_the_connection_and_the_answer_says_so,
-    long_targets_are_refused_in_json,
-    long_queries_do_not_blow_up_the_links_of_a_page,
-    huge_and_countless_header_fields_are_refused_in_json,
-    millions_of_tiny_chunks_are_refused_soon,
-    a_body_in_many_small_chunks_is_taken,
-    http2_in_clear_text_is_spoken,
+    malformed_request_returns_400_in_json,
+    malformed_request_is_answered_after_earlier_requests,
+    small_unread_body_keeps_connection_open,
+    missing_or_large_unread_body_closes_connection,
+    long_targets_return_414_or_431_in_json,
+    long_query_limits_link_header,
+    oversized_headers_return_431_in_json,
+    millions_of_tiny_chunks_are_rejected,
+    body_in_many_small_chunks_is_accepted,
+    http2_without_tls_is_supported,
 ];
 
 #[tokio::test]
-async fn half_a_head_is_not_waited_for() {
+async fn incomplete_head_returns_408() {
     let server = server(Options { idle_timeout: Some(1), ..Options::default() }).await;
     let mut wire = Wire::connect(&server.base).await;
     wire.send("GET /api/v4/version HTTP/1.1\r\nHos").await;
@@ -169,7 +169,7 @@ async fn half_a_head_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn idle_connections_are_closed_without_a_word() {
+async fn idle_connections_are_closed_without_response() {
     let server = server(Options { idle_timeout: Some(1), ..Options::default() }).await;
     let mut fresh = Wire::connect(&server.base).await;
     let mut used = Wire::connect(&server.base).await;
@@ -181,7 +181,7 @@ async fn idle_connections_are_closed_without_a_word() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_a_place() {
+async fn connections_beyond_the_limit_wait() {
     let server = server(Options { max_connections: Some(2), ..Options::default() }).await;
     let mut held = Vec::new();
     for _ in 0..2 {

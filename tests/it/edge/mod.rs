@@ -1,4 +1,4 @@
-//! What every operation has in common: who calls, and what was sent.
+//! Behavior common to all operations: authentication and parsing of requests.
 
 mod authentication;
 mod connections;

@@ -1,4 +1,4 @@
-//! Parameters in every form, faults told together, limits, and what is no operation at all.
+//! Encodings of parameters, errors of several parameters, limits, and unknown operations.
 
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
@@ -15,7 +15,7 @@ async fn raw(client: &Client, content_type: &str, body: impl Into<reqwest::Body>
     client.send(request.body(body)).await
 }
 
-async fn the_same_call_is_understood_in_every_form(server: TestServer) {
+async fn parameters_are_accepted_in_every_encoding(server: TestServer) {
     let root = server.root();
     let (name, day) = ("a b&c", "2099-01-31");
     let form = Form::new().text("name", name).text("scopes[]", "api").text("scopes[]", "sudo").text("expires_at", day);
@@ -41,16 +41,16 @@ async fn the_same_call_is_understood_in_every_form(server: TestServer) {
             .await,
         ),
     ] {
-        let made = answer.expect(201).json();
+        let created = answer.expect(201).json();
         assert_eq!(
-            (&made["name"], &made["scopes"], &made["expires_at"]),
+            (&created["name"], &created["scopes"], &created["expires_at"]),
             (&json!(name), &json!(["api", "sudo"]), &json!(day)),
             "{form}"
         );
     }
 }
 
-async fn text_becomes_what_the_contract_asks_for(server: TestServer) {
+async fn form_values_are_converted_to_declared_types(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}", ada.id);
     for (sent, flag) in [("true", true), ("1", true), ("false", false), ("0", false)] {
@@ -60,7 +60,7 @@ async fn text_becomes_what_the_contract_asks_for(server: TestServer) {
     }
 }
 
-async fn unknown_parameters_are_ignored_and_the_path_beats_the_body(server: TestServer) {
+async fn unknown_parameters_are_ignored_and_path_wins_over_body(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}", ada.id);
     let changed = server.root().put(&path, json!({ "id": 1, "state": "blocked", "nonsense": [[]], "bio": "x" })).await;
@@ -68,7 +68,7 @@ async fn unknown_parameters_are_ignored_and_the_path_beats_the_body(server: Test
     assert_eq!((&changed["id"], &changed["state"], &changed["bio"]), (&json!(ada.id), &json!("active"), &json!("x")));
 }
 
-async fn every_fault_is_told_at_once_under_both_names(server: TestServer) {
+async fn all_parameter_errors_are_returned_under_both_keys(server: TestServer) {
     let refused =
         server.root().post("/users", json!({ "email": 7.5, "admin": "perhaps", "projects_limit": "many" })).await;
     let body = refused.expect(400).json();
@@ -79,7 +79,7 @@ async fn every_fault_is_told_at_once_under_both_names(server: TestServer) {
     }
 }
 
-async fn bodies_that_are_not_what_they_say_are_refused(server: TestServer) {
+async fn malformed_bodies_return_400(server: TestServer) {
     let root = server.root();
     let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
     let wide = format!("{{\"name\":\"x\",\"scopes\":{deep}}}");
@@ -106,7 +106,7 @@ async fn bodies_that_are_not_what_they_say_are_refused(server: TestServer) {
     assert_eq!(raw(&root, "application/x-www-form-urlencoded", many + "=1").await.status, 400);
 }
 
-async fn an_empty_body_of_any_type_is_no_body(server: TestServer) {
+async fn empty_body_of_any_type_is_accepted(server: TestServer) {
     let root = server.root();
     for content_type in ["application/json", "application/x-www-form-urlencoded", "text/plain"] {
         let request = root.request(Method::GET, "/user").header(CONTENT_TYPE, content_type);
@@ -115,7 +115,7 @@ async fn an_empty_body_of_any_type_is_no_body(server: TestServer) {
     }
 }
 
-async fn bodies_over_the_limit_are_refused(server: TestServer) {
+async fn oversized_bodies_return_413(server: TestServer) {
     let root = server.root();
     let refused = root.post(PATH, json!({ "name": "x".repeat(1_100_000) })).await;
     assert_eq!((refused.status, refused.message()), (413, "413 Request Entity Too Large".to_owned()));
@@ -124,7 +124,7 @@ async fn bodies_over_the_limit_are_refused(server: TestServer) {
     assert_eq!(refused.status, 413);
 }
 
-async fn pages_are_bounded(server: TestServer) {
+async fn page_parameters_are_bounded(server: TestServer) {
     let root = server.root();
     for (query, page, size) in [
         ("", "1", "20"),
@@ -145,7 +145,7 @@ async fn pages_are_bounded(server: TestServer) {
     }
 }
 
-async fn links_lead_through_the_pages_and_carry_no_token(server: TestServer) {
+async fn link_header_lists_pages_without_token(server: TestServer) {
     for name in ["a", "b", "c", "d"] {
         server.person(name).await;
     }
@@ -163,7 +163,7 @@ async fn links_lead_through_the_pages_and_carry_no_token(server: TestServer) {
     assert_eq!((seen.header("x-total"), seen.header("x-total-pages"), seen.header("x-prev-page")), ("5", "3", "1"));
 }
 
-async fn what_is_no_operation_is_answered_in_json(server: TestServer) {
+async fn unknown_operations_return_404_405_or_410_in_json(server: TestServer) {
     let root = server.root();
     for path in ["/nothing", "/users/1/nothing", "/", "/users/", "//api/v5/user", "/projects/a/b/nothing"] {
         let missing = root.get(path).await;
@@ -183,21 +183,21 @@ async fn what_is_no_operation_is_answered_in_json(server: TestServer) {
     assert_eq!(gone.json()["error"], "API V3 is no longer supported. Use API V4 instead.");
 }
 
-async fn request_ids_are_echoed_when_they_are_harmless(server: TestServer) {
+async fn valid_request_id_is_echoed(server: TestServer) {
     let id = |sent: &'static str| {
         let client = server.root().header("X-Request-Id", sent);
         async move { client.get("/version").await.header("x-request-id").to_owned() }
     };
     assert_eq!(id("abc-123_x.y").await, "abc-123_x.y");
     for bad in ["a b", "", "<script>"] {
-        let made = id(bad).await;
-        assert!(made.len() == 32 && made != bad, "{made}");
+        let created = id(bad).await;
+        assert!(created.len() == 32 && created != bad, "{created}");
     }
     let seen = server.root().get("/version").await;
     assert_eq!((seen.header("x-frame-options"), seen.header("x-content-type-options")), ("SAMEORIGIN", "nosniff"));
 }
 
-async fn head_answers_as_get_without_a_body(server: TestServer) {
+async fn head_returns_headers_of_get_without_body(server: TestServer) {
     let root = server.root();
     for path in ["/user", "/users", "/version", "/users/1"] {
         let (get, head) = (root.get(path).await, root.head(path).await);
@@ -208,7 +208,7 @@ async fn head_answers_as_get_without_a_body(server: TestServer) {
     assert_eq!(server.anonymous().head("/user").await.status, 401);
 }
 
-async fn null_and_odd_types_do_not_pass_for_values(server: TestServer) {
+async fn null_and_wrong_types_return_400(server: TestServer) {
     for name in [json!(null), json!({}), json!([]), json!("")] {
         let body: Value = json!({ "name": name, "scopes": ["api"] });
         assert_eq!(server.root().post(PATH, body).await.status, 400, "{name}");
@@ -219,17 +219,17 @@ async fn null_and_odd_types_do_not_pass_for_values(server: TestServer) {
 }
 
 on_every_database![
-    the_same_call_is_understood_in_every_form,
-    text_becomes_what_the_contract_asks_for,
-    unknown_parameters_are_ignored_and_the_path_beats_the_body,
-    every_fault_is_told_at_once_under_both_names,
-    bodies_that_are_not_what_they_say_are_refused,
-    an_empty_body_of_any_type_is_no_body,
-    bodies_over_the_limit_are_refused,
-    pages_are_bounded,
-    links_lead_through_the_pages_and_carry_no_token,
-    what_is_no_operation_is_answered_in_json,
-    request_ids_are_echoed_when_they_are_harmless,
-    head_answers_as_get_without_a_body,
-    null_and_odd_types_do_not_pass_for_values,
+    parameters_are_accepted_in_every_encoding,
+    form_values_are_converted_to_declared_types,
+    unknown_parameters_are_ignored_and_path_wins_over_body,
+    all_parameter_errors_are_returned_under_both_keys,
+    malformed_bodies_return_400,
+    empty_body_of_any_type_is_accepted,
+    oversized_bodies_return_413,
+    page_parameters_are_bounded,
+    link_header_lists_pages_without_token,
+    unknown_operations_return_404_405_or_410_in_json,
+    valid_request_id_is_echoed,
+    head_returns_headers_of_get_without_body,
+    null_and_wrong_types_return_400,
 ];

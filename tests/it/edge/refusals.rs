@@ -1,4 +1,4 @@
-//! The order of refusals: 401, 400, 404, 403; forms that may carry a file answer 404 and 403 before 400.
+//! The order of errors: 401, 400, 404, 403. Forms that may contain a file return 404 and 403 before 400.
 
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, RequestBuilder};
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::support::places::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// A call of somebody who may not make it.
+/// A request that the client is not allowed to send.
 struct Refused<'a> {
     client: &'a Client,
     method: Method,
     path: String,
-    /// An attribute of a wrong kind.
+    /// An attribute with an invalid value.
     wrong: (&'static str, &'static str),
-    /// A body that is as it should be.
+    /// A valid body.
     right: Value,
     status: u16,
 }
@@ -24,7 +24,7 @@ impl Refused<'_> {
         self.client.request(self.method.clone(), &self.path)
     }
 
-    /// What is answered to a wrong body, as JSON, urlencoded and as a form with a picture, and to a right one.
+    /// Returns the statuses for an invalid body as JSON, as a form and as a form with a file, and for a valid body.
     async fn statuses(&self) -> [u16; 4] {
         let (name, value) = self.wrong;
         let mut wrong = self.right.clone();
@@ -45,8 +45,8 @@ impl Refused<'_> {
     }
 }
 
-async fn faults_are_told_before_permission_unless_a_form_carries_a_file(server: TestServer) {
-    let (root, nobody) = (server.root(), server.anonymous());
+async fn parameters_are_checked_before_permissions_except_in_file_forms(server: TestServer) {
+    let (root, anonymous_client) = (server.root(), server.anonymous());
     let (dev, stranger) = (server.person("dev").await, server.person("stranger").await);
     let narrow = server.with_token(&server.token_of(dev.id, &["read_api"]).await);
     let open = group(&root, "open", json!({"visibility": "public"})).await;
@@ -104,12 +104,12 @@ async fn faults_are_told_before_permission_unless_a_form_carries_a_file(server: 
     ] {
         let status = refused.status;
         assert_eq!(refused.statuses().await, [400, 400, status, status], "{} {}", refused.method, refused.path);
-        let anonymous = Refused { client: &nobody, ..refused };
+        let anonymous = Refused { client: &anonymous_client, ..refused };
         assert_eq!(anonymous.statuses().await, [401; 4], "{}", anonymous.path);
     }
 }
 
-async fn what_cannot_stand_in_a_path_is_told_before_anything_is_looked_up(server: TestServer) {
+async fn invalid_path_parameters_return_400_before_lookup(server: TestServer) {
     let ada = server.person("ada").await;
     let work = project(&ada.client, "work", json!({"initialize_with_readme": true})).await;
     for (path, fault) in [
@@ -133,7 +133,7 @@ async fn what_cannot_stand_in_a_path_is_told_before_anything_is_looked_up(server
     }
 }
 
-async fn room_for_a_file_is_no_room_for_text(server: TestServer) {
+async fn file_size_limit_does_not_apply_to_text_fields(server: TestServer) {
     let ada = server.person("ada").await;
     let work = project(&ada.client, "work", json!({})).await;
     let uploads = format!("/projects/{work}/uploads");
@@ -146,7 +146,7 @@ async fn room_for_a_file_is_no_room_for_text(server: TestServer) {
 }
 
 on_every_database![
-    faults_are_told_before_permission_unless_a_form_carries_a_file,
-    what_cannot_stand_in_a_path_is_told_before_anything_is_looked_up,
-    room_for_a_file_is_no_room_for_text,
+    parameters_are_checked_before_permissions_except_in_file_forms,
+    invalid_path_parameters_return_400_before_lookup,
+    file_size_limit_does_not_apply_to_text_fields,
 ];

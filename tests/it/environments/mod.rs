@@ -10,38 +10,40 @@ use crate::support::code::Project;
 use crate::support::places::{id, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Makes an environment below `/projects/:id` and gives its id.
+/// Creates an environment of `/projects/:id` and returns its ID.
 pub async fn environment(client: &Client, place: &str, name: &str) -> i64 {
-    let made = client.post(&format!("{place}/environments"), json!({ "name": name })).await;
-    id(&made.expect(201).json())
+    let created = client.post(&format!("{place}/environments"), json!({ "name": name })).await;
+    id(&created.expect(201).json())
 }
 
-async fn environments_are_made_read_changed_stopped_and_removed(server: TestServer) {
+async fn environment_lifecycle(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/environments", project(&root, "work", json!({})).await);
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let body = json!({ "name": "staging", "external_url": "https://staging.example.com/a?b" });
-    let made = root.post(&all, body).await.expect(201).json();
+    let created = root.post(&all, body).await.expect(201).json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "name": "staging", "slug": "staging", "external_url": "https://staging.example.com/a?b", "state": "available",
+            "id": created["id"], "name": "staging", "slug": "staging",
+            "external_url": "https://staging.example.com/a?b", "state": "available",
         })
     );
-    let one = format!("{all}/{}", made["id"]);
-    let mut single = made.clone();
+    let one = format!("{all}/{}", created["id"]);
+    let mut single = created.clone();
     single["last_deployment"] = json!(null);
     assert_eq!(root.get(&one).await.expect(200).json(), single);
     let blank = root.post(&all, json!({ "name": "Review/Topic", "external_url": " " })).await.expect(201).json();
     assert_eq!((&blank["external_url"], &blank["state"]), (&json!(null), &json!("available")));
     let slug = blank["slug"].as_str().expect("a slug");
     assert!(slug.starts_with("review-topic-") && slug.len() == 19, "{slug}");
-    // The slug outlasts the name.
+    // Renaming does not change the slug.
     let changed = root.put(&one, json!({ "name": "pre production" })).await.expect(200).json();
     assert_eq!(
         changed,
         json!({
-            "id": made["id"], "name": "pre production", "slug": "staging", "external_url": "https://staging.example.com/a?b",
+            "id": created["id"], "name": "pre production", "slug": "staging",
+            "external_url": "https://staging.example.com/a?b",
             "state": "available",
         })
     );
@@ -69,7 +71,7 @@ async fn environments_are_made_read_changed_stopped_and_removed(server: TestServ
     assert_eq!(root.get(&all).await.expect(200).pluck("id"), [blank["id"].clone(), again["id"].clone()]);
 }
 
-async fn lists_have_filters_pages_and_the_project(server: TestServer) {
+async fn list_environments_supports_filters_and_pages(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "internal" })).await;
     let place = format!("/projects/{work}");
@@ -111,7 +113,7 @@ async fn lists_have_filters_pages_and_the_project(server: TestServer) {
     assert_eq!(server.statements() - before, many);
 }
 
-async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
+async fn environment_writes_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let all = format!("{place}/environments");
@@ -152,7 +154,7 @@ async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
     assert_eq!(root.get(&all).await.expect(200).pluck("name"), [json!("production"), json!("staging")]);
 }
 
-async fn reporters_read_and_developers_change(server: TestServer) {
+async fn environments_require_reporter_to_read_developer_to_write(server: TestServer) {
     let root = server.root();
     let work = Project::filled(&server, "work", Visibility::Public).await;
     let place = format!("/projects/{}", work.id);
@@ -202,7 +204,7 @@ async fn reporters_read_and_developers_change(server: TestServer) {
     root.post(&format!("{one}/stop"), json!({})).await.expect(403);
 }
 
-async fn an_environment_tells_its_last_deployment_and_takes_them_along(server: TestServer) {
+async fn environment_shows_last_deployment_and_deletes_deployments(server: TestServer) {
     let root = server.root();
     let work = Project::filled(&server, "work", Visibility::Private).await;
     let place = format!("/projects/{}", work.id);
@@ -215,10 +217,10 @@ async fn an_environment_tells_its_last_deployment_and_takes_them_along(server: T
     assert_eq!(root.get(&one).await.expect(200).json()["last_deployment"], expected);
     root.post(&format!("{one}/stop"), json!({})).await.expect(200);
     assert_eq!(root.get(&one).await.expect(200).json()["last_deployment"], expected);
-    // What is deployed to it brings it back.
+    // A deployment makes a stopped environment available again.
     let second = deployment(&root, &work, "production", "success").await;
-    let told = root.get(&one).await.expect(200).json();
-    assert_eq!((&told["state"], &told["last_deployment"]["id"]), (&json!("available"), &second["id"]));
+    let shown = root.get(&one).await.expect(200).json();
+    assert_eq!((&shown["state"], &shown["last_deployment"]["id"]), (&json!("available"), &second["id"]));
     root.post(&format!("{one}/stop"), json!({})).await.expect(200);
     root.delete(&one).await.expect(204);
     let left = root.get(&format!("{place}/deployments")).await.expect(200).json();
@@ -229,7 +231,7 @@ async fn an_environment_tells_its_last_deployment_and_takes_them_along(server: T
     assert_eq!(deployments::Entity::find().all(db).await.expect("rows"), []);
 }
 
-async fn there_are_at_most_a_thousand(server: TestServer) {
+async fn create_environment_rejects_more_than_1000_environments(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let rows = (1..1000).map(|number| environments::ActiveModel {
@@ -255,10 +257,10 @@ async fn there_are_at_most_a_thousand(server: TestServer) {
 }
 
 on_every_database![
-    environments_are_made_read_changed_stopped_and_removed,
-    lists_have_filters_pages_and_the_project,
-    what_breaks_a_rule_is_refused_by_name,
-    reporters_read_and_developers_change,
-    an_environment_tells_its_last_deployment_and_takes_them_along,
-    there_are_at_most_a_thousand,
+    environment_lifecycle,
+    list_environments_supports_filters_and_pages,
+    environment_writes_reject_invalid_attributes,
+    environments_require_reporter_to_read_developer_to_write,
+    environment_shows_last_deployment_and_deletes_deployments,
+    create_environment_rejects_more_than_1000_environments,
 ];

@@ -1,4 +1,4 @@
-//! Who sees and changes which epics.
+//! Access to epics.
 
 use holdfast::config::Options;
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::{epic, group, join, titles};
 use crate::support::places::project;
 use crate::support::{TestServer, on_every_database};
 
-async fn whoever_sees_the_group_sees_its_epics(server: TestServer) {
+async fn epics_are_visible_with_their_group(server: TestServer) {
     let root = server.root();
     let (ann, inside) = (server.person("ann").await, server.person("inside").await);
     let open = group(&server, "open", json!({})).await;
@@ -26,18 +26,18 @@ async fn whoever_sees_the_group_sees_its_epics(server: TestServer) {
     ] {
         assert_eq!(answer.expect(404).message(), "404 Group Not Found");
     }
-    // A member of a project below sees what the group shows.
+    // A member of a project in the group sees its epics.
     let below = project(&root, "below", json!({"namespace_id": hidden})).await;
     server.enrol(below, inside.id, AccessLevel::Guest).await;
     assert_eq!(titles(&inside.client, &format!("/groups/{hidden}/epics")).await, ["Hidden"]);
-    // Epics of groups below that are not seen are not listed.
+    // Epics of subgroups that are not visible are not listed.
     let sub = group(&server, "sub", json!({"parent_id": open, "visibility": "private"})).await;
     epic(&root, sub, "Below", json!({})).await;
     assert_eq!(titles(&ann.client, &format!("/groups/{open}/epics")).await, ["Seen"]);
     assert_eq!(titles(&root, &format!("/groups/{open}/epics")).await, ["Below", "Seen"]);
 }
 
-async fn a_confidential_parent_is_named_to_those_who_see_it(server: TestServer) {
+async fn confidential_parent_is_hidden_without_access(server: TestServer) {
     let root = server.root();
     let id = group(&server, "family", json!({"visibility": "public"})).await;
     let reporter = server.person("reporter").await;
@@ -45,15 +45,17 @@ async fn a_confidential_parent_is_named_to_those_who_see_it(server: TestServer) 
     let (_, parent) = epic(&root, id, "Parent", json!({"confidential": true})).await;
     let (iid, _) = epic(&root, id, "Child", json!({"parent_id": parent})).await;
     let stranger = server.person("stranger").await;
-    for (client, told) in [(&root, json!(parent)), (&reporter.client, json!(parent)), (&stranger.client, json!(null))] {
+    for (client, expected) in
+        [(&root, json!(parent)), (&reporter.client, json!(parent)), (&stranger.client, json!(null))]
+    {
         let one = client.get(&format!("/groups/{id}/epics/{iid}")).await.expect(200).json();
-        assert_eq!(one["parent_id"], told);
+        assert_eq!(one["parent_id"], expected);
         let list = client.get(&format!("/groups/{id}/epics?search=Child")).await.expect(200);
-        assert_eq!(list.pluck("parent_id"), [told]);
+        assert_eq!(list.pluck("parent_id"), [expected]);
     }
 }
 
-async fn confidential_epics_are_for_reporters_and_their_authors(server: TestServer) {
+async fn confidential_epics_require_reporter_or_author(server: TestServer) {
     let id = group(&server, "secret", json!({})).await;
     let (ann, guest, reporter, author) = (
         server.person("ann").await,
@@ -86,14 +88,14 @@ async fn confidential_epics_are_for_reporters_and_their_authors(server: TestServ
         }
     }
     server.anonymous().get(&this).await.expect(404);
-    // Who made it may still change it.
+    // The author can still change the epic.
     author.client.put(&this, json!({"title": "Fewer"})).await.expect(200);
     assert_eq!(titles(&reporter.client, &format!("{all}?confidential=true")).await, ["Fewer"]);
     let none: [serde_json::Value; 0] = [];
     assert_eq!(titles(&reporter.client, &format!("{all}?confidential=false")).await, none);
 }
 
-async fn reporters_make_and_change_and_owners_remove(server: TestServer) {
+async fn epic_writes_require_reporter_and_deletes_owner(server: TestServer) {
     let id = group(&server, "made", json!({})).await;
     let (ann, guest, reporter, maintainer, owner) = (
         server.person("ann").await,
@@ -122,7 +124,7 @@ async fn reporters_make_and_change_and_owners_remove(server: TestServer) {
     owner.client.delete(&this).await.expect(204);
 }
 
-async fn plans_below_premium_have_no_epics(server: TestServer) {
+async fn epics_require_premium_plan(server: TestServer) {
     let root = server.root();
     let id = group(&server, "basic", json!({})).await;
     let epics = format!("/groups/{id}/epics");
@@ -146,14 +148,14 @@ async fn plans_below_premium_have_no_epics(server: TestServer) {
     }
 }
 
-fn plans_below_premium_have_no_epics_options() -> Options {
+fn starter_plan_options() -> Options {
     Options { plan: Some("starter".to_owned()), ..Options::default() }
 }
 
 on_every_database![
-    whoever_sees_the_group_sees_its_epics,
-    a_confidential_parent_is_named_to_those_who_see_it,
-    confidential_epics_are_for_reporters_and_their_authors,
-    reporters_make_and_change_and_owners_remove,
-    plans_below_premium_have_no_epics with plans_below_premium_have_no_epics_options(),
+    epics_are_visible_with_their_group,
+    confidential_parent_is_hidden_without_access,
+    confidential_epics_require_reporter_or_author,
+    epic_writes_require_reporter_and_deletes_owner,
+    epics_require_premium_plan with starter_plan_options(),
 ];

@@ -1,4 +1,4 @@
-//! The issues that epics gather.
+//! Issues of epics.
 
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
@@ -9,15 +9,15 @@ use crate::issues::open;
 use crate::support::places::{id as id_of, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Opens an issue, and gives its id.
+/// Creates an issue and returns its ID.
 async fn issue(client: &Client, project: i64, body: Value) -> i64 {
     let iid = open(client, project, body).await;
     let shown = client.get(&format!("/projects/{project}/issues/{iid}")).await;
     shown.expect(200).json()["id"].as_i64().expect("an id")
 }
 
-/// A public group with a project in it and an epic: the group, the project, and the path of the epic's issues.
-async fn stage(server: &TestServer, name: &str) -> (i64, i64, String) {
+/// Creates a public group with a project and an epic. Returns the IDs of both and the path of the epic's issues.
+async fn setup(server: &TestServer, name: &str) -> (i64, i64, String) {
     let root = server.root();
     let id = group(server, name, json!({})).await;
     let inside = json!({"namespace_id": id, "visibility": "public"});
@@ -26,9 +26,9 @@ async fn stage(server: &TestServer, name: &str) -> (i64, i64, String) {
     (id, inside, format!("/groups/{id}/epics/{iid}/issues"))
 }
 
-async fn issues_are_added_listed_and_removed(server: TestServer) {
+async fn epic_issues_can_be_added_listed_and_removed(server: TestServer) {
     let root = server.root();
-    let (_, inside, list) = stage(&server, "whole").await;
+    let (_, inside, list) = setup(&server, "whole").await;
     let none: [Value; 0] = [];
     assert_eq!(titles(&root, &list).await, none);
     let (one, two) =
@@ -44,7 +44,7 @@ async fn issues_are_added_listed_and_removed(server: TestServer) {
     let listed = root.get(&format!("{list}?per_page=1")).await.expect(200);
     assert_eq!((listed.json()[0].clone(), listed.header("X-Total")), (added["issue"].clone(), "2"));
     assert_eq!(listed.json()[0]["references"]["relative"], "whole/inside#1");
-    // An issue says nothing of it by itself.
+    // The issue itself does not include its epic position.
     let alone = root.get(&format!("/projects/{inside}/issues/1")).await.expect(200).json();
     assert_eq!((alone.get("epic_issue_id"), alone.get("relative_position")), (None, None));
     let again = root.post(&format!("{list}/{one}"), json!({})).await.expect(409);
@@ -68,9 +68,9 @@ async fn issues_are_added_listed_and_removed(server: TestServer) {
     root.get("/groups/whole/epics/one/issues").await.expect(400);
 }
 
-async fn an_issue_that_moves_stays_in_its_epic_below_the_group_only(server: TestServer) {
+async fn moved_issue_stays_in_epic_only_within_group(server: TestServer) {
     let root = server.root();
-    let (id, inside, list) = stage(&server, "moving").await;
+    let (id, inside, list) = setup(&server, "moving").await;
     let below = json!({"visibility": "public", "parent_id": id, "name": "below", "path": "below"});
     let below = id_of(&root.post("/groups", below).await.expect(201).json());
     let deep = project(&root, "deep", json!({"namespace_id": below, "visibility": "public"})).await;
@@ -87,20 +87,20 @@ async fn an_issue_that_moves_stays_in_its_epic_below_the_group_only(server: Test
     };
     let moved = go(inside, 2, deep).await;
     let after = root.get(&list).await.expect(200).json();
-    assert_eq!(titles(&root, &list).await, ["One", "Two", "Three"], "it keeps its place");
+    assert_eq!(titles(&root, &list).await, ["One", "Two", "Three"], "a moved issue keeps its position");
     assert_eq!((&after[1]["id"], &after[1]["project_id"]), (&moved["id"], &json!(deep)));
     assert_eq!(after[1]["epic_issue_id"], before[1]["epic_issue_id"]);
     go(deep, 1, outside).await;
     assert_eq!(titles(&root, &list).await, ["One", "Three"]);
-    // One that is in no epic comes into none.
+    // An issue without an epic is not added to one.
     let loose = open(&root, inside, json!({"title": "Loose"})).await;
     go(inside, loose, deep).await;
     assert_eq!(titles(&root, &list).await, ["One", "Three"]);
 }
 
-async fn an_issue_is_in_one_epic_only(server: TestServer) {
+async fn issue_belongs_to_one_epic(server: TestServer) {
     let root = server.root();
-    let (id, inside, list) = stage(&server, "one").await;
+    let (id, inside, list) = setup(&server, "one").await;
     let other = epic(&root, id, "Other", json!({})).await.0;
     let other = format!("/groups/{id}/epics/{other}/issues");
     let one = issue(&root, inside, json!({"title": "One"})).await;
@@ -119,9 +119,9 @@ async fn an_issue_is_in_one_epic_only(server: TestServer) {
     assert_eq!(statuses, [201, 409]);
 }
 
-async fn issues_are_put_elsewhere_in_the_order(server: TestServer) {
+async fn update_epic_issue_changes_position(server: TestServer) {
     let root = server.root();
-    let (_, inside, list) = stage(&server, "order").await;
+    let (_, inside, list) = setup(&server, "order").await;
     let mut links = Vec::new();
     for title in ["One", "Two", "Three"] {
         let number = issue(&root, inside, json!({"title": title})).await;
@@ -135,11 +135,11 @@ async fn issues_are_put_elsewhere_in_the_order(server: TestServer) {
     let moved = put(2, json!({"move_before_id": links[0]})).await.expect(200);
     assert_eq!(moved.pluck("title"), ["One", "Three", "Two"]);
     let moved = put(0, json!({"move_before_id": links[1], "move_after_id": links[2]})).await.expect(200);
-    assert_eq!(moved.pluck("title"), ["Three", "Two", "One"], "of two the first counts");
+    assert_eq!(moved.pluck("title"), ["Three", "Two", "One"], "the first of two parameters counts");
     let nothing = put(0, json!({})).await.expect(400);
     assert!(nothing.message().ends_with("at least one parameter must be provided"));
     put(0, json!({"move_before_id": 999_999})).await.expect(404);
-    // Where there is no room between two, room is made.
+    // Positions are spread if two neighbors have no gap.
     for round in 0..30 {
         let (moved, after) = if round % 2 == 0 { (0, 1) } else { (1, 0) };
         let answer = put(moved, json!({"move_before_id": links[2], "move_after_id": links[after]})).await;
@@ -149,23 +149,23 @@ async fn issues_are_put_elsewhere_in_the_order(server: TestServer) {
     let positions = root.get(&list).await.expect(200).pluck("relative_position");
     let mut sorted: Vec<i64> = positions.iter().map(|place| place.as_i64().expect("a position")).collect();
     sorted.dedup();
-    assert_eq!(sorted.len(), 3, "no two stand at the same place: {positions:?}");
+    assert_eq!(sorted.len(), 3, "positions must be unique: {positions:?}");
 }
 
-async fn issues_are_shown_to_whoever_sees_them(server: TestServer) {
+async fn epic_issues_follow_issue_visibility(server: TestServer) {
     let root = server.root();
-    let (id, inside, list) = stage(&server, "seen").await;
+    let (id, inside, list) = setup(&server, "seen").await;
     let (ann, guest, reporter) =
         (server.person("ann").await, server.person("guest").await, server.person("reporter").await);
     join(&server, id, guest.id, 10).await;
     join(&server, id, reporter.id, 20).await;
     let hidden = project(&root, "hidden", json!({"namespace_id": id})).await;
-    for (project, wish) in [
+    for (project, body) in [
         (inside, json!({"title": "Open"})),
         (inside, json!({"title": "Confidential", "confidential": true})),
         (hidden, json!({"title": "Hidden"})),
     ] {
-        let number = issue(&root, project, wish).await;
+        let number = issue(&root, project, body).await;
         reporter.client.post(&format!("{list}/{number}"), json!({})).await.expect(201);
     }
     server.anonymous().get(&list).await.expect(401);
@@ -179,7 +179,7 @@ async fn issues_are_shown_to_whoever_sees_them(server: TestServer) {
         person.client.put(&format!("{list}/{link}"), json!({"move_after_id": link})).await.expect(403);
         person.client.delete(&format!("{list}/{link}")).await.expect(403);
     }
-    // Only issues below the group, and only those that are seen.
+    // Only visible issues of the group hierarchy can be added.
     let elsewhere = project(&root, "elsewhere", json!({"visibility": "public"})).await;
     let other = issue(&root, elsewhere, json!({"title": "Elsewhere"})).await;
     let refused = root.post(&format!("{list}/{other}"), json!({})).await.expect(404);
@@ -190,14 +190,14 @@ async fn issues_are_shown_to_whoever_sees_them(server: TestServer) {
     server.enrol(below, owner.id, AccessLevel::Owner).await;
     let lowest = issue(&owner.client, below, json!({"title": "Lowest"})).await;
     reporter.client.post(&format!("{list}/{lowest}"), json!({})).await.expect(201);
-    // One that went out of sight cannot be moved or removed, and is not shown.
+    // An issue that is no longer visible is not listed.
     root.put(&format!("/projects/{below}"), json!({"issues_access_level": "disabled"})).await.expect(200);
     assert_eq!(titles(&reporter.client, &list).await, ["Open", "Confidential", "Hidden"]);
 }
 
-async fn an_epic_gathers_no_more_than_a_thousand_issues(server: TestServer) {
+async fn epic_rejects_more_than_1000_issues(server: TestServer) {
     let root = server.root();
-    let (_, inside, list) = stage(&server, "full").await;
+    let (_, inside, list) = setup(&server, "full").await;
     let first = issue(&root, inside, json!({"title": "First"})).await;
     let link = root.post(&format!("{list}/{first}"), json!({})).await.expect(201).json();
     let db = server.backend.database.write();
@@ -227,10 +227,10 @@ async fn an_epic_gathers_no_more_than_a_thousand_issues(server: TestServer) {
 }
 
 on_every_database![
-    issues_are_added_listed_and_removed,
-    an_issue_that_moves_stays_in_its_epic_below_the_group_only,
-    an_issue_is_in_one_epic_only,
-    issues_are_put_elsewhere_in_the_order,
-    issues_are_shown_to_whoever_sees_them,
-    an_epic_gathers_no_more_than_a_thousand_issues,
+    epic_issues_can_be_added_listed_and_removed,
+    moved_issue_stays_in_epic_only_within_group,
+    issue_belongs_to_one_epic,
+    update_epic_issue_changes_position,
+    epic_issues_follow_issue_visibility,
+    epic_rejects_more_than_1000_issues,
 ];

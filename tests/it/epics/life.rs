@@ -1,20 +1,20 @@
-//! The life of an epic: made, read, changed, removed.
+//! Creating, reading, updating and deleting epics.
 
 use serde_json::{Value, json};
 
 use super::{epic, group, join};
 use crate::support::{TestServer, on_every_database};
 
-async fn an_epic_shows_all_its_fields(server: TestServer) {
+async fn create_and_get_epic_return_all_fields(server: TestServer) {
     let root = server.root();
     let id = group(&server, "shown", json!({})).await;
-    let wish = json!({
+    let body = json!({
         "title": " Accessible pages ", "description": "For all", "labels": "b,a", "start_date": "2026-01-01",
         "due_date": "2026-06-30", "created_at": "2016-03-11T03:45:40Z",
     });
     let all = format!("/groups/{id}/epics");
-    let made = root.post(&all, wish).await.expect(201).json();
-    let keys: Vec<&String> = made.as_object().expect("an object").keys().collect();
+    let created = root.post(&all, body).await.expect(201).json();
+    let keys: Vec<&String> = created.as_object().expect("an object").keys().collect();
     assert_eq!(
         keys,
         [
@@ -62,19 +62,19 @@ async fn an_epic_shows_all_its_fields(server: TestServer) {
         ("downvotes", json!(0)),
         ("user_notes_count", json!(0)),
     ] {
-        assert_eq!(made[field], value, "{field}");
+        assert_eq!(created[field], value, "{field}");
     }
-    assert_eq!(made["author"]["username"], "root");
+    assert_eq!(created["author"]["username"], "root");
     let api = format!("{}/api/v4/groups/{id}", server.base);
     let links = json!({"self": format!("{api}/epics/1"), "epic_issues": format!("{api}/epics/1/issues"), "group": api});
-    assert_eq!(made["_links"], links);
-    assert_eq!(root.get(&format!("{all}/1")).await.expect(200).json(), made);
-    assert_eq!(root.get("/groups/shown/epics").await.expect(200).json(), json!([made]));
+    assert_eq!(created["_links"], links);
+    assert_eq!(root.get(&format!("{all}/1")).await.expect(200).json(), created);
+    assert_eq!(root.get("/groups/shown/epics").await.expect(200).json(), json!([created]));
     let detailed = root.get(&format!("{all}?with_labels_details=true")).await.expect(200).json();
     assert_eq!((&detailed[0]["labels"][0]["name"], &detailed[0]["labels"][1]["name"]), (&json!("a"), &json!("b")));
 }
 
-async fn numbers_are_counted_in_each_group_and_not_given_twice(server: TestServer) {
+async fn epic_iids_are_per_group_and_never_reused(server: TestServer) {
     let root = server.root();
     let (one, other) = (group(&server, "one", json!({})).await, group(&server, "other", json!({})).await);
     assert_eq!(epic(&root, one, "a", json!({})).await.0, 1);
@@ -86,7 +86,7 @@ async fn numbers_are_counted_in_each_group_and_not_given_twice(server: TestServe
     root.get(&format!("/groups/{one}/epics/2")).await.expect(404);
 }
 
-async fn what_is_sent_changes_and_is_told_in_notes(server: TestServer) {
+async fn update_epic_creates_system_notes(server: TestServer) {
     let root = server.root();
     let id = group(&server, "changed", json!({})).await;
     let (iid, number) = epic(&root, id, "First", json!({"labels": "a,b"})).await;
@@ -111,9 +111,9 @@ async fn what_is_sent_changes_and_is_told_in_notes(server: TestServer) {
         (&opened["due_date"], &opened["end_date"], &opened["description"]),
         (&Value::Null, &Value::Null, &Value::Null)
     );
-    let told = root.get(&format!("/groups/{id}/epics/{number}/notes?sort=asc")).await.expect(200);
+    let system_notes = root.get(&format!("/groups/{id}/epics/{number}/notes?sort=asc")).await.expect(200);
     assert_eq!(
-        told.pluck("body"),
+        system_notes.pluck("body"),
         [
             "changed title from **{-First-}** to **{+Second+}**",
             "changed the description",
@@ -125,13 +125,13 @@ async fn what_is_sent_changes_and_is_told_in_notes(server: TestServer) {
             "reopened",
         ]
     );
-    assert!(told.pluck("system").iter().all(|system| *system == true));
+    assert!(system_notes.pluck("system").iter().all(|system| *system == true));
     assert_eq!(root.get(&this).await.expect(200).json()["user_notes_count"], 0);
     let dated = root.put(&this, json!({"updated_at": "2016-03-11T03:45:40Z"})).await.expect(200).json();
     assert_eq!(dated["updated_at"], "2016-03-11T03:45:40.000Z");
 }
 
-async fn what_does_not_do_is_refused(server: TestServer) {
+async fn epic_writes_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
     let id = group(&server, "refused", json!({})).await;
     let (iid, _) = epic(&root, id, "Kept", json!({"due_date": "2026-01-10"})).await;
@@ -161,16 +161,16 @@ async fn what_does_not_do_is_refused(server: TestServer) {
     root.get(&this).await.expect(200);
 }
 
-async fn epics_are_parts_of_others_without_circles(server: TestServer) {
+async fn epic_parent_rejects_cycles_and_deep_nesting(server: TestServer) {
     let root = server.root();
     let top = group(&server, "top", json!({})).await;
     let sub = group(&server, "sub", json!({"parent_id": top})).await;
-    let beside = group(&server, "beside", json!({})).await;
+    let unrelated = group(&server, "beside", json!({})).await;
     let (_, whole) = epic(&root, top, "Whole", json!({})).await;
     let (part_iid, part) = epic(&root, sub, "Part", json!({"parent_id": whole})).await;
     assert_eq!(root.get(&format!("/groups/{sub}/epics/{part_iid}")).await.expect(200).json()["parent_id"], whole);
-    // Of a group below, of one beside, and of nowhere.
-    let (_, other) = epic(&root, beside, "Other", json!({})).await;
+    // An epic of a subgroup, of an unrelated group, and a missing epic.
+    let (_, other) = epic(&root, unrelated, "Other", json!({})).await;
     for (group, parent) in [(top, part), (sub, other), (sub, 999_999)] {
         let refused = root.post(&format!("/groups/{group}/epics"), json!({"title": "t", "parent_id": parent})).await;
         assert!(refused.expect(400).text().contains("is invalid"));
@@ -189,7 +189,7 @@ async fn epics_are_parts_of_others_without_circles(server: TestServer) {
     assert_eq!(free.expect(200).json()["parent_id"], Value::Null);
 }
 
-async fn parents_that_would_make_a_circle_together_are_refused_to_one(server: TestServer) {
+async fn concurrent_parent_updates_cannot_create_cycle(server: TestServer) {
     let root = server.root();
     let id = group(&server, "circle", json!({})).await;
     let ((one, one_id), (two, two_id)) =
@@ -203,24 +203,24 @@ async fn parents_that_would_make_a_circle_together_are_refused_to_one(server: Te
     assert_eq!(statuses, [200, 400]);
 }
 
-async fn only_owners_say_when(server: TestServer) {
+async fn epic_timestamps_require_owner(server: TestServer) {
     let id = group(&server, "dated", json!({})).await;
     let reporter = server.person("reporter").await;
     join(&server, id, reporter.id, 20).await;
-    let wish = json!({"title": "t", "created_at": "2016-03-11T03:45:40Z"});
-    let made = reporter.client.post(&format!("/groups/{id}/epics"), wish).await.expect(201).json();
-    assert!(made["created_at"] != "2016-03-11T03:45:40.000Z");
-    let this = format!("/groups/{id}/epics/{}", made["iid"]);
+    let body = json!({"title": "t", "created_at": "2016-03-11T03:45:40Z"});
+    let created = reporter.client.post(&format!("/groups/{id}/epics"), body).await.expect(201).json();
+    assert!(created["created_at"] != "2016-03-11T03:45:40.000Z");
+    let this = format!("/groups/{id}/epics/{}", created["iid"]);
     let changed = reporter.client.put(&this, json!({"updated_at": "2016-03-11T03:45:40Z"})).await.expect(200).json();
     assert!(changed["updated_at"] != "2016-03-11T03:45:40.000Z");
 }
 
 on_every_database![
-    an_epic_shows_all_its_fields,
-    numbers_are_counted_in_each_group_and_not_given_twice,
-    what_is_sent_changes_and_is_told_in_notes,
-    what_does_not_do_is_refused,
-    epics_are_parts_of_others_without_circles,
-    parents_that_would_make_a_circle_together_are_refused_to_one,
-    only_owners_say_when,
+    create_and_get_epic_return_all_fields,
+    epic_iids_are_per_group_and_never_reused,
+    update_epic_creates_system_notes,
+    epic_writes_reject_invalid_attributes,
+    epic_parent_rejects_cycles_and_deep_nesting,
+    concurrent_parent_updates_cannot_create_cycle,
+    epic_timestamps_require_owner,
 ];

@@ -1,11 +1,11 @@
-//! Which epics lists give, and in which order.
+//! Filters and orders of epic lists.
 
 use serde_json::{Value, json};
 
 use super::{epic, group, join, titles};
 use crate::support::{TestServer, on_every_database};
 
-async fn groups_above_and_below_are_looked_at_as_wanted(server: TestServer) {
+async fn list_epics_includes_ancestors_and_descendants_on_request(server: TestServer) {
     let root = server.root();
     let top = group(&server, "top", json!({})).await;
     let mid = group(&server, "mid", json!({"parent_id": top})).await;
@@ -31,7 +31,7 @@ async fn groups_above_and_below_are_looked_at_as_wanted(server: TestServer) {
     assert_eq!((page.pluck("title"), page.header("X-Total")), (vec![json!("Mid")], "2"));
 }
 
-async fn conditions_hold_together(server: TestServer) {
+async fn list_epics_combines_filters_with_and(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = group(&server, "many", json!({})).await;
     join(&server, id, ann.id, 20).await;
@@ -79,7 +79,7 @@ async fn conditions_hold_together(server: TestServer) {
         assert_eq!(titles(&ann.client, &format!("{all}?{query}")).await, expected, "{query}");
     }
     let anonymous = titles(&server.anonymous(), &format!("{all}?my_reaction_emoji=tada")).await;
-    assert_eq!(anonymous.len(), 3, "there is nobody whose emoji are meant");
+    assert_eq!(anonymous.len(), 3, "the filter does not apply to anonymous callers");
     for (query, fault) in [
         ("author_id=1&author_username=ann", "author_id, author_username are mutually exclusive"),
         ("order_by=iid", "order_by does not have a valid value"),
@@ -90,4 +90,4 @@ async fn conditions_hold_together(server: TestServer) {
     }
 }
 
-on_every_database![groups_above_and_below_are_looked_at_as_wanted, conditions_hold_together,];
+on_every_database![list_epics_includes_ancestors_and_descendants_on_request, list_epics_combines_filters_with_and,];

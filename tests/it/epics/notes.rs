@@ -1,14 +1,14 @@
-//! Notes on epics: what is other than on issues, which `notes` tries.
+//! Notes on epics, as far as they differ from notes on issues.
 
 use serde_json::{Value, json};
 
 use super::{epic, group, join};
 use crate::support::{TestServer, on_every_database};
 
-async fn notes_on_epics_are_written_read_changed_and_removed(server: TestServer) {
+async fn epic_note_lifecycle(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = group(&server, "noted", json!({})).await;
-    // Its id is not its number.
+    // Makes the IID of the epic differ from its ID.
     epic(&root, id, "Another", json!({})).await;
     let other = group(&server, "other", json!({})).await;
     epic(&root, other, "Elsewhere", json!({})).await;
@@ -17,20 +17,20 @@ async fn notes_on_epics_are_written_read_changed_and_removed(server: TestServer)
     let this = format!("/groups/{id}/epics/{iid}");
     let before = root.get(&this).await.expect(200).json();
     let notes = format!("/groups/{id}/epics/{number}/notes");
-    let wish = json!({"body": "Nice", "created_at": "2016-03-11T03:45:40Z"});
-    let made = root.post(&notes, wish).await.expect(201).json();
-    assert_eq!((&made["noteable_id"], &made["noteable_type"]), (&json!(number), &json!("Epic")));
-    assert_eq!((&made["noteable_iid"], &made["body"]), (&json!(iid), &json!("Nice")));
-    assert!(made["created_at"] != "2016-03-11T03:45:40.000Z", "it is not offered for epics");
-    let note = format!("{notes}/{}", made["id"]);
+    let body = json!({"body": "Nice", "created_at": "2016-03-11T03:45:40Z"});
+    let created = root.post(&notes, body).await.expect(201).json();
+    assert_eq!((&created["noteable_id"], &created["noteable_type"]), (&json!(number), &json!("Epic")));
+    assert_eq!((&created["noteable_iid"], &created["body"]), (&json!(iid), &json!("Nice")));
+    assert!(created["created_at"] != "2016-03-11T03:45:40.000Z", "created_at must be ignored for epics");
+    let note = format!("{notes}/{}", created["id"]);
     let mut shown = ann.client.get(&note).await.expect(200).json();
     assert_eq!((&shown["title"], &shown["file_name"]), (&json!("Whole"), &Value::Null));
     assert_eq!((&shown["expires_at"], &shown["confidential"]), (&Value::Null, &json!(false)));
     for extra in ["title", "file_name", "expires_at"] {
         shown.as_object_mut().expect("an object").remove(extra);
     }
-    assert_eq!(shown, made, "all else is the note's");
-    assert_eq!(ann.client.get(&notes).await.expect(200).json(), json!([made]));
+    assert_eq!(shown, created, "all other fields must match the note");
+    assert_eq!(ann.client.get(&notes).await.expect(200).json(), json!([created]));
     let after = root.get(&this).await.expect(200).json();
     assert_eq!(after["user_notes_count"], 1);
     assert!(after["updated_at"].as_str() > before["updated_at"].as_str());
@@ -58,7 +58,7 @@ async fn notes_on_epics_are_written_read_changed_and_removed(server: TestServer)
     root.get(&format!("{notes}?order_by=id")).await.expect(400);
 }
 
-async fn confidential_notes_and_those_of_the_system_are_as_on_issues(server: TestServer) {
+async fn confidential_and_system_notes_are_protected(server: TestServer) {
     let (root, ann, reporter) = (server.root(), server.person("ann").await, server.person("reporter").await);
     let id = group(&server, "few", json!({})).await;
     join(&server, id, reporter.id, 20).await;
@@ -70,14 +70,14 @@ async fn confidential_notes_and_those_of_the_system_are_as_on_issues(server: Tes
     ann.client.get(&hidden).await.expect(404);
     assert_eq!(root.get(&format!("/groups/{id}/epics/{iid}")).await.expect(200).json()["user_notes_count"], 0);
     root.put(&format!("/groups/{id}/epics/{iid}"), json!({"state_event": "close"})).await.expect(200);
-    let told = ann.client.get(&notes).await.expect(200).json();
-    assert_eq!((&told[0]["body"], &told[0]["system"]), (&json!("closed"), &json!(true)));
-    let told = format!("{notes}/{}", told[0]["id"]);
-    root.put(&told, json!({"body": "x"})).await.expect(403);
-    root.delete(&told).await.expect(403);
+    let system_notes = ann.client.get(&notes).await.expect(200).json();
+    assert_eq!((&system_notes[0]["body"], &system_notes[0]["system"]), (&json!("closed"), &json!(true)));
+    let system_notes = format!("{notes}/{}", system_notes[0]["id"]);
+    root.put(&system_notes, json!({"body": "x"})).await.expect(403);
+    root.delete(&system_notes).await.expect(403);
 }
 
-async fn emoji_alone_are_votes(server: TestServer) {
+async fn note_with_single_emoji_creates_award(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = group(&server, "voted", json!({})).await;
     let (iid, number) = epic(&root, id, "Whole", json!({})).await;
@@ -98,7 +98,7 @@ async fn emoji_alone_are_votes(server: TestServer) {
 }
 
 on_every_database![
-    notes_on_epics_are_written_read_changed_and_removed,
-    confidential_notes_and_those_of_the_system_are_as_on_issues,
-    emoji_alone_are_votes,
+    epic_note_lifecycle,
+    confidential_and_system_notes_are_protected,
+    note_with_single_emoji_creates_award,
 ];

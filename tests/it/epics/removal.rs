@@ -1,4 +1,4 @@
-//! What epics go with, and what goes with them.
+//! Deletion of epics and of their related rows.
 
 use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
@@ -9,8 +9,8 @@ use crate::issues::open;
 use crate::support::places::{id, project};
 use crate::support::{TestServer, on_every_database};
 
-/// How many epics there are, labels and issues of them, and notes.
-async fn left(server: &TestServer) -> [u64; 4] {
+/// Returns the numbers of epics, epic labels, epic issues and notes.
+async fn row_counts(server: &TestServer) -> [u64; 4] {
     let db = server.backend.database.read();
     [
         epics::Entity::find().count(db).await.expect("a count"),
@@ -20,7 +20,7 @@ async fn left(server: &TestServer) -> [u64; 4] {
     ]
 }
 
-async fn all_of_an_epic_goes_with_it_and_with_its_group(server: TestServer) {
+async fn deleting_epic_or_group_deletes_related_rows(server: TestServer) {
     let root = server.root();
     let top = group(&server, "top", json!({})).await;
     let inside = project(&root, "inside", json!({"namespace_id": top})).await;
@@ -31,21 +31,21 @@ async fn all_of_an_epic_goes_with_it_and_with_its_group(server: TestServer) {
     let this = format!("/groups/{top}/epics/{whole}");
     root.post(&format!("{this}/issues/{issue}"), json!({})).await.expect(201);
     root.post(&format!("/groups/{top}/epics/{number}/notes"), json!({"body": "Nice"})).await.expect(201);
-    assert_eq!(left(&server).await, [2, 2, 1, 1]);
+    assert_eq!(row_counts(&server).await, [2, 2, 1, 1]);
     root.delete(&this).await.expect(204);
-    assert_eq!(left(&server).await, [1, 1, 0, 0]);
+    assert_eq!(row_counts(&server).await, [1, 1, 0, 0]);
     let part = format!("/groups/{top}/epics/{part}");
     assert_eq!(root.get(&part).await.expect(200).json()["parent_id"], Value::Null);
     root.get(&format!("/projects/{inside}/issues/{iid}")).await.expect(200);
     root.post(&format!("{part}/issues/{issue}"), json!({})).await.expect(201);
     root.delete(&format!("/projects/{inside}/issues/{iid}")).await.expect(204);
-    assert_eq!(left(&server).await, [1, 1, 0, 0]);
+    assert_eq!(row_counts(&server).await, [1, 1, 0, 0]);
     root.delete(&format!("/groups/{top}")).await.expect(202);
     server.finish_jobs().await;
-    assert_eq!(left(&server).await, [0, 0, 0, 0]);
+    assert_eq!(row_counts(&server).await, [0, 0, 0, 0]);
 }
 
-async fn epics_stay_when_their_author_goes(server: TestServer) {
+async fn epic_survives_deletion_of_author(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let group = group(&server, "kept", json!({})).await;
     join(&server, group, ann.id, 20).await;
@@ -61,4 +61,4 @@ async fn epics_stay_when_their_author_goes(server: TestServer) {
     );
 }
 
-on_every_database![all_of_an_epic_goes_with_it_and_with_its_group, epics_stay_when_their_author_goes,];
+on_every_database![deleting_epic_or_group_deletes_related_rows, epic_survives_deletion_of_author,];

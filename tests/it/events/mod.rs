@@ -1,4 +1,4 @@
-//! What happened, in lists.
+//! Lists of events.
 
 mod recovery;
 
@@ -11,7 +11,7 @@ use crate::support::code::Project;
 use crate::support::places::{self, join};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// What was done, in the order of the list.
+/// Returns the action names of a list in its order.
 async fn names(client: &Client, path: &str) -> Vec<String> {
     let list = client.get(path).await.expect(200);
     list.pluck("action_name").iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
@@ -22,11 +22,11 @@ async fn commit(client: &Client, project: i64, branch: &str, file: &str) -> Stri
         "branch": branch, "commit_message": format!("Add {file}"),
         "actions": [{ "action": "create", "file_path": file, "content": "x" }],
     });
-    let made = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
-    made.json()["id"].as_str().expect("an id").to_owned()
+    let created = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
+    created.json()["id"].as_str().expect("an id").to_owned()
 }
 
-async fn what_happens_in_a_project_is_listed_newest_first(server: TestServer) {
+async fn list_project_events_returns_all_kinds_newest_first(server: TestServer) {
     let root = server.root();
     let id = places::project(&root, "p", json!({ "name": "Engine" })).await;
     let url = format!("/projects/{id}/events");
@@ -64,7 +64,7 @@ async fn what_happens_in_a_project_is_listed_newest_first(server: TestServer) {
     assert_eq!((&listed[7]["target_type"], &listed[7]["target_title"]), (&json!("Project"), &json!("Engine")));
 }
 
-async fn filters_and_paging_work_alone_and_together(server: TestServer) {
+async fn list_events_supports_filters_and_pages(server: TestServer) {
     let root = server.root();
     let id = places::project(&root, "p", json!({})).await;
     let url = format!("/projects/{id}/events");
@@ -92,7 +92,7 @@ async fn filters_and_paging_work_alone_and_together(server: TestServer) {
     assert_eq!(root.get("/events?scope=odd").await.status, 400);
 }
 
-async fn what_happened_to_code_is_shown_to_its_readers_only(server: TestServer) {
+async fn code_events_require_code_access(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let root = server.root();
     let sha = commit(&root, project.id, "main", "a").await;
@@ -111,7 +111,7 @@ async fn what_happened_to_code_is_shown_to_its_readers_only(server: TestServer) 
     assert_eq!(names(&ada.client, "/events").await, ["joined"]);
 }
 
-async fn strangers_see_what_is_public(server: TestServer) {
+async fn user_events_follow_project_visibility(server: TestServer) {
     let root = server.root();
     for visibility in ["private", "internal", "public"] {
         let id = places::project(&root, visibility, json!({ "visibility": visibility })).await;
@@ -140,7 +140,7 @@ async fn strangers_see_what_is_public(server: TestServer) {
     assert_eq!(root.get("/events?sudo=nobody").await.status, 404);
 }
 
-async fn a_private_profile_hides_what_its_user_did(server: TestServer) {
+async fn private_profile_hides_user_events(server: TestServer) {
     let ada = server.person("ada").await;
     let id = places::project(&ada.client, "p", json!({ "visibility": "public" })).await;
     assert_eq!(names(&server.anonymous(), "/users/ada/events").await, ["created"]);
@@ -163,7 +163,7 @@ async fn a_private_profile_hides_what_its_user_did(server: TestServer) {
     assert_eq!(own.as_array().map(Vec::len), Some(1));
 }
 
-async fn events_keep_the_activity_of_their_project(server: TestServer) {
+async fn events_update_last_activity_of_project(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let root = server.root();
     let long_ago = "2020-01-01T00:00:00Z".parse::<chrono::DateTime<chrono::Utc>>().unwrap();
@@ -188,7 +188,7 @@ async fn events_keep_the_activity_of_their_project(server: TestServer) {
     }
 }
 
-async fn leaving_a_group_is_leaving_the_projects_below(server: TestServer) {
+async fn leaving_group_records_leaving_its_projects(server: TestServer) {
     let root = server.root();
     let group = places::group(&root, "g", json!({})).await;
     let id = places::project(&root, "p", json!({ "namespace_id": group })).await;
@@ -199,7 +199,7 @@ async fn leaving_a_group_is_leaving_the_projects_below(server: TestServer) {
     assert_eq!(names(&root, &format!("/projects/{id}/events")).await, ["left", "joined", "created"]);
 }
 
-async fn a_list_takes_as_many_statements_for_many_events_as_for_one(server: TestServer) {
+async fn list_events_statement_count_is_constant(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Public).await;
     let root = server.root();
     let sha = project.id("main");
@@ -226,12 +226,12 @@ async fn a_list_takes_as_many_statements_for_many_events_as_for_one(server: Test
 }
 
 on_every_database![
-    what_happens_in_a_project_is_listed_newest_first,
-    filters_and_paging_work_alone_and_together,
-    what_happened_to_code_is_shown_to_its_readers_only,
-    strangers_see_what_is_public,
-    a_private_profile_hides_what_its_user_did,
-    events_keep_the_activity_of_their_project,
-    leaving_a_group_is_leaving_the_projects_below,
-    a_list_takes_as_many_statements_for_many_events_as_for_one,
+    list_project_events_returns_all_kinds_newest_first,
+    list_events_supports_filters_and_pages,
+    code_events_require_code_access,
+    user_events_follow_project_visibility,
+    private_profile_hides_user_events,
+    events_update_last_activity_of_project,
+    leaving_group_records_leaving_its_projects,
+    list_events_statement_count_is_constant,
 ];

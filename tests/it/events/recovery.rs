@@ -1,4 +1,4 @@
-//! Moves of references whose server was killed before it could record them.
+//! Recovery of ref updates of a server that was killed before recording them.
 
 use domain::code::ref_updates::{Moved, Mover, moving, recover};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
@@ -10,7 +10,7 @@ use super::commit;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
-/// Announces that `main` will move, and goes no further: what a killed server leaves.
+/// Inserts the intent to update `main` and stops, as a killed server does.
 async fn announce(server: &TestServer, project: &Project<'_>) {
     let waiting = || async {
         let rows = ref_updates::Entity::find().filter(ref_updates::Column::State.eq(State::Pending));
@@ -45,7 +45,7 @@ async fn recorded(server: &TestServer) -> Vec<(String, String)> {
     .collect()
 }
 
-async fn a_move_that_was_not_recorded_is_recorded_once(server: TestServer) {
+async fn recover_records_unrecorded_push_once(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let old = project.id("main");
     announce(&server, &project).await;
@@ -58,7 +58,7 @@ async fn a_move_that_was_not_recorded_is_recorded_once(server: TestServer) {
     assert_eq!(listed.pluck("action_name"), ["pushed to"]);
 }
 
-async fn what_others_recorded_meanwhile_is_not_recorded_again(server: TestServer) {
+async fn recover_skips_pushes_recorded_by_others(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let old = project.id("main");
     announce(&server, &project).await;
@@ -69,7 +69,7 @@ async fn what_others_recorded_meanwhile_is_not_recorded_again(server: TestServer
     assert_eq!(recorded(&server).await, [(old, middle.clone()), (middle, new)]);
 }
 
-async fn a_move_that_never_happened_is_not_recorded(server: TestServer) {
+async fn recover_ignores_update_that_never_happened(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     announce(&server, &project).await;
     recover(&server.backend, true).await.expect("recovery");
@@ -78,7 +78,7 @@ async fn a_move_that_never_happened_is_not_recorded(server: TestServer) {
 }
 
 on_every_database![
-    a_move_that_was_not_recorded_is_recorded_once,
-    what_others_recorded_meanwhile_is_not_recorded_again,
-    a_move_that_never_happened_is_not_recorded,
+    recover_records_unrecorded_push_once,
+    recover_skips_pushes_recorded_by_others,
+    recover_ignores_update_that_never_happened,
 ];

@@ -1,4 +1,4 @@
-//! Lists of users for feature flags of projects (specification 2.11 and 4.10).
+//! Lists of users for feature flags of projects.
 
 use holdfast::config::Options;
 use sea_orm::EntityTrait;
@@ -8,40 +8,41 @@ use storage::entities::feature_flag_user_lists::Entity;
 use crate::support::places::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Makes a list below `/projects/:id` and gives its number there and its id.
+/// Creates a list of `/projects/:id` and returns its IID and ID.
 pub async fn user_list(client: &Client, place: &str, name: &str) -> (i64, i64) {
     let body = json!({"name": name, "user_xids": "user1,user2"});
-    let made = client.post(&format!("{place}/feature_flags_user_lists"), body).await.expect(201).json();
-    (made["iid"].as_i64().expect("a number"), id(&made))
+    let created = client.post(&format!("{place}/feature_flags_user_lists"), body).await.expect(201).json();
+    (created["iid"].as_i64().expect("a number"), id(&created))
 }
 
 fn basic_plan() -> Options {
     Options { plan: Some("starter".to_owned()), ..Options::default() }
 }
 
-async fn lists_are_made_read_changed_and_removed(server: TestServer) {
+async fn user_list_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/feature_flags_user_lists");
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-    let made = root
+    let created = root
         .post(&all, json!({"name": "early birds", "user_xids": "user1,user 2,ä@example.com"}))
         .await
         .expect(201)
         .json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "iid": 1, "project_id": work, "name": "early birds", "user_xids": "user1,user 2,ä@example.com",
-            "created_at": made["created_at"], "updated_at": made["updated_at"],
+            "id": created["id"], "iid": 1, "project_id": work, "name": "early birds",
+            "user_xids": "user1,user 2,ä@example.com",
+            "created_at": created["created_at"], "updated_at": created["updated_at"],
         })
     );
     let one = format!("{all}/1");
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     let second = root.post(&all, json!({"name": "nobody", "user_xids": ""})).await.expect(201).json();
     assert_eq!((&second["iid"], &second["user_xids"]), (&json!(2), &json!("")));
     let list = root.get(&all).await.expect(200);
-    assert_eq!((list.json(), list.header("x-total")), (json!([made, second]), "2"));
+    assert_eq!((list.json(), list.header("x-total")), (json!([created, second]), "2"));
     assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
     let changed = root.put(&one, json!({"user_xids": "user3"})).await.expect(200).json();
     assert_eq!((&changed["name"], &changed["user_xids"]), (&json!("early birds"), &json!("user3")));
@@ -54,14 +55,14 @@ async fn lists_are_made_read_changed_and_removed(server: TestServer) {
     for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"name": "x"})).await] {
         assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
-    // Numbers are not given out again, and each project counts its own.
+    // IIDs are not reused, and each project has its own.
     root.delete(&format!("{all}/2")).await.expect(204);
     assert_eq!(user_list(&root, &format!("/projects/{work}"), "third").await.0, 3);
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     assert_eq!(user_list(&root, &other, "third").await.0, 1);
 }
 
-async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
+async fn user_list_writes_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/feature_flags_user_lists", project(&root, "work", json!({})).await);
     let kept = root.post(&all, json!({"name": "taken", "user_xids": "a"})).await.expect(201).json();
@@ -85,13 +86,13 @@ async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
     root.put(&format!("{all}/2"), json!({"name": ""})).await.expect(400);
     root.get(&format!("{all}/x")).await.expect(400);
     assert_eq!(root.get(&all).await.expect(200).json(), json!([kept, other]));
-    // Names are told apart by case, and those of another project do not count.
+    // Names are case-sensitive and unique only within a project.
     root.post(&all, json!({"name": "Taken", "user_xids": ""})).await.expect(201);
     let elsewhere = format!("/projects/{}/feature_flags_user_lists", project(&root, "other", json!({})).await);
     root.post(&elsewhere, json!({"name": "taken", "user_xids": ""})).await.expect(201);
 }
 
-async fn developers_use_them_and_others_are_told_so_first(server: TestServer) {
+async fn user_lists_require_developer(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({"visibility": "public"})).await);
     let (reporter, developer) = (server.person("reporter").await, server.person("developer").await);
@@ -116,7 +117,7 @@ async fn developers_use_them_and_others_are_told_so_first(server: TestServer) {
     developer.client.put(&one, json!({"name": "x"})).await.expect(403);
 }
 
-async fn lower_plans_have_none(server: TestServer) {
+async fn user_lists_require_premium_plan(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/feature_flags_user_lists", project(&root, "work", json!({})).await);
     for answer in [root.get(&all).await, root.post(&all, json!({})).await, root.get(&format!("{all}/1")).await] {
@@ -124,13 +125,13 @@ async fn lower_plans_have_none(server: TestServer) {
     }
 }
 
-async fn lists_that_are_made_at_once_get_numbers_of_their_own_up_to_the_limit(server: TestServer) {
+async fn concurrent_user_lists_get_unique_iids_up_to_limit(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let place = format!("/projects/{work}");
     let names: Vec<String> = (0..8).map(|number| format!("n{number}")).collect();
-    let made = names.iter().map(|name| user_list(&root, &place, name));
-    let mut numbers: Vec<i64> = futures_util::future::join_all(made).await.into_iter().map(|(iid, _)| iid).collect();
+    let created = names.iter().map(|name| user_list(&root, &place, name));
+    let mut numbers: Vec<i64> = futures_util::future::join_all(created).await.into_iter().map(|(iid, _)| iid).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
     let all = format!("{place}/feature_flags_user_lists");
@@ -153,9 +154,9 @@ async fn lists_that_are_made_at_once_get_numbers_of_their_own_up_to_the_limit(se
 }
 
 on_every_database![
-    lists_are_made_read_changed_and_removed,
-    what_breaks_a_rule_is_refused_by_name,
-    developers_use_them_and_others_are_told_so_first,
-    lower_plans_have_none with basic_plan(),
-    lists_that_are_made_at_once_get_numbers_of_their_own_up_to_the_limit,
+    user_list_lifecycle,
+    user_list_writes_reject_invalid_attributes,
+    user_lists_require_developer,
+    user_lists_require_premium_plan with basic_plan(),
+    concurrent_user_lists_get_unique_iids_up_to_limit,
 ];

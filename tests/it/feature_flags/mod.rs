@@ -1,4 +1,4 @@
-//! Feature flags of projects, with the strategies by which they are on.
+//! Feature flags of projects and their strategies.
 
 use holdfast::config::Options;
 use sea_orm::EntityTrait;
@@ -9,7 +9,7 @@ use crate::feature_flag_user_lists::user_list;
 use crate::support::places::{join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Makes a flag below `/projects/:id`, on for everybody and for a list of users.
+/// Creates a flag of `/projects/:id` with a default strategy and a user list strategy.
 pub async fn flag(client: &Client, place: &str, name: &str, list: i64) {
     let strategies = json!([
         {"name": "default"},
@@ -23,13 +23,13 @@ fn basic_plan() -> Options {
     Options { plan: Some("starter".to_owned()), ..Options::default() }
 }
 
-/// The environments of a strategy.
+/// Returns the environment scopes of a strategy.
 fn scopes(strategy: &Value) -> Vec<&str> {
     let scopes = strategy["scopes"].as_array().expect("scopes").iter();
     scopes.map(|scope| scope["environment_scope"].as_str().expect("a text")).collect()
 }
 
-async fn flags_are_made_read_changed_and_removed(server: TestServer) {
+async fn feature_flag_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let place = format!("/projects/{work}");
@@ -37,7 +37,7 @@ async fn flags_are_made_read_changed_and_removed(server: TestServer) {
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let (iid, list) = user_list(&root, &place, "early birds").await;
     let list_shown = root.get(&format!("{place}/feature_flags_user_lists/{iid}")).await.expect(200).json();
-    let made = root.post(&all, json!({
+    let created = root.post(&all, json!({
         "name": "new_checkout", "description": "The new checkout", "active": false, "version": "new_version_flag",
         "strategies": [
             {"name": "default", "parameters": {}, "scopes": [{"environment_scope": "staging"}, {"environment_scope": "review/*"}]},
@@ -49,14 +49,14 @@ async fn flags_are_made_read_changed_and_removed(server: TestServer) {
         ],
     })).await.expect(201).json();
     let own = |index: usize, name: &str, parameters: Value, list: Value| {
-        let strategy = &made["strategies"][index];
+        let strategy = &created["strategies"][index];
         json!({"id": strategy["id"], "name": name, "parameters": parameters, "scopes": strategy["scopes"], "user_list": list})
     };
     assert_eq!(
-        made,
+        created,
         json!({
             "name": "new_checkout", "description": "The new checkout", "active": false, "version": "new_version_flag",
-            "created_at": made["created_at"], "updated_at": made["updated_at"], "scopes": [],
+            "created_at": created["created_at"], "updated_at": created["updated_at"], "scopes": [],
             "strategies": [
                 own(0, "default", json!({}), json!(null)),
                 own(1, "gradualRolloutUserId", json!({"groupId": "default", "percentage": "25"}), json!(null)),
@@ -67,19 +67,19 @@ async fn flags_are_made_read_changed_and_removed(server: TestServer) {
             ],
         })
     );
-    assert_eq!(scopes(&made["strategies"][0]), ["staging", "review/*"]);
-    assert_eq!(scopes(&made["strategies"][1]), ["*"]);
+    assert_eq!(scopes(&created["strategies"][0]), ["staging", "review/*"]);
+    assert_eq!(scopes(&created["strategies"][1]), ["*"]);
     let one = format!("{all}/new_checkout");
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     let plain = root.post(&all, json!({"name": "plain"})).await.expect(201).json();
     assert_eq!(
         (&plain["active"], &plain["description"], &plain["strategies"]),
         (&json!(true), &json!(null), &json!([]))
     );
     let listed = root.get(&all).await.expect(200);
-    assert_eq!((listed.json(), listed.header("x-total")), (json!([made, plain]), "2"));
+    assert_eq!((listed.json(), listed.header("x-total")), (json!([created, plain]), "2"));
     assert_eq!(root.get(&format!("{all}?scope=enabled")).await.expect(200).json(), json!([plain]));
-    assert_eq!(root.get(&format!("{all}?scope=disabled")).await.expect(200).json(), json!([made]));
+    assert_eq!(root.get(&format!("{all}?scope=disabled")).await.expect(200).json(), json!([created]));
     assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([plain]));
     root.get(&format!("{all}?scope=all")).await.expect(400);
     let changed =
@@ -88,21 +88,21 @@ async fn flags_are_made_read_changed_and_removed(server: TestServer) {
         (&changed["name"], &changed["description"], &changed["active"]),
         (&json!("checkout"), &json!(null), &json!(true))
     );
-    assert_eq!(changed["strategies"], made["strategies"]);
+    assert_eq!(changed["strategies"], created["strategies"]);
     root.get(&one).await.expect(404);
     let one = format!("{all}/checkout");
-    assert_eq!(root.put(&one, json!({})).await.expect(200).json()["strategies"], made["strategies"]);
+    assert_eq!(root.put(&one, json!({})).await.expect(200).json()["strategies"], created["strategies"]);
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     let gone = root.delete(&one).await.expect(200).json();
-    assert_eq!((&gone["name"], &gone["strategies"]), (&json!("checkout"), &made["strategies"]));
+    assert_eq!((&gone["name"], &gone["strategies"]), (&json!("checkout"), &created["strategies"]));
     for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"active": true})).await] {
         assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
     assert_eq!(root.get(&all).await.expect(200).json(), json!([plain]));
 }
 
-async fn strategies_and_scopes_are_changed_added_and_removed_by_their_ids(server: TestServer) {
+async fn update_flag_changes_strategies_and_scopes_by_id(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let (_, list) = user_list(&root, &place, "list").await;
@@ -112,7 +112,7 @@ async fn strategies_and_scopes_are_changed_added_and_removed_by_their_ids(server
     let before = root.get(&one).await.expect(200).json();
     let (first, second) = (before["strategies"][0]["id"].clone(), before["strategies"][1]["id"].clone());
     let put = async |strategies: Value| root.put(&one, json!({"strategies": strategies})).await;
-    // One is changed, one stays, one is new.
+    // One strategy is changed, one stays, one is new.
     let rollout = json!({"groupId": "a", "percentage": "50"});
     let changed = put(json!([
         {"id": first, "name": "gradualRolloutUserId", "parameters": rollout},
@@ -130,11 +130,11 @@ async fn strategies_and_scopes_are_changed_added_and_removed_by_their_ids(server
     );
     assert_eq!(changed[1], before["strategies"][1]);
     assert_eq!((&changed[2]["name"], scopes(&changed[2])), (&json!("userWithId"), vec!["production"]));
-    // Its parameters alone.
+    // Only the parameters are changed.
     let changed =
         put(json!([{"id": first, "parameters": {"groupId": "a", "percentage": "60"}}])).await.expect(200).json();
     assert_eq!(changed["strategies"][0]["parameters"]["percentage"], "60");
-    // Two scopes change places, one comes, one goes.
+    // Two scopes are swapped, one is added, one is removed.
     let (a, b) = (changed["strategies"][1]["scopes"][0].clone(), changed["strategies"][1]["scopes"][1].clone());
     let swapped = put(json!([{"id": second, "scopes": [
         {"id": a["id"], "environment_scope": b["environment_scope"]}, {"id": b["id"], "environment_scope": a["environment_scope"]},
@@ -145,7 +145,7 @@ async fn strategies_and_scopes_are_changed_added_and_removed_by_their_ids(server
     assert_eq!(scopes(&swapped["strategies"][1]), ["review/*", "staging", "production"]);
     let fewer = put(json!([{"id": second, "scopes": [{"id": a["id"], "_destroy": true}]}])).await.expect(200).json();
     assert_eq!(scopes(&fewer["strategies"][1]), ["staging", "production"]);
-    // Another kind without the list, and one that goes.
+    // One strategy changes its kind and loses its list, and one is removed.
     let left = put(json!([
         {"id": second, "name": "default", "user_list_id": null}, {"id": first, "_destroy": true}, {"_destroy": true},
     ]))
@@ -155,7 +155,7 @@ async fn strategies_and_scopes_are_changed_added_and_removed_by_their_ids(server
         .clone();
     assert_eq!(left.as_array().expect("a list").len(), 2);
     assert_eq!((&left[0]["id"], &left[0]["name"], &left[0]["user_list"]), (&second, &json!("default"), &json!(null)));
-    // What is of another flag, or gone, is not there, and nothing is done by halves.
+    // Strategies of another flag and removed ones return 404, and nothing is changed.
     let theirs = root.get(&format!("{place}/feature_flags/f2")).await.expect(200).json()["strategies"][0].clone();
     for strange in [
         json!({"id": first, "_destroy": true}),
@@ -171,7 +171,7 @@ async fn strategies_and_scopes_are_changed_added_and_removed_by_their_ids(server
     assert_eq!(root.get(&format!("{place}/feature_flags/f2")).await.expect(200).json()["strategies"][0], theirs);
 }
 
-async fn what_breaks_a_rule_is_refused_by_name_and_changes_nothing(server: TestServer) {
+async fn invalid_flag_attributes_are_rejected_and_change_nothing(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
@@ -251,7 +251,7 @@ async fn what_breaks_a_rule_is_refused_by_name_and_changes_nothing(server: TestS
     assert_eq!(root.get(&all).await.expect(200).json(), before);
 }
 
-async fn a_list_that_a_strategy_goes_by_stays(server: TestServer) {
+async fn delete_user_list_rejects_list_used_by_strategy(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let place = format!("/projects/{work}");
@@ -260,28 +260,28 @@ async fn a_list_that_a_strategy_goes_by_stays(server: TestServer) {
     let one = format!("{place}/feature_flags_user_lists/{iid}");
     let refused = root.delete(&one).await.expect(409);
     assert_eq!(refused.message(), "User list is associated with a strategy");
-    // It is changed all the same, and that shows.
+    // The list can still be changed.
     root.put(&one, json!({"user_xids": "other"})).await.expect(200);
     let shown = root.get(&format!("{place}/feature_flags/f1")).await.expect(200).json();
     assert_eq!(shown["strategies"][1]["user_list"]["user_xids"], "other");
     root.delete(&format!("{place}/feature_flags/f1")).await.expect(200);
     root.delete(&one).await.expect(204);
-    // Whoever comes first: the list goes, or the flag goes by it.
+    // Either the list is deleted, or the flag that uses it is created.
     for round in 0..6 {
         let (iid, list) = user_list(&root, &place, &format!("list-{round}")).await;
         let name = format!("flag-{round}");
         let body = json!({"name": name, "strategies": [{"name": "serviceUserList", "user_list_id": list}]});
         let all = format!("{place}/feature_flags");
         let one = format!("{place}/feature_flags_user_lists/{iid}");
-        let (made, gone) = tokio::join!(root.post(&all, body), root.delete(&one));
-        assert!(matches!((made.status, gone.status), (201, 409) | (400, 204)), "{} {}", made.status, gone.status);
+        let (created, gone) = tokio::join!(root.post(&all, body), root.delete(&one));
+        assert!(matches!((created.status, gone.status), (201, 409) | (400, 204)), "{} {}", created.status, gone.status);
         let flag = root.get(&format!("{all}/{name}")).await;
-        match made.status {
+        match created.status {
             201 => assert_eq!(flag.expect(200).json()["strategies"][0]["user_list"]["id"], list),
             _ => drop(flag.expect(404)),
         }
     }
-    // A project that goes takes all along.
+    // Deleting a project deletes its flags.
     let db = server.backend.database.write();
     storage::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
     assert_eq!(feature_flags::Entity::find().all(db).await.expect("rows"), []);
@@ -289,7 +289,7 @@ async fn a_list_that_a_strategy_goes_by_stays(server: TestServer) {
     assert_eq!(feature_flag_scopes::Entity::find().all(db).await.expect("rows"), []);
 }
 
-async fn developers_use_them_and_others_are_told_so_first(server: TestServer) {
+async fn feature_flags_require_developer(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({"visibility": "public"})).await);
     let (reporter, developer) = (server.person("reporter").await, server.person("developer").await);
@@ -315,7 +315,7 @@ async fn developers_use_them_and_others_are_told_so_first(server: TestServer) {
     developer.client.put(&one, json!({"active": false})).await.expect(403);
 }
 
-async fn lower_plans_have_none(server: TestServer) {
+async fn feature_flags_require_premium_plan(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/feature_flags", project(&root, "work", json!({})).await);
     for answer in [root.get(&all).await, root.post(&all, json!({})).await, root.get(&format!("{all}/x")).await] {
@@ -323,7 +323,7 @@ async fn lower_plans_have_none(server: TestServer) {
     }
 }
 
-async fn changes_at_once_neither_mix_nor_pass_the_limit(server: TestServer) {
+async fn concurrent_flag_updates_respect_strategy_limit(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let all = format!("{place}/feature_flags");
@@ -344,7 +344,7 @@ async fn changes_at_once_neither_mix_nor_pass_the_limit(server: TestServer) {
     assert_eq!(statuses, [201, 400, 400]);
 }
 
-async fn a_list_takes_few_statements_however_many_flags_there_are(server: TestServer) {
+async fn list_feature_flags_statement_count_is_constant(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let (_, list) = user_list(&root, &place, "list").await;
@@ -362,12 +362,12 @@ async fn a_list_takes_few_statements_however_many_flags_there_are(server: TestSe
 }
 
 on_every_database![
-    flags_are_made_read_changed_and_removed,
-    strategies_and_scopes_are_changed_added_and_removed_by_their_ids,
-    what_breaks_a_rule_is_refused_by_name_and_changes_nothing,
-    a_list_that_a_strategy_goes_by_stays,
-    developers_use_them_and_others_are_told_so_first,
-    lower_plans_have_none with basic_plan(),
-    changes_at_once_neither_mix_nor_pass_the_limit,
-    a_list_takes_few_statements_however_many_flags_there_are,
+    feature_flag_lifecycle,
+    update_flag_changes_strategies_and_scopes_by_id,
+    invalid_flag_attributes_are_rejected_and_change_nothing,
+    delete_user_list_rejects_list_used_by_strategy,
+    feature_flags_require_developer,
+    feature_flags_require_premium_plan with basic_plan(),
+    concurrent_flag_updates_respect_strategy_limit,
+    list_feature_flags_statement_count_is_constant,
 ];

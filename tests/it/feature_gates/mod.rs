@@ -1,4 +1,4 @@
-//! Feature gates (specification 2.14, 3.7 and 4.13).
+//! Feature gates.
 
 mod open;
 mod targets;
@@ -8,29 +8,29 @@ use serde_json::{Value, json};
 use crate::support::client::segment;
 use crate::support::{Answer, Client, TestServer, on_every_database};
 
-/// Sets a gate and gives it.
-pub async fn gate(client: &Client, name: &str, wish: Value) -> Value {
-    post(client, name, wish).await.expect(201).json()
+/// Sets a gate and returns it.
+pub async fn gate(client: &Client, name: &str, body: Value) -> Value {
+    post(client, name, body).await.expect(201).json()
 }
 
-async fn post(client: &Client, name: &str, wish: Value) -> Answer {
-    client.post(&format!("/features/{}", segment(name)), wish).await
+async fn post(client: &Client, name: &str, body: Value) -> Answer {
+    client.post(&format!("/features/{}", segment(name)), body).await
 }
 
-/// A gate that has only these parts beside the boolean.
-fn shown(name: &str, state: &str, open: bool, parts: &[(&str, Value)]) -> Value {
+/// Returns the JSON of a gate with the boolean and these other values.
+fn gate_json(name: &str, state: &str, open: bool, parts: &[(&str, Value)]) -> Value {
     let mut gates = vec![json!({"key": "boolean", "value": open})];
     gates.extend(parts.iter().map(|(key, value)| json!({"key": key, "value": value})));
     json!({"name": name, "state": state, "gates": gates})
 }
 
-async fn gates_are_set_listed_and_removed(server: TestServer) {
+async fn feature_gate_lifecycle(server: TestServer) {
     let root = server.root();
     assert_eq!(root.get("/features").await.expect(200).json(), json!([]));
     let first = gate(&root, "new_library", json!({"value": true})).await;
-    assert_eq!(first, shown("new_library", "on", true, &[]));
+    assert_eq!(first, gate_json("new_library", "on", true, &[]));
     let second = gate(&root, "a/b ö", json!({"value": 30})).await;
-    assert_eq!(second, shown("a/b ö", "conditional", false, &[("percentage_of_time", json!(30))]));
+    assert_eq!(second, gate_json("a/b ö", "conditional", false, &[("percentage_of_time", json!(30))]));
     let list = root.get("/features").await.expect(200);
     assert_eq!((list.json(), list.header("x-total")), (json!([first, second]), "2"));
     assert_eq!(root.get("/features?per_page=1&page=2").await.expect(200).json(), json!([second]));
@@ -43,33 +43,36 @@ async fn gates_are_set_listed_and_removed(server: TestServer) {
     assert_eq!(root.get("/features").await.expect(200).json(), json!([second]));
 }
 
-async fn each_kind_of_value_leads_to_its_state(server: TestServer) {
+async fn set_gate_value_determines_state(server: TestServer) {
     let root = server.root();
     let (time, actors) = ("percentage_of_time", "percentage_of_actors");
-    for (wish, expected) in [
-        (json!({"value": "true"}), shown("g", "on", true, &[])),
-        (json!({"value": "false"}), shown("g", "off", false, &[])),
-        (json!({"value": true}), shown("g", "on", true, &[])),
-        // A percentage is conditional, whatever it is and was.
-        (json!({"value": "100"}), shown("g", "conditional", false, &[(time, json!(100))])),
-        (json!({"value": 0, "key": time}), shown("g", "conditional", false, &[(time, json!(0))])),
-        (json!({"value": 5, "key": actors}), shown("g", "conditional", false, &[(time, json!(0)), (actors, json!(5))])),
-        // What is said of everybody forgets the shares.
-        (json!({"value": true}), shown("g", "on", true, &[])),
-        (json!({"value": 7, "key": actors}), shown("g", "conditional", false, &[(actors, json!(7))])),
-        (json!({"value": false}), shown("g", "off", false, &[])),
+    for (body, expected) in [
+        (json!({"value": "true"}), gate_json("g", "on", true, &[])),
+        (json!({"value": "false"}), gate_json("g", "off", false, &[])),
+        (json!({"value": true}), gate_json("g", "on", true, &[])),
+        // A percentage is always conditional.
+        (json!({"value": "100"}), gate_json("g", "conditional", false, &[(time, json!(100))])),
+        (json!({"value": 0, "key": time}), gate_json("g", "conditional", false, &[(time, json!(0))])),
+        (
+            json!({"value": 5, "key": actors}),
+            gate_json("g", "conditional", false, &[(time, json!(0)), (actors, json!(5))]),
+        ),
+        // A boolean value clears the percentages.
+        (json!({"value": true}), gate_json("g", "on", true, &[])),
+        (json!({"value": 7, "key": actors}), gate_json("g", "conditional", false, &[(actors, json!(7))])),
+        (json!({"value": false}), gate_json("g", "off", false, &[])),
     ] {
-        assert_eq!(gate(&root, "g", wish.clone()).await, expected, "{wish}");
-        assert_eq!(root.get("/features").await.expect(200).json(), json!([expected]), "{wish}");
+        assert_eq!(gate(&root, "g", body.clone()).await, expected, "{body}");
+        assert_eq!(root.get("/features").await.expect(200).json(), json!([expected]), "{body}");
     }
     let form = root.post_form("/features/g", &[("value", "25"), ("key", actors)]).await.expect(201);
-    assert_eq!(form.json(), shown("g", "conditional", false, &[(actors, json!(25))]));
+    assert_eq!(form.json(), gate_json("g", "conditional", false, &[(actors, json!(25))]));
 }
 
-async fn what_is_no_value_is_refused_by_name_and_changes_nothing(server: TestServer) {
+async fn set_gate_rejects_invalid_values_and_changes_nothing(server: TestServer) {
     let root = server.root();
     let before = gate(&root, "g", json!({"value": 10})).await;
-    for (wish, text) in [
+    for (body, text) in [
         (json!({}), "value is missing"),
         (json!({"value": null}), "value is missing"),
         (json!({"value": ""}), "value is invalid"),
@@ -88,8 +91,8 @@ async fn what_is_no_value_is_refused_by_name_and_changes_nothing(server: TestSer
             "key, feature_group are mutually exclusive, key, project are mutually exclusive",
         ),
     ] {
-        let answer = post(&root, "g", wish.clone()).await.expect(400);
-        assert_eq!(answer.message(), text, "{wish}");
+        let answer = post(&root, "g", body.clone()).await.expect(400);
+        assert_eq!(answer.message(), text, "{body}");
     }
     post(&root, &"n".repeat(256), json!({"value": true})).await.expect(400);
     root.post("/features/%00", json!({"value": true})).await.expect(400);
@@ -98,7 +101,7 @@ async fn what_is_no_value_is_refused_by_name_and_changes_nothing(server: TestSer
     assert_eq!(root.get("/features").await.expect(200).json(), json!([before]));
 }
 
-async fn only_administrators_use_them_and_others_are_told_so_first(server: TestServer) {
+async fn feature_gates_require_administrator(server: TestServer) {
     let ada = server.person("ada").await.client;
     for (client, status) in [(server.anonymous(), 401), (ada, 403)] {
         client.get("/features").await.expect(status);
@@ -109,7 +112,7 @@ async fn only_administrators_use_them_and_others_are_told_so_first(server: TestS
     assert_eq!(server.root().get("/features").await.expect(200).json(), json!([]));
 }
 
-async fn gates_that_are_set_at_once_lose_nothing(server: TestServer) {
+async fn concurrent_gate_updates_keep_all_actors(server: TestServer) {
     let root = server.root();
     let mut ids = Vec::new();
     for number in 0..6 {
@@ -126,7 +129,7 @@ async fn gates_that_are_set_at_once_lose_nothing(server: TestServer) {
     assert_eq!(actors, expected);
 }
 
-async fn a_list_takes_few_statements_however_many_gates_there_are(server: TestServer) {
+async fn list_gates_statement_count_is_constant(server: TestServer) {
     let root = server.root();
     let count = async || {
         let before = server.statements();
@@ -142,10 +145,10 @@ async fn a_list_takes_few_statements_however_many_gates_there_are(server: TestSe
 }
 
 on_every_database![
-    gates_are_set_listed_and_removed,
-    each_kind_of_value_leads_to_its_state,
-    what_is_no_value_is_refused_by_name_and_changes_nothing,
-    only_administrators_use_them_and_others_are_told_so_first,
-    gates_that_are_set_at_once_lose_nothing,
-    a_list_takes_few_statements_however_many_gates_there_are,
+    feature_gate_lifecycle,
+    set_gate_value_determines_state,
+    set_gate_rejects_invalid_values_and_changes_nothing,
+    feature_gates_require_administrator,
+    concurrent_gate_updates_keep_all_actors,
+    list_gates_statement_count_is_constant,
 ];

@@ -1,4 +1,4 @@
-//! For whom what is behind a gate is there, from the next request on.
+//! Evaluation of gates.
 
 use domain::identity::authentication::Caller;
 use domain::instance::feature_gates::{Actors, is_open};
@@ -11,17 +11,17 @@ use crate::support::places::{group, project};
 use crate::support::process::{Site, TOKEN, on_every_site};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Behind a gate that is open when nobody set it.
+/// A path behind a gate that is open by default.
 const BEHIND: &str = "/admin/ci/variables";
 const NAME: &str = "ci_instance_level_variables";
 
-/// Whether a gate is open, for a project or a group.
+/// Returns whether a gate is open for a caller in a project or group.
 async fn open_for(server: &TestServer, name: &str, caller: &Caller, place: (Option<i64>, Option<i64>)) -> bool {
     let actors = Actors { caller, project_id: place.0, namespace_id: place.1 };
     is_open(&server.backend, name, false, actors).await.expect("an answer")
 }
 
-/// An administrator, by name.
+/// Creates an administrator.
 async fn administrator(server: &TestServer, name: &str) -> (users::Model, Client) {
     let person = server.person(name).await;
     let mut row = person.row.into_active_model();
@@ -30,10 +30,10 @@ async fn administrator(server: &TestServer, name: &str) -> (users::Model, Client
     (row, person.client)
 }
 
-async fn what_is_behind_a_gate_comes_and_goes_with_the_next_request(server: TestServer) {
+async fn gate_change_takes_effect_on_next_request(server: TestServer) {
     let (root, (ada, of_ada)) = (server.root(), administrator(&server, "ada").await);
     let answers = async || {
-        // Twice each, so that what is remembered is asked, too.
+        // Two requests each, so that the second one uses the cache.
         let mut statuses = Vec::new();
         for client in [&root, &root, &of_ada, &of_ada] {
             statuses.push(client.get(BEHIND).await.status);
@@ -42,7 +42,7 @@ async fn what_is_behind_a_gate_comes_and_goes_with_the_next_request(server: Test
         (statuses[0], statuses[2])
     };
     assert_eq!(answers().await, (200, 200));
-    for (wish, expected) in [
+    for (body, expected) in [
         (json!({"value": false}), (404, 404)),
         (json!({"value": true}), (200, 200)),
         (json!({"value": 0}), (404, 404)),
@@ -56,23 +56,23 @@ async fn what_is_behind_a_gate_comes_and_goes_with_the_next_request(server: Test
         (json!({"value": 0, "key": "percentage_of_actors"}), (404, 404)),
         (json!({"value": 100, "key": "percentage_of_actors"}), (200, 200)),
     ] {
-        gate(&root, NAME, wish.clone()).await;
-        assert_eq!(answers().await, expected, "{wish}");
+        gate(&root, NAME, body.clone()).await;
+        assert_eq!(answers().await, expected, "{body}");
     }
-    // Writes obey as well, and say nothing of what is there.
+    // Writes return 404 too.
     gate(&root, NAME, json!({"value": false})).await;
     let hidden = root.post(BEHIND, json!({"key": "A", "value": "x"})).await.expect(404);
     assert_eq!(hidden.message(), "404 Not found");
     root.delete(&format!("{BEHIND}/A")).await.expect(404);
     server.person("stranger").await.client.get(BEHIND).await.expect(403);
     server.anonymous().get(BEHIND).await.expect(401);
-    // Without the gate, it is as the contract says.
+    // Without the gate, the default of the contract applies.
     root.delete(&format!("/features/{NAME}")).await.expect(204);
     assert_eq!(answers().await, (200, 200));
     assert!(ada.admin);
 }
 
-async fn a_share_of_the_time_is_a_share_of_the_requests(server: TestServer) {
+async fn percentage_of_time_opens_for_share_of_requests(server: TestServer) {
     let root = server.root();
     gate(&root, NAME, json!({"value": 50})).await;
     let mut open = 0;
@@ -85,7 +85,7 @@ async fn a_share_of_the_time_is_a_share_of_the_requests(server: TestServer) {
     assert!((20..=100).contains(&open), "{open} of 120");
 }
 
-async fn a_share_of_the_actors_is_always_the_same_ones_and_grows(server: TestServer) {
+async fn percentage_of_actors_is_stable_and_monotonic(server: TestServer) {
     let root = server.root();
     let mut callers = Vec::new();
     for number in 0..40 {
@@ -97,7 +97,7 @@ async fn a_share_of_the_actors_is_always_the_same_ones_and_grows(server: TestSer
         let mut inside = Vec::new();
         for (number, caller) in callers.iter().enumerate() {
             let first = open_for(&server, "g", caller, (None, None)).await;
-            // In a project or group, it is still the caller who counts.
+            // The caller determines the result even in a project or group.
             assert_eq!(open_for(&server, "g", caller, (Some(1), Some(1))).await, first);
             if first {
                 inside.push(number);
@@ -107,13 +107,13 @@ async fn a_share_of_the_actors_is_always_the_same_ones_and_grows(server: TestSer
         assert!(likely.contains(&inside.len()), "{percent}: {inside:?}");
         former = inside;
     }
-    // Where nobody calls, the project counts, or the group; where there is neither, nobody.
-    let nobody = Caller::anonymous();
-    assert!(open_for(&server, "g", &nobody, (Some(1), Some(1))).await);
-    assert!(!open_for(&server, "g", &nobody, (None, None)).await);
+    // For anonymous callers, the project or group determines the result.
+    let anonymous = Caller::anonymous();
+    assert!(open_for(&server, "g", &anonymous, (Some(1), Some(1))).await);
+    assert!(!open_for(&server, "g", &anonymous, (None, None)).await);
 }
 
-async fn projects_and_groups_with_all_below_have_what_is_open_for_them(server: TestServer) {
+async fn gate_for_group_applies_to_subgroups_and_projects(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let low = group(&root, "low", json!({"parent_id": top})).await;
@@ -144,13 +144,13 @@ async fn projects_and_groups_with_all_below_have_what_is_open_for_them(server: T
     gate(&root, "l", json!({"value": true, "group": "top/low"})).await;
     assert_eq!(open("l").await, [false, true, true, false, false]);
     assert_eq!(open("never set").await, [false; 5]);
-    // A group that moves takes what is open for it along, and leaves what was open for those above.
+    // A transferred group keeps its own gates and loses those of its former ancestors.
     root.post(&format!("/groups/{low}/transfer"), json!({"group_id": other})).await.expect(201);
     assert_eq!(open("g").await, [true, false, false, false, false]);
     assert_eq!(open("l").await, [false, true, true, false, false]);
 }
 
-async fn feature_groups_are_kinds_of_users(server: TestServer) {
+async fn feature_groups_match_kinds_of_users(server: TestServer) {
     let root = server.root();
     let plain = server.person("plain").await.row;
     let kinds: [(&str, users::Model); 3] = [
@@ -164,7 +164,7 @@ async fn feature_groups_are_kinds_of_users(server: TestServer) {
     gate(&root, "unknown", json!({"value": true, "feature_group": "unknown"})).await;
     for (name, row) in &kinds {
         for (other, _) in &kinds {
-            // What is remembered is of rows that are there; these are not.
+            // The cache assumes stored rows, and these users are not stored.
             server.backend.database.forget();
             let caller = Caller::user(row.clone());
             assert_eq!(open_for(&server, other, &caller, (None, None)).await, name == other, "{name} {other}");
@@ -176,10 +176,10 @@ async fn feature_groups_are_kinds_of_users(server: TestServer) {
     }
 }
 
-async fn a_slash_too_many_does_not_matter(server: TestServer) {
+async fn feature_paths_accept_duplicate_slashes(server: TestServer) {
     let root = server.root();
-    let made = root.post("/features//walk", json!({"value": true})).await.expect(201).json();
-    assert_eq!((&made["name"], &made["state"]), (&json!("walk"), &json!("on")));
+    let created = root.post("/features//walk", json!({"value": true})).await.expect(201).json();
+    assert_eq!((&created["name"], &created["state"]), (&json!("walk"), &json!("on")));
     for path in ["/features", "/features/"] {
         assert_eq!(root.get(path).await.expect(200).pluck("name"), ["walk"], "{path}");
     }
@@ -188,15 +188,15 @@ async fn a_slash_too_many_does_not_matter(server: TestServer) {
 }
 
 on_every_database![
-    what_is_behind_a_gate_comes_and_goes_with_the_next_request,
-    a_share_of_the_time_is_a_share_of_the_requests,
-    a_share_of_the_actors_is_always_the_same_ones_and_grows,
-    projects_and_groups_with_all_below_have_what_is_open_for_them,
-    feature_groups_are_kinds_of_users,
-    a_slash_too_many_does_not_matter,
+    gate_change_takes_effect_on_next_request,
+    percentage_of_time_opens_for_share_of_requests,
+    percentage_of_actors_is_stable_and_monotonic,
+    gate_for_group_applies_to_subgroups_and_projects,
+    feature_groups_match_kinds_of_users,
+    feature_paths_accept_duplicate_slashes,
 ];
 
-async fn what_one_node_sets_counts_on_the_other_at_once(site: Site) {
+async fn gate_change_applies_to_other_node_at_once(site: Site) {
     let nodes = [site.serve(&[]).await, site.serve(&[]).await];
     let clients = [0, 1].map(|node: usize| Client::new(&nodes[node].base, Some(TOKEN)));
     for round in 0..6 {
@@ -214,4 +214,4 @@ async fn what_one_node_sets_counts_on_the_other_at_once(site: Site) {
     }
 }
 
-on_every_site![what_one_node_sets_counts_on_the_other_at_once,];
+on_every_site![gate_change_applies_to_other_node_at_once,];

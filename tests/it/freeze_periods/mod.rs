@@ -1,4 +1,4 @@
-//! Freeze periods of projects (specification 2.10 and 4.9).
+//! Freeze periods of projects.
 
 use chrono::{DateTime, Utc};
 use domain::delivery::freeze_periods::is_frozen;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::places::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Makes a freeze period below `/projects/:id` and gives its id.
+/// Creates a freeze period of `/projects/:id` and returns its ID.
 pub async fn freeze_period(client: &Client, place: &str) -> i64 {
     let body = json!({ "freeze_start": "0 23 * * 5", "freeze_end": "0 7 * * 1" });
     id(&client.post(&format!("{place}/freeze_periods"), body).await.expect(201).json())
@@ -18,7 +18,7 @@ fn instant(text: &str) -> DateTime<Utc> {
     DateTime::parse_from_rfc3339(text).expect("a time").to_utc()
 }
 
-/// When a project is frozen, of some moments.
+/// Returns for each moment whether the project is frozen.
 async fn frozen(server: &TestServer, project: i64, moments: &[&str]) -> Vec<bool> {
     let mut found = Vec::new();
     for moment in moments {
@@ -28,35 +28,37 @@ async fn frozen(server: &TestServer, project: i64, moments: &[&str]) -> Vec<bool
     found
 }
 
-async fn freeze_periods_are_made_read_changed_and_removed(server: TestServer) {
+async fn freeze_period_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/freeze_periods");
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let body =
         json!({ "freeze_start": " 0 23 * * fri ", "freeze_end": "0 7 * * mon", "cron_timezone": "Europe/Berlin" });
-    let made = root.post(&all, body).await.expect(201).json();
+    let created = root.post(&all, body).await.expect(201).json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "freeze_start": "0 23 * * fri", "freeze_end": "0 7 * * mon", "cron_timezone": "Europe/Berlin",
-            "created_at": made["created_at"], "updated_at": made["updated_at"],
+            "id": created["id"], "freeze_start": "0 23 * * fri", "freeze_end": "0 7 * * mon",
+            "cron_timezone": "Europe/Berlin",
+            "created_at": created["created_at"], "updated_at": created["updated_at"],
         })
     );
-    let one = format!("{all}/{}", made["id"]);
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    let one = format!("{all}/{}", created["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     let plain = json!({ "freeze_start": "0 0 1 * *", "freeze_end": "0 0 2 * *" });
     let second = root.post(&all, plain).await.expect(201).json();
     assert_eq!(second["cron_timezone"], "UTC");
-    assert_eq!(root.get(&all).await.expect(200).json(), json!([made, second]));
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([created, second]));
     assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
     let changed = root.put(&one, json!({ "freeze_end": "30 6 * * 1", "cron_timezone": "Pacific Time (US & Canada)" }));
     let changed = changed.await.expect(200).json();
     assert_eq!(
         changed,
         json!({
-            "id": made["id"], "freeze_start": "0 23 * * fri", "freeze_end": "30 6 * * 1",
-            "cron_timezone": "Pacific Time (US & Canada)", "created_at": made["created_at"], "updated_at": changed["updated_at"],
+            "id": created["id"], "freeze_start": "0 23 * * fri", "freeze_end": "30 6 * * 1",
+            "cron_timezone": "Pacific Time (US & Canada)", "created_at": created["created_at"],
+            "updated_at": changed["updated_at"],
         })
     );
     assert_eq!(root.get(&one).await.expect(200).json(), changed);
@@ -72,7 +74,7 @@ async fn freeze_periods_are_made_read_changed_and_removed(server: TestServer) {
     assert_eq!(root.get(&all).await.expect(200).json(), json!([second]));
 }
 
-async fn what_is_no_expression_and_no_zone_is_refused_by_name(server: TestServer) {
+async fn freeze_period_writes_reject_invalid_cron_and_time_zone(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/freeze_periods", project(&root, "work", json!({})).await);
     let one = format!("{all}/{}", freeze_period(&root, all.trim_end_matches("/freeze_periods")).await);
@@ -99,7 +101,7 @@ async fn what_is_no_expression_and_no_zone_is_refused_by_name(server: TestServer
     assert_eq!(root.get(&all).await.expect(200).json(), json!([sound]));
 }
 
-async fn only_maintainers_use_them(server: TestServer) {
+async fn freeze_periods_require_maintainer(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
     let (developer, maintainer) = (server.person("developer").await, server.person("maintainer").await);
@@ -123,7 +125,7 @@ async fn only_maintainers_use_them(server: TestServer) {
     maintainer.client.put(&one, json!({ "freeze_end": "0 0 * * *" })).await.expect(403);
 }
 
-async fn a_project_is_frozen_from_the_beginning_of_a_period_to_its_end(server: TestServer) {
+async fn is_frozen_between_start_and_end_of_period(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/freeze_periods");
@@ -138,22 +140,22 @@ async fn a_project_is_frozen_from_the_beginning_of_a_period_to_its_end(server: T
     assert_eq!(frozen(&server, work, &moments).await, [false; 6]);
     // In summer, Berlin is two hours ahead.
     let weekend = json!({ "freeze_start": "0 23 * * 5", "freeze_end": "0 7 * * 1", "cron_timezone": "Europe/Berlin" });
-    let made = root.post(&all, weekend).await.expect(201).json();
+    let created = root.post(&all, weekend).await.expect(201).json();
     assert_eq!(frozen(&server, work, &moments).await, [false, true, true, true, false, false]);
-    // Another that begins anew each evening before the one end at noon.
+    // Another period starts twice each evening and ends at noon.
     let nights = json!({ "freeze_start": "0 20,22 * * *", "freeze_end": "0 12 * * *" });
     root.post(&all, nights).await.expect(201);
     let between = ["2026-06-10T19:00:00Z", "2026-06-10T21:00:00Z", "2026-06-11T11:59:00Z", "2026-06-11T12:00:00Z"];
     assert_eq!(frozen(&server, work, &between).await, [false, true, true, false]);
-    // What ends in the moment it begins is no time at all.
-    root.delete(&format!("{all}/{}", made["id"])).await.expect(204);
+    // A period that ends when it starts is empty.
+    root.delete(&format!("{all}/{}", created["id"])).await.expect(204);
     root.post(&all, json!({ "freeze_start": "* * * * *", "freeze_end": "* * * * *" })).await.expect(201);
     assert_eq!(frozen(&server, work, &moments[2..3]).await, [false]);
     let other = project(&root, "other", json!({})).await;
     assert_eq!(frozen(&server, other, &between).await, [false; 4]);
 }
 
-async fn the_hour_that_is_left_out_and_the_one_that_comes_twice_are_frozen_rightly(server: TestServer) {
+async fn is_frozen_handles_daylight_saving_changes(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let night = json!({ "freeze_start": "30 2 * * *", "freeze_end": "30 4 * * *", "cron_timezone": "Europe/Berlin" });
@@ -172,7 +174,7 @@ async fn the_hour_that_is_left_out_and_the_one_that_comes_twice_are_frozen_right
     assert_eq!(frozen(&server, work, &autumn).await, [false, true, true, true, false]);
 }
 
-async fn there_are_at_most_a_hundred(server: TestServer) {
+async fn create_freeze_period_rejects_more_than_100_periods(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({})).await);
     for _ in 0..99 {
@@ -187,7 +189,7 @@ async fn there_are_at_most_a_hundred(server: TestServer) {
     assert_eq!(statuses, [201, 400, 400]);
 }
 
-async fn freeze_periods_go_with_their_project(server: TestServer) {
+async fn deleting_project_deletes_freeze_periods(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     freeze_period(&root, &format!("/projects/{work}")).await;
@@ -198,11 +200,11 @@ async fn freeze_periods_go_with_their_project(server: TestServer) {
 }
 
 on_every_database![
-    freeze_periods_are_made_read_changed_and_removed,
-    what_is_no_expression_and_no_zone_is_refused_by_name,
-    only_maintainers_use_them,
-    a_project_is_frozen_from_the_beginning_of_a_period_to_its_end,
-    the_hour_that_is_left_out_and_the_one_that_comes_twice_are_frozen_rightly,
-    there_are_at_most_a_hundred,
-    freeze_periods_go_with_their_project,
+    freeze_period_lifecycle,
+    freeze_period_writes_reject_invalid_cron_and_time_zone,
+    freeze_periods_require_maintainer,
+    is_frozen_between_start_and_end_of_period,
+    is_frozen_handles_daylight_saving_changes,
+    create_freeze_period_rejects_more_than_100_periods,
+    deleting_project_deletes_freeze_periods,
 ];

@@ -1,4 +1,4 @@
-//! The protocol on the wire.
+//! The Git protocol over HTTP.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::support::git::{Work, said};
 use crate::support::{TestServer, on_every_database};
 
-async fn clients_get_version_2_when_they_wish(server: TestServer) {
+async fn protocol_version_2_is_used_on_request(server: TestServer) {
     server.project_at("g/p", Visibility::Public).await;
     let output = Work::empty()
         .command(&["ls-remote", &format!("{}/g/p.git", server.base)])
@@ -28,7 +28,7 @@ async fn clients_get_version_2_when_they_wish(server: TestServer) {
     assert!(old.status.success() && !said(&old).contains("version 2"), "{}", said(&old));
 }
 
-async fn what_is_not_the_smart_protocol_is_refused(server: TestServer) {
+async fn requests_outside_smart_protocol_are_rejected(server: TestServer) {
     server.project_at("g/p", Visibility::Public).await;
     let client = server.anonymous();
     for (method, path, status) in [
@@ -49,7 +49,7 @@ async fn what_is_not_the_smart_protocol_is_refused(server: TestServer) {
     }
 }
 
-async fn malformed_pushes_are_refused_and_change_nothing(server: TestServer) {
+async fn malformed_push_returns_400_and_changes_nothing(server: TestServer) {
     let ann = server.person("ann").await;
     let project = server.project_at("g/p", Visibility::Public).await;
     server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
@@ -66,7 +66,7 @@ async fn malformed_pushes_are_refused_and_change_nothing(server: TestServer) {
     assert!(server.repository(project.id).is_empty().await.unwrap());
 }
 
-async fn compressed_requests_are_understood(server: TestServer) {
+async fn gzip_request_body_is_accepted(server: TestServer) {
     server.project_at("g/p", Visibility::Public).await;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(b"0014command=ls-refs\n0001000csymrefs\n0000").unwrap();
@@ -87,7 +87,7 @@ async fn compressed_requests_are_understood(server: TestServer) {
     send("br").await.expect(415);
 }
 
-async fn push_that_breaks_off_changes_nothing(server: TestServer) {
+async fn interrupted_push_changes_nothing(server: TestServer) {
     let ann = server.person("ann").await;
     let project = server.project_at("g/p", Visibility::Public).await;
     server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
@@ -110,7 +110,7 @@ async fn push_that_breaks_off_changes_nothing(server: TestServer) {
     let body = format!("{:04x}{command}0000PACK\0\0\0\u{2}\0\0\0\u{9}", command.len() + 4);
     connection.write_all(body.as_bytes()).await.unwrap();
     drop(connection);
-    // The intent goes away when the server has noticed; nothing tells us but the row.
+    // The server deletes the intent when it notices the disconnect. Only the row shows this.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
     loop {
         use sea_orm::{EntityTrait, PaginatorTrait};
@@ -126,9 +126,9 @@ async fn push_that_breaks_off_changes_nothing(server: TestServer) {
 }
 
 on_every_database![
-    clients_get_version_2_when_they_wish,
-    what_is_not_the_smart_protocol_is_refused,
-    malformed_pushes_are_refused_and_change_nothing,
-    compressed_requests_are_understood,
-    push_that_breaks_off_changes_nothing,
+    protocol_version_2_is_used_on_request,
+    requests_outside_smart_protocol_are_rejected,
+    malformed_push_returns_400_and_changes_nothing,
+    gzip_request_body_is_accepted,
+    interrupted_push_changes_nothing,
 ];

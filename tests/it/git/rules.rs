@@ -1,4 +1,4 @@
-//! What may be pushed where.
+//! Rules for pushes to branches and tags.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::{AccessLevel, Visibility, projects, protected_branches};
@@ -7,7 +7,7 @@ use crate::support::git::{self, Work};
 use crate::support::people::Person;
 use crate::support::{TestServer, on_every_database};
 
-/// A project whose `main` has two commits, a Maintainer and a Developer, and a working copy.
+/// Creates a project with two commits on `main`, a Maintainer, a Developer, and a working copy.
 async fn filled(server: &TestServer) -> (projects::Model, Person, Person, Work) {
     let project = server.project_at("g/p", Visibility::Private).await;
     let (max, dev) = (server.person("max").await, server.person("dev").await);
@@ -27,32 +27,32 @@ async fn tip(server: &TestServer, project: &projects::Model, branch: &str) -> Op
     found.map(|branch| branch.commit.to_string())
 }
 
-async fn developers_do_not_push_to_protected_branches(server: TestServer) {
+async fn push_to_protected_branch_rejects_developers(server: TestServer) {
     let (project, _, dev, work) = filled(&server).await;
     let url = git::address(&server.base, "dev", &dev.token, "g/p");
     let before = tip(&server, &project, "main").await;
     work.commit("b", "2").await;
-    let said = work.fails(&["push", &url, "main"]).await;
-    assert!(said.contains("remote: You are not allowed to push code to the protected branch main."), "{said}");
+    let output = work.fails(&["push", &url, "main"]).await;
+    assert!(output.contains("remote: You are not allowed to push code to the protected branch main."), "{output}");
     assert_eq!(tip(&server, &project, "main").await, before);
     work.git(&["push", "--quiet", &url, "main:topic"]).await;
     let pushed = work.git(&["rev-parse", "HEAD"]).await;
     assert_eq!(tip(&server, &project, "topic").await, Some(pushed));
 }
 
-async fn nobody_loses_commits_of_a_protected_branch(server: TestServer) {
+async fn force_push_and_deletion_of_protected_branch_are_rejected(server: TestServer) {
     let (project, max, _, work) = filled(&server).await;
     let url = git::address(&server.base, "max", &max.token, "g/p");
     let before = tip(&server, &project, "main").await;
     work.git(&["commit", "--quiet", "--amend", "-m", "Other"]).await;
-    let said = work.fails(&["push", "--force", &url, "main"]).await;
-    assert!(said.contains("remote: You are not allowed to force push to the branch main."), "{said}");
-    let said = work.fails(&["push", &url, ":main"]).await;
-    assert!(said.contains("remote: The default branch main cannot be deleted."), "{said}");
+    let output = work.fails(&["push", "--force", &url, "main"]).await;
+    assert!(output.contains("remote: You are not allowed to force push to the branch main."), "{output}");
+    let output = work.fails(&["push", &url, ":main"]).await;
+    assert!(output.contains("remote: The default branch main cannot be deleted."), "{output}");
     assert_eq!(tip(&server, &project, "main").await, before);
 }
 
-async fn default_branch_without_protection_is_kept_from_developers_force(server: TestServer) {
+async fn unprotected_default_branch_rejects_force_push_of_developers(server: TestServer) {
     let (project, max, dev, work) = filled(&server).await;
     protected_branches::Entity::delete_many()
         .filter(protected_branches::Column::ProjectId.eq(project.id))
@@ -62,11 +62,11 @@ async fn default_branch_without_protection_is_kept_from_developers_force(server:
     let by_dev = git::address(&server.base, "dev", &dev.token, "g/p");
     let by_max = git::address(&server.base, "max", &max.token, "g/p");
     work.git(&["commit", "--quiet", "--amend", "-m", "Other"]).await;
-    let said = work.fails(&["push", "--force", &by_dev, "main"]).await;
-    assert!(said.contains("not allowed to force push"), "{said}");
+    let output = work.fails(&["push", "--force", &by_dev, "main"]).await;
+    assert!(output.contains("not allowed to force push"), "{output}");
     for url in [&by_dev, &by_max] {
-        let said = work.fails(&["push", url, ":main"]).await;
-        assert!(said.contains("cannot be deleted"), "{said}");
+        let output = work.fails(&["push", url, ":main"]).await;
+        assert!(output.contains("cannot be deleted"), "{output}");
     }
     work.git(&["push", "--quiet", "--force", &by_max, "main"]).await;
     let moved = work.git(&["rev-parse", "main"]).await;
@@ -86,44 +86,44 @@ async fn unprotected_branches_can_be_forced_and_deleted(server: TestServer) {
     assert!(server.repository(project.id).tag("v1").await.is_err());
 }
 
-async fn names_that_could_be_taken_for_something_else_are_refused(server: TestServer) {
+async fn push_rejects_ref_names_with_leading_dash(server: TestServer) {
     let (project, max, _, work) = filled(&server).await;
     let url = git::address(&server.base, "max", &max.token, "g/p");
     for name in ["refs/heads/-x", "refs/tags/-x"] {
-        let said = work.fails(&["push", &url, &format!("main:{name}")]).await;
-        assert!(said.contains("is not allowed") || said.contains("invalid"), "{said}");
+        let output = work.fails(&["push", &url, &format!("main:{name}")]).await;
+        assert!(output.contains("is not allowed") || output.contains("invalid"), "{output}");
     }
     assert_eq!(tip(&server, &project, "-x").await, None);
 }
 
-async fn archived_projects_take_no_push_but_can_be_fetched(server: TestServer) {
+async fn archived_project_rejects_push_but_allows_fetch(server: TestServer) {
     let (project, max, _, work) = filled(&server).await;
     let row = projects::ActiveModel { id: Set(project.id), archived: Set(true), ..Default::default() };
     row.update(server.backend.database.write()).await.unwrap();
     let url = git::address(&server.base, "max", &max.token, "g/p");
     work.commit("b", "2").await;
-    let said = work.fails(&["push", &url, "main"]).await;
-    assert!(said.contains("remote: You cannot push to this project: it is archived"), "{said}");
+    let output = work.fails(&["push", &url, "main"]).await;
+    assert!(output.contains("remote: You cannot push to this project: it is archived"), "{output}");
     work.git(&["fetch", "--quiet", &url, "main"]).await;
 }
 
-async fn stale_push_is_refused_and_an_atomic_one_as_a_whole(server: TestServer) {
+async fn atomic_push_with_stale_ref_is_rejected_entirely(server: TestServer) {
     let (project, max, _, work) = filled(&server).await;
     let url = git::address(&server.base, "max", &max.token, "g/p");
     work.git(&["branch", "side"]).await;
     work.git(&["reset", "--quiet", "--hard", "HEAD~1"]).await;
     work.commit("c", "3").await;
-    let said = work.fails(&["push", "--atomic", &url, "main", "side"]).await;
-    assert!(said.contains("rejected"), "{said}");
+    let output = work.fails(&["push", "--atomic", &url, "main", "side"]).await;
+    assert!(output.contains("rejected"), "{output}");
     assert_eq!(tip(&server, &project, "side").await, None);
 }
 
 on_every_database![
-    developers_do_not_push_to_protected_branches,
-    nobody_loses_commits_of_a_protected_branch,
-    default_branch_without_protection_is_kept_from_developers_force,
+    push_to_protected_branch_rejects_developers,
+    force_push_and_deletion_of_protected_branch_are_rejected,
+    unprotected_default_branch_rejects_force_push_of_developers,
     unprotected_branches_can_be_forced_and_deleted,
-    names_that_could_be_taken_for_something_else_are_refused,
-    archived_projects_take_no_push_but_can_be_fetched,
-    stale_push_is_refused_and_an_atomic_one_as_a_whole,
+    push_rejects_ref_names_with_leading_dash,
+    archived_project_rejects_push_but_allows_fetch,
+    atomic_push_with_stale_ref_is_rejected_entirely,
 ];

@@ -6,7 +6,7 @@ use storage::entities::{AccessLevel, Visibility, ref_updates};
 use crate::support::git::{self, Work};
 use crate::support::{TestServer, on_every_database};
 
-async fn first_push_sets_the_default_branch_and_protects_it(server: TestServer) {
+async fn first_push_sets_and_protects_default_branch(server: TestServer) {
     let ann = server.person("ann").await;
     let project = server.project_at("g/sub/p", Visibility::Private).await;
     server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
@@ -15,7 +15,7 @@ async fn first_push_sets_the_default_branch_and_protects_it(server: TestServer) 
     work.git(&["checkout", "--quiet", "-b", "trunk"]).await;
     work.git(&["push", "--quiet", &url, "trunk"]).await;
 
-    // Everything that follows is there the moment the client returns.
+    // All effects are visible when the client returns.
     let now = server.reload(&project).await;
     assert_eq!(now.default_branch.as_deref(), Some("trunk"));
     assert!(now.last_activity_at > project.last_activity_at);
@@ -33,7 +33,7 @@ async fn first_push_sets_the_default_branch_and_protects_it(server: TestServer) 
     assert_eq!(clone.below("c").git(&["symbolic-ref", "HEAD"]).await, "refs/heads/trunk");
 }
 
-async fn fetch_brings_what_was_pushed_and_tags_come_along(server: TestServer) {
+async fn fetch_transfers_pushed_commits_and_tags(server: TestServer) {
     let ann = server.person("ann").await;
     let project = server.project_at("g/p", Visibility::Public).await;
     server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
@@ -55,7 +55,7 @@ async fn fetch_brings_what_was_pushed_and_tags_come_along(server: TestServer) {
     clone.git(&["fsck", "--full"]).await;
 }
 
-async fn shallow_and_partial_clones_work(server: TestServer) {
+async fn shallow_and_partial_clones_are_supported(server: TestServer) {
     let ann = server.person("ann").await;
     let project = server.project_at("g/p", Visibility::Public).await;
     server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
@@ -83,14 +83,14 @@ async fn empty_repository_can_be_cloned(server: TestServer) {
     assert_eq!(clones.below("c").git(&["symbolic-ref", "HEAD"]).await, "refs/heads/main");
 }
 
-async fn rejected_push_leaves_the_record_clean(server: TestServer) {
+async fn rejected_push_leaves_no_pending_ref_update(server: TestServer) {
     let ann = server.person("ann").await;
     let project = server.project_at("g/p", Visibility::Public).await;
     server.enrol(project.id, ann.id, AccessLevel::Developer).await;
     let url = git::address(&server.base, "ann", &ann.token, "g/p");
     let work = Work::new().await;
-    let said = work.fails(&["push", &url, "main:refs/heads/ok", "main:refs/keep/x"]).await;
-    assert!(said.contains("Only branches and tags can be pushed"), "{said}");
+    let output = work.fails(&["push", &url, "main:refs/heads/ok", "main:refs/keep/x"]).await;
+    assert!(output.contains("Only branches and tags can be pushed"), "{output}");
     assert!(server.repository(project.id).is_empty().await.unwrap());
     assert_eq!(server.reload(&project).await.default_branch, None);
     let pending = ref_updates::unsettled(server.backend.database.read(), storage::entities::now()).await;
@@ -98,9 +98,9 @@ async fn rejected_push_leaves_the_record_clean(server: TestServer) {
 }
 
 on_every_database![
-    first_push_sets_the_default_branch_and_protects_it,
-    fetch_brings_what_was_pushed_and_tags_come_along,
-    shallow_and_partial_clones_work,
+    first_push_sets_and_protects_default_branch,
+    fetch_transfers_pushed_commits_and_tags,
+    shallow_and_partial_clones_are_supported,
     empty_repository_can_be_cloned,
-    rejected_push_leaves_the_record_clean,
+    rejected_push_leaves_no_pending_ref_update,
 ];

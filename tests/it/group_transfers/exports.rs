@@ -7,11 +7,11 @@ use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryF
 use serde_json::json;
 use storage::entities::{group_exports, labels, now};
 
-use super::{export, exported, files, kept, records};
+use super::{export, files, records, run_export, stored_archives};
 use crate::support::places::{group, join};
 use crate::support::{TestServer, on_every_database};
 
-/// Makes the time of all archives over.
+/// Lets all archives expire.
 async fn expire(server: &TestServer) {
     group_exports::Entity::update_many()
         .col_expr(group_exports::Column::ExpiresAt, Expr::value(now()))
@@ -25,7 +25,7 @@ async fn rows(server: &TestServer) -> u64 {
     all.await.expect("a count")
 }
 
-async fn an_archive_is_written_in_the_background_and_downloaded(server: TestServer) {
+async fn export_is_written_by_job_and_downloadable(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let low = group(&root, "low", json!({"parent_id": top})).await;
@@ -46,7 +46,7 @@ async fn an_archive_is_written_in_the_background_and_downloaded(server: TestServ
     let files = files(&ready.body);
     assert_eq!(files["VERSION"], "0.2.4");
     assert_eq!(files["tree/groups/_all.ndjson"], format!("{low}\n"));
-    // A download that broke off goes on.
+    // An interrupted download can be resumed.
     let rest = root.clone().header("Range", "bytes=5-").get(&download).await.expect(206);
     assert_eq!(rest.body, ready.body[5..]);
     root.clone().header("Range", "bytes=99999999-").get(&download).await.expect(416);
@@ -54,7 +54,7 @@ async fn an_archive_is_written_in_the_background_and_downloaded(server: TestServ
     known.get(&download).await.expect(304);
 }
 
-async fn the_archive_holds_what_belongs_to_the_groups_and_nothing_else(server: TestServer) {
+async fn export_contains_group_data_without_secrets(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({"description": "The top"})).await;
     let low = group(&root, "low", json!({"parent_id": top})).await;
@@ -98,20 +98,20 @@ async fn the_archive_holds_what_belongs_to_the_groups_and_nothing_else(server: T
     }
 }
 
-async fn a_new_archive_takes_the_place_of_the_one_before(server: TestServer) {
+async fn new_export_replaces_previous_one(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     export(&server, &root, top).await;
-    let first = kept(&server).await;
+    let first = stored_archives(&server).await;
     root.put(&format!("/groups/{top}"), json!({"description": "Later"})).await.expect(200);
     let second = export(&server, &root, top).await;
     assert!(files(&second)[&format!("tree/groups/{top}.json")].contains("Later"));
-    let now_kept = kept(&server).await;
+    let now_kept = stored_archives(&server).await;
     assert_eq!((first.len(), now_kept.len(), rows(&server).await), (1, 1, 1));
     assert_ne!(first, now_kept);
 }
 
-async fn archives_expire_and_are_swept(server: TestServer) {
+async fn expired_exports_are_deleted_by_sweep(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     export(&server, &root, top).await;
@@ -120,22 +120,22 @@ async fn archives_expire_and_are_swept(server: TestServer) {
     let answer = root.get(&format!("/groups/{top}/export/download")).await.expect(404);
     assert_eq!(answer.message(), "404 Not found or has expired");
     assert_eq!(sweep(&server.backend).await.expect("a sweep"), 1);
-    assert_eq!((kept(&server).await.len(), rows(&server).await), (0, 0));
+    assert_eq!((stored_archives(&server).await.len(), rows(&server).await), (0, 0));
 }
 
-async fn archives_go_with_their_groups(server: TestServer) {
+async fn deleting_group_deletes_exports(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let low = group(&root, "low", json!({"parent_id": top})).await;
-    exported(&server, low).await;
+    run_export(&server, low).await;
     root.post(&format!("/groups/{low}/export"), json!({})).await.expect(202);
     root.delete(&format!("/groups/{top}")).await.expect(202);
     root.get(&format!("/groups/{low}/export/download")).await.expect(404);
     server.finish_jobs().await;
-    assert_eq!((kept(&server).await.len(), rows(&server).await), (0, 0));
+    assert_eq!((stored_archives(&server).await.len(), rows(&server).await), (0, 0));
 }
 
-async fn a_writer_that_is_killed_again_and_again_leaves_nothing_that_is_not_swept(server: TestServer) {
+async fn killed_export_job_leaves_no_files_after_sweep(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let job = ExportGroup { group_id: top, user_id: 1 };
@@ -146,10 +146,10 @@ async fn a_writer_that_is_killed_again_and_again_leaves_nothing_that_is_not_swep
     root.get(&format!("/groups/{top}/export/download")).await.expect(200);
     expire(&server).await;
     sweep(&server.backend).await.expect("a sweep");
-    assert_eq!((kept(&server).await.len(), rows(&server).await), (0, 0));
+    assert_eq!((stored_archives(&server).await.len(), rows(&server).await), (0, 0));
 }
 
-async fn addresses_for_mail_are_told_to_administrators_and_what_is_public_to_all(server: TestServer) {
+async fn export_contains_private_emails_only_for_administrators(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let (ada, eve) = (server.person("ada").await, server.person("eve").await);
@@ -169,17 +169,17 @@ async fn addresses_for_mail_are_told_to_administrators_and_what_is_public_to_all
     ] {
         let files = files(&export(&server, client, top).await);
         let members = records(&files, &format!("tree/groups/{top}/members.ndjson"));
-        let told = members.iter().map(|member| json!([member["user"]["email"], member["user"]["public_email"]]));
-        let mut told: Vec<_> = told.collect();
-        if told[0][0].is_string() {
-            // Whatever the first administrator's is.
-            told[0][0] = json!("admin@example.com");
+        let emails = members.iter().map(|member| json!([member["user"]["email"], member["user"]["public_email"]]));
+        let mut emails: Vec<_> = emails.collect();
+        if emails[0][0].is_string() {
+            // Normalizes the address of the first administrator.
+            emails[0][0] = json!("admin@example.com");
         }
-        assert_eq!(told, expected);
+        assert_eq!(emails, expected);
     }
 }
 
-async fn an_archive_is_that_of_who_asked_for_it_and_of_administrators(server: TestServer) {
+async fn download_export_returns_own_archive_or_newest_to_administrators(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let (ada, eve) = (server.person("ada").await, server.person("eve").await);
@@ -187,8 +187,8 @@ async fn an_archive_is_that_of_who_asked_for_it_and_of_administrators(server: Te
     join(&root, &format!("/groups/{top}"), eve.id, 50).await;
     let path = format!("/groups/{top}/export");
     let download = format!("{path}/download");
-    // All addresses are told in that of the administrator.
-    let told = export(&server, &root, top).await;
+    // The archive of the administrator contains all addresses.
+    let by_root = export(&server, &root, top).await;
     ada.client.get(&download).await.expect(404);
     let hers = export(&server, &ada.client, top).await;
     eve.client.get(&download).await.expect(404);
@@ -196,14 +196,14 @@ async fn an_archive_is_that_of_who_asked_for_it_and_of_administrators(server: Te
         let members = records(&files(archive), &format!("tree/groups/{top}/members.ndjson"));
         members.iter().filter_map(|member| member["user"]["email"].as_str().map(str::to_owned)).collect()
     };
-    assert!(addresses(&told).contains(&"eve@example.com".to_owned()));
+    assert!(addresses(&by_root).contains(&"eve@example.com".to_owned()));
     assert_eq!(addresses(&hers), ["ada@example.com"]);
-    // One that somebody else asks for later takes the place of none of theirs, and an administrator gets the newest.
+    // A later export of another user does not replace it. An administrator gets the newest one.
     assert_eq!(root.get(&download).await.expect(200).body, hers);
     export(&server, &root, top).await;
     assert_eq!(ada.client.get(&download).await.expect(200).body, hers);
-    assert_eq!((kept(&server).await.len(), rows(&server).await), (2, 2));
-    // Who asks while the job of another waits takes nothing from them either.
+    assert_eq!((stored_archives(&server).await.len(), rows(&server).await), (2, 2));
+    // A request while another user's job waits does not replace that job.
     for client in [&eve.client, &root] {
         client.post(&path, json!({})).await.expect(202);
     }
@@ -212,7 +212,7 @@ async fn an_archive_is_that_of_who_asked_for_it_and_of_administrators(server: Te
     assert_eq!(addresses(&theirs), ["eve@example.com"]);
 }
 
-async fn what_no_import_would_read_is_not_exported(server: TestServer) {
+async fn export_rejects_group_above_import_limits(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let low = group(&root, "low", json!({"parent_id": top})).await;
@@ -233,15 +233,15 @@ async fn what_no_import_would_read_is_not_exported(server: TestServer) {
             .await
             .expect("rows");
     }
-    // With its member it has one more.
+    // Together with the member, the group exceeds the limit.
     let path = format!("/groups/{top}/export");
     let message = root.post(&path, json!({})).await.expect(400).message();
     assert_eq!(message, "The group has more than 25000 records in one group, and no import reads so much");
-    // What came after the request was admitted is found by the job.
+    // The job checks the limit again.
     let job = ExportGroup { group_id: top, user_id: 1 };
     let refused = exports::run(&server.backend, &job).await.expect_err("a refusal");
     assert_eq!(refused.to_string(), message);
-    assert_eq!((kept(&server).await.len(), rows(&server).await), (0, 0));
+    assert_eq!((stored_archives(&server).await.len(), rows(&server).await), (0, 0));
     labels::Entity::delete_many()
         .filter(labels::Column::Title.eq("0"))
         .exec(server.backend.database.write())
@@ -250,7 +250,7 @@ async fn what_no_import_would_read_is_not_exported(server: TestServer) {
     root.post(&path, json!({})).await.expect(202);
 }
 
-async fn only_owners_export_and_download(server: TestServer) {
+async fn export_requires_owner(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({"visibility": "public"})).await;
     let path = format!("/groups/{top}/export");
@@ -263,7 +263,7 @@ async fn only_owners_export_and_download(server: TestServer) {
     }
 }
 
-async fn who_asks_too_often_waits(server: TestServer) {
+async fn export_rate_limit_returns_429(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let path = format!("/groups/{top}/export");
@@ -273,7 +273,7 @@ async fn who_asks_too_often_waits(server: TestServer) {
     let answer = root.post(&path, json!({})).await.expect(429);
     assert_eq!(answer.json()["message"]["error"], "This endpoint has been requested too many times. Try again later.");
     assert!(answer.header("Retry-After").parse::<u64>().is_ok());
-    // Waiting for an archive costs nothing.
+    // Requests before the archive is ready do not count.
     for _ in 0..20 {
         root.get(&format!("{path}/download")).await.expect(404);
     }
@@ -285,15 +285,15 @@ async fn who_asks_too_often_waits(server: TestServer) {
 }
 
 on_every_database![
-    an_archive_is_written_in_the_background_and_downloaded,
-    the_archive_holds_what_belongs_to_the_groups_and_nothing_else,
-    a_new_archive_takes_the_place_of_the_one_before,
-    archives_expire_and_are_swept,
-    archives_go_with_their_groups,
-    a_writer_that_is_killed_again_and_again_leaves_nothing_that_is_not_swept,
-    addresses_for_mail_are_told_to_administrators_and_what_is_public_to_all,
-    an_archive_is_that_of_who_asked_for_it_and_of_administrators,
-    what_no_import_would_read_is_not_exported,
-    only_owners_export_and_download,
-    who_asks_too_often_waits,
+    export_is_written_by_job_and_downloadable,
+    export_contains_group_data_without_secrets,
+    new_export_replaces_previous_one,
+    expired_exports_are_deleted_by_sweep,
+    deleting_group_deletes_exports,
+    killed_export_job_leaves_no_files_after_sweep,
+    export_contains_private_emails_only_for_administrators,
+    download_export_returns_own_archive_or_newest_to_administrators,
+    export_rejects_group_above_import_limits,
+    export_requires_owner,
+    export_rate_limit_returns_429,
 ];

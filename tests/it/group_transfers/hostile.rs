@@ -1,4 +1,4 @@
-//! Archives that nobody exported.
+//! Malicious and malformed archives.
 
 use std::io::Write;
 
@@ -7,38 +7,38 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use tar::EntryType;
 
-use super::{Draft, attributes as group_of, header, kept, member, packed, send};
+use super::{Draft, attributes as group_of, header, member, packed, send, stored_archives};
 use crate::support::{TestServer, on_every_database};
 
-/// Imports an archive that must fail, and gives what is said of it. The group stays as it was made.
-async fn fails(server: &TestServer, number: usize, archive: Vec<u8>) -> String {
-    // Nobody may import so often.
+/// Imports an archive that must fail and returns the error. Asserts that the group stays empty.
+async fn import_failure(server: &TestServer, number: usize, archive: Vec<u8>) -> String {
+    // Each import has its own user because of the rate limit.
     let person = server.person(&format!("p{number}")).await;
     let path = format!("g{number}");
     send(&person.client, &path, None, archive).await.expect(202);
     server.finish_jobs().await;
-    let told = person.client.get(&format!("/groups/{path}/import")).await.expect(200).json();
-    assert_eq!((&told["import_status"], &told["imported_groups_count"]), (&json!("failed"), &json!(0)), "{number}");
+    let status = person.client.get(&format!("/groups/{path}/import")).await.expect(200).json();
+    assert_eq!((&status["import_status"], &status["imported_groups_count"]), (&json!("failed"), &json!(0)), "{number}");
     for things in ["labels", "milestones", "boards", "badges", "epics", "subgroups"] {
         let answer = person.client.get(&format!("/groups/{path}/{things}")).await.expect(200);
         assert_eq!(answer.json(), json!([]), "{number} {things}");
     }
     let members = person.client.get(&format!("/groups/{path}/members")).await.expect(200).pluck("username");
     assert_eq!(members, [json!(format!("p{number}"))]);
-    assert_eq!(kept(server).await.len(), 0);
-    told["import_error"].as_str().expect("a text").to_owned()
+    assert_eq!(stored_archives(server).await.len(), 0);
+    status["import_error"].as_str().expect("a text").to_owned()
 }
 
-/// Tries archives, each of which is refused with a text that contains another.
-async fn each_fails(server: &TestServer, archives: Vec<(Vec<u8>, &str)>) {
+/// Asserts that each archive is rejected with an error that contains the text.
+async fn assert_imports_fail(server: &TestServer, archives: Vec<(Vec<u8>, &str)>) {
     for (number, (archive, text)) in archives.into_iter().enumerate() {
-        let said = fails(server, number, archive).await;
-        assert!(said.contains(text), "{number}: {said:?} does not tell of {text:?}");
-        assert!(said.chars().count() <= 400, "{number}: {said}");
+        let error = import_failure(server, number, archive).await;
+        assert!(error.contains(text), "{number}: {error:?} does not contain {text:?}");
+        assert!(error.chars().count() <= 400, "{number}: {error}");
     }
 }
 
-/// A sound archive with another entry in it.
+/// Returns a valid archive with another entry.
 fn with_entry(name: &str, kind: EntryType, link: Option<&str>, content: &[u8]) -> Vec<u8> {
     let mut entry = header(name, content.len() as u64);
     entry.set_entry_type(kind);
@@ -58,9 +58,9 @@ fn compressed(pieces: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     encoder.finish().expect("an archive")
 }
 
-/// A sound archive with these records, one a line.
-fn holding(relation: &str, records: impl IntoIterator<Item = Value>) -> Vec<u8> {
-    Draft::new().holding(7, relation, records).packed()
+/// Returns a valid archive with these records, one per line.
+fn archive_with(relation: &str, records: impl IntoIterator<Item = Value>) -> Vec<u8> {
+    Draft::new().with_records(7, relation, records).packed()
 }
 
 fn label(title: &str) -> Value {
@@ -71,10 +71,10 @@ fn epic(id: i64, iid: i64, parent: Option<i64>) -> Value {
     json!({"id": id, "iid": iid, "title": "E", "state": "opened", "parent_id": parent})
 }
 
-async fn entries_that_lead_elsewhere_are_refused(server: TestServer) {
+async fn import_rejects_unsafe_archive_entries(server: TestServer) {
     let strange = "does not belong there";
     let attributes = group_of(7, None, "other").to_string();
-    each_fails(
+    assert_imports_fail(
         &server,
         vec![
             (with_entry("../../../etc/passwd", EntryType::Regular, None, b"x"), strange),
@@ -107,8 +107,8 @@ async fn entries_that_lead_elsewhere_are_refused(server: TestServer) {
     .await;
 }
 
-async fn what_is_no_archive_is_refused(server: TestServer) {
-    let sound = Draft::new().holding(7, "labels", (0..2_000).map(|n| label(&n.to_string()))).packed();
+async fn import_rejects_malformed_archives(server: TestServer) {
+    let sound = Draft::new().with_records(7, "labels", (0..2_000).map(|n| label(&n.to_string()))).packed();
     let plain = {
         let mut text = Vec::new();
         std::io::copy(&mut flate2::read::GzDecoder::new(sound.as_slice()), &mut text).expect("a tar file");
@@ -118,7 +118,7 @@ async fn what_is_no_archive_is_refused(server: TestServer) {
     let mut damaged = sound.clone();
     let last = damaged.len() - 6;
     damaged[last] ^= 0x55;
-    each_fails(
+    assert_imports_fail(
         &server,
         vec![
             (sound[..sound.len() / 2].to_vec(), "cannot be read"),
@@ -131,14 +131,14 @@ async fn what_is_no_archive_is_refused(server: TestServer) {
             (compressed([]), "cut"),
             (compressed([vec![0; 1_024]]), "no file VERSION"),
             (cut(plain.len() / 1_024 * 512), "labels.ndjson, line"),
-            // Between two entries, where nothing but the end is missing.
+            // Cut between two entries, where only the end marker is missing.
             (cut(plain.len() - 1_024), "cut"),
         ],
     )
     .await;
 }
 
-async fn what_is_too_much_is_refused(server: TestServer) {
+async fn import_rejects_oversized_archives(server: TestServer) {
     let zeros = |pieces: usize| std::iter::repeat_n(vec![0_u8; 1 << 20], pieces);
     let bomb = |size: u64| {
         let mut entry = header("tree/groups/7/labels.ndjson", size);
@@ -156,13 +156,14 @@ async fn what_is_too_much_is_refused(server: TestServer) {
     let many = format!("{{\"name\": \"b\", \"lists\": [{}]}}", vec!["{\"list_type\": \"label\"}"; 100_000].join(","));
     let labels = || (0..20_000).map(|n| label(&n.to_string()));
     let together = Draft::new()
-        .holding(7, "labels", labels())
-        .holding(7, "epics", (1..=5_001).map(|id| epic(id, id, None)))
+        .with_records(7, "labels", labels())
+        .with_records(7, "epics", (1..=5_001).map(|id| epic(id, id, None)))
         .packed();
-    let spread =
-        (8..18).fold(Draft::new(), |draft, id| draft.below(id, 7, &format!("g{id}")).holding(id, "labels", labels()));
-    let spread = spread.holding(7, "labels", [label("one")]);
-    each_fails(
+    let spread = (8..18).fold(Draft::new(), |draft, id| {
+        draft.with_subgroup(id, 7, &format!("g{id}")).with_records(id, "labels", labels())
+    });
+    let spread = spread.with_records(7, "labels", [label("one")]);
+    assert_imports_fail(
         &server,
         vec![
             (compressed(std::iter::once(bomb(600 << 20)).chain(zeros(600))), "line 1: is too long"),
@@ -175,12 +176,12 @@ async fn what_is_too_much_is_refused(server: TestServer) {
             (Draft::new().with("tree/groups/7/boards.ndjson", many).packed(), "more than 102 entries"),
             (Draft::new().with("tree/groups/7.json", vec![b' '; 2 << 20]).packed(), "too long"),
             (
-                holding("badges", (0..101).map(|_| json!({"link_url": "https://h/", "image_url": "https://h/"}))),
+                archive_with("badges", (0..101).map(|_| json!({"link_url": "https://h/", "image_url": "https://h/"}))),
                 "line 101: there are more than 100",
             ),
-            (holding("boards", (0..101).map(|_| json!({"name": "b"}))), "there are more than 100"),
+            (archive_with("boards", (0..101).map(|_| json!({"name": "b"}))), "there are more than 100"),
             (
-                holding("labels", (0..25_001).map(|n| label(&n.to_string()))),
+                archive_with("labels", (0..25_001).map(|n| label(&n.to_string()))),
                 "line 25001: the group has more than 25000 records",
             ),
             (together, "line 5001: the group has more than 25000 records"),
@@ -190,62 +191,65 @@ async fn what_is_too_much_is_refused(server: TestServer) {
     .await;
 }
 
-async fn records_are_held_to_the_rules_of_those_that_are_made_by_hand(server: TestServer) {
+async fn import_validates_records_as_the_api_does(server: TestServer) {
     let badge = |link: &str| json!({"link_url": link, "image_url": "https://h/"});
     let milestone = |title: &str, iid: i64| json!({"title": title, "iid": iid, "state": "active"});
-    let epics = |all: Vec<Value>| holding("epics", all);
-    each_fails(&server, vec![
-        (holding("labels", [label("a"), json!({"title": 5, "color": "#123456"})]), "labels.ndjson, line 2: invalid type"),
-        (holding("labels", [json!(["a"])]), "line 1"),
+    let epics = |all: Vec<Value>| archive_with("epics", all);
+    assert_imports_fail(&server, vec![
+        (archive_with("labels", [label("a"), json!({"title": 5, "color": "#123456"})]), "labels.ndjson, line 2: invalid type"),
+        (archive_with("labels", [json!(["a"])]), "line 1"),
         (Draft::new().with("tree/groups/7/labels.ndjson", "{\"title\": ").packed(), "line 1"),
         (Draft::new().with("tree/groups/7/labels.ndjson", b"{\"title\": \"\xFF\", \"color\": \"#123456\"}".to_vec()).packed(), "line 1"),
-        (holding("labels", [label("a,b")]), "title is invalid"),
-        (holding("labels", [label(" ")]), "can't be blank"),
-        (holding("labels", [label(&"x".repeat(256))]), "title is too long"),
-        (holding("labels", [label("a\0b")]), "name is invalid"),
-        (holding("labels", [label("a"), label(" a ")]), "title is used more than once"),
-        (holding("labels", [json!({"title": "a", "color": "javascript:"})]), "must be a valid color code"),
-        (holding("badges", [badge("javascript:alert(1)")]), "link_url is blocked"),
-        (holding("milestones", [milestone("a", 0)]), "iid is not a number in range"),
-        (holding("milestones", [milestone("a", i64::MAX)]), "iid is not a number in range"),
-        (holding("milestones", [milestone("a", 1), milestone("b", 1)]), "iid is used more than once"),
-        (holding("milestones", [json!({"title": "a", "iid": 1, "state": "lost"})]), "unknown variant"),
-        (holding("milestones", [json!({"title": "a", "iid": 1, "state": "active", "start_date": "2026-02-01", "due_date": "2026-01-01"})]), "due_date must be greater"),
-        (holding("milestones", [json!({"title": "a", "iid": 1, "state": "active", "due_date": "+12026-01-01"})]), "due_date is invalid"),
-        (holding("milestones", [json!({"title": "a", "iid": 1, "state": "active", "due_date": "2026-01-01T00:00:00Z"})]), "due_date is invalid"),
+        (archive_with("labels", [label("a,b")]), "title is invalid"),
+        (archive_with("labels", [label(" ")]), "can't be blank"),
+        (archive_with("labels", [label(&"x".repeat(256))]), "title is too long"),
+        (archive_with("labels", [label("a\0b")]), "name is invalid"),
+        (archive_with("labels", [label("a"), label(" a ")]), "title is used more than once"),
+        (archive_with("labels", [json!({"title": "a", "color": "javascript:"})]), "must be a valid color code"),
+        (archive_with("badges", [badge("javascript:alert(1)")]), "link_url is blocked"),
+        (archive_with("milestones", [milestone("a", 0)]), "iid is not a number in range"),
+        (archive_with("milestones", [milestone("a", i64::MAX)]), "iid is not a number in range"),
+        (archive_with("milestones", [milestone("a", 1), milestone("b", 1)]), "iid is used more than once"),
+        (archive_with("milestones", [json!({"title": "a", "iid": 1, "state": "lost"})]), "unknown variant"),
+        (archive_with("milestones", [json!({"title": "a", "iid": 1, "state": "active", "start_date": "2026-02-01", "due_date": "2026-01-01"})]), "due_date must be greater"),
+        (archive_with("milestones", [json!({"title": "a", "iid": 1, "state": "active", "due_date": "+12026-01-01"})]), "due_date is invalid"),
+        (archive_with("milestones", [json!({"title": "a", "iid": 1, "state": "active", "due_date": "2026-01-01T00:00:00Z"})]), "due_date is invalid"),
         (epics(vec![json!({"id": 1, "iid": 1, "title": "E", "state": "opened", "start_date": "2026-01-01 00:00"})]), "start_date is invalid"),
-        (holding("members", [json!({"access_level": 30, "expires_at": "2026-01-01T00:00:00Z", "user": null})]), "expires_at is invalid"),
-        (holding("members", [member(1, "a@example.com", 60)]), "access_level is not included in the list"),
+        (archive_with("members", [json!({"access_level": 30, "expires_at": "2026-01-01T00:00:00Z", "user": null})]), "expires_at is invalid"),
+        (archive_with("members", [member(1, "a@example.com", 60)]), "access_level is not included in the list"),
         (epics(vec![epic(1, 1, Some(2)), epic(2, 2, Some(1))]), "nested too deeply"),
         (epics((1..=9).map(|id| epic(id, id, Some(id - 1))).collect()), "nested too deeply"),
         (epics(vec![epic(1, 1, Some(1))]), "nested too deeply"),
         (epics(vec![epic(1, 1, None), epic(1, 2, None)]), "id is used more than once"),
-        (Draft::new().below(8, 7, "low").holding(7, "epics", [epic(1, 1, Some(2))]).holding(8, "epics", [epic(2, 1, None)]).packed(), "a group that is not above"),
+        (Draft::new().with_subgroup(8, 7, "low").with_records(7, "epics", [epic(1, 1, Some(2))]).with_records(8, "epics", [epic(2, 1, None)]).packed(), "a group that is not above"),
     ]).await;
 }
 
-async fn groups_must_be_a_tree(server: TestServer) {
+async fn import_rejects_groups_that_are_not_a_tree(server: TestServer) {
     let attributes = |id: i64, parent: i64, path: &str| group_of(id, Some(parent), path).to_string();
     let mut deep = Draft::new();
     for id in 8..28 {
-        deep = deep.below(id, id - 1, "x");
+        deep = deep.with_subgroup(id, id - 1, "x");
     }
     let mut wide = group_of(7, None, "top");
     wide["visibility_level"] = json!(99);
-    each_fails(
+    assert_imports_fail(
         &server,
         vec![
-            (Draft::new().below(8, 9, "low").packed(), "lies in none of the archive"),
-            (Draft::new().below(8, 9, "a").below(9, 8, "b").packed(), "lies in itself"),
+            (Draft::new().with_subgroup(8, 9, "low").packed(), "lies in none of the archive"),
+            (Draft::new().with_subgroup(8, 9, "a").with_subgroup(9, 8, "b").packed(), "lies in itself"),
             (Draft::new().with("tree/groups/_all.ndjson", "7\n7\n").packed(), "more than once"),
             (Draft::new().with("tree/groups/_all.ndjson", "").packed(), "has no group"),
             (Draft::new().with("tree/groups/_all.ndjson", "7\n8\n").packed(), "lacks the attributes of the group 8"),
             (Draft::new().with("tree/groups/8.json", attributes(8, 7, "low")).packed(), "not in the list"),
             (Draft::new().with("tree/groups/7.json", attributes(9, 7, "low")).packed(), "is of the group 9"),
-            (Draft::new().holding(9, "labels", [label("a")]).packed(), "not in the list"),
-            (Draft::new().below(8, 7, "Low").below(9, 7, "low").packed(), "name or the path of another one"),
-            (Draft::new().below(8, 7, "../x").packed(), "path can contain only"),
-            (Draft::new().below(8, 7, "tree").packed(), "is a reserved name"),
+            (Draft::new().with_records(9, "labels", [label("a")]).packed(), "not in the list"),
+            (
+                Draft::new().with_subgroup(8, 7, "Low").with_subgroup(9, 7, "low").packed(),
+                "name or the path of another one",
+            ),
+            (Draft::new().with_subgroup(8, 7, "../x").packed(), "path can contain only"),
+            (Draft::new().with_subgroup(8, 7, "tree").packed(), "is a reserved name"),
             (deep.packed(), "nested too deeply"),
             (Draft::new().with("VERSION", "1.0.0").packed(), "0.2 is what is read"),
             (Draft::new().with("VERSION", vec![b'1'; 2 << 20]).packed(), "too long"),
@@ -257,9 +261,9 @@ async fn groups_must_be_a_tree(server: TestServer) {
 }
 
 on_every_database![
-    entries_that_lead_elsewhere_are_refused,
-    what_is_no_archive_is_refused,
-    what_is_too_much_is_refused,
-    records_are_held_to_the_rules_of_those_that_are_made_by_hand,
-    groups_must_be_a_tree,
+    import_rejects_unsafe_archive_entries,
+    import_rejects_malformed_archives,
+    import_rejects_oversized_archives,
+    import_validates_records_as_the_api_does,
+    import_rejects_groups_that_are_not_a_tree,
 ];

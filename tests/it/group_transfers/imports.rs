@@ -1,4 +1,4 @@
-//! Making groups of archives.
+//! Importing groups from archives.
 
 use domain::transfers::sweep;
 use holdfast::config::Options;
@@ -8,42 +8,45 @@ use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 use storage::entities::{group_imports, settings, todos};
 
-use super::{Draft, attributes, export, files, import, kept, member, records, send, unmapped};
+use super::{Draft, attributes, export, files, import, member, records, send, stored_archives, unmapped};
 use crate::support::places::{group, join};
 use crate::support::{Client, TestServer, on_every_database};
 
-async fn the_group_is_there_at_once_and_is_filled_in_the_background(server: TestServer) {
+async fn import_creates_group_at_once_and_fills_it_by_job(server: TestServer) {
     let ada = server.person("ada").await;
     let labels = [json!({"title": "bug", "color": "#ff0000", "description": null})];
-    let archive = Draft::new().below(8, 7, "sub").holding(7, "labels", labels).packed();
+    let archive = Draft::new().with_subgroup(8, 7, "sub").with_records(7, "labels", labels).packed();
     let part = Part::bytes(archive).file_name("file.tar.gz");
     let form = Form::new().text("name", "New Name").text("path", "new-path").part("file", part);
     let request = ada.client.request(Method::POST, "/groups/import").multipart(form);
     let answer = ada.client.send(request).await.expect(202);
     assert_eq!(answer.json(), json!({"message": "202 Accepted"}));
-    let made = ada.client.get("/groups/new-path").await.expect(200).json();
+    let created = ada.client.get("/groups/new-path").await.expect(200).json();
     assert_eq!(
-        (&made["name"], &made["visibility"], &made["parent_id"]),
+        (&created["name"], &created["visibility"], &created["parent_id"]),
         (&json!("New Name"), &json!("private"), &json!(null))
     );
-    let one = format!("/groups/{}", made["id"]);
-    let told = ada.client.get(&format!("{one}/import")).await.expect(200).json();
-    assert_eq!((&told["import_status"], &told["groups_count"]), (&json!("scheduled"), &json!(0)));
+    let one = format!("/groups/{}", created["id"]);
+    let status = ada.client.get(&format!("{one}/import")).await.expect(200).json();
+    assert_eq!((&status["import_status"], &status["groups_count"]), (&json!("scheduled"), &json!(0)));
     assert_eq!(ada.client.get(&format!("{one}/labels")).await.expect(200).json(), json!([]));
     server.finish_jobs().await;
-    let told = ada.client.get(&format!("{one}/import")).await.expect(200).json();
+    let status = ada.client.get(&format!("{one}/import")).await.expect(200).json();
     let figures = ["import_status", "import_error", "groups_count", "imported_groups_count", "unmapped_count"];
-    assert_eq!(figures.map(|name| told[name].clone()), [json!("finished"), json!(null), json!(2), json!(2), json!(0)]);
+    assert_eq!(
+        figures.map(|name| status[name].clone()),
+        [json!("finished"), json!(null), json!(2), json!(2), json!(0)]
+    );
     assert_eq!(ada.client.get(&format!("{one}/labels")).await.expect(200).pluck("name"), ["bug"]);
     let sub = ada.client.get("/groups/new-path%2Fsub").await.expect(200).json();
     let none = ada.client.get(&format!("/groups/{}/import", sub["id"])).await.expect(200).json();
     assert_eq!((&none["import_status"], &none["created_at"]), (&json!("none"), &json!(null)));
     let members = ada.client.get(&format!("{one}/members")).await.expect(200).json();
     assert_eq!((&members[0]["username"], &members[0]["access_level"]), (&json!("ada"), &json!(50)));
-    assert_eq!(kept(&server).await.len(), 0);
+    assert_eq!(stored_archives(&server).await.len(), 0);
 }
 
-async fn what_is_sent_wrongly_makes_no_group(server: TestServer) {
+async fn import_rejects_invalid_parameters_without_creating_group(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let hers = group(&ada.client, "hers", json!({})).await;
@@ -73,30 +76,30 @@ async fn what_is_sent_wrongly_makes_no_group(server: TestServer) {
     send(&server.anonymous(), "a", None, archive()).await.expect(401);
     server.finish_jobs().await;
     let imports = group_imports::Entity::find().count(server.backend.database.read()).await;
-    assert_eq!((imports.expect("a count"), kept(&server).await.len()), (0, 0));
+    assert_eq!((imports.expect("a count"), stored_archives(&server).await.len()), (0, 0));
     assert_eq!(root.get("/groups").await.expect(200).pluck("path"), ["hers"]);
 }
 
-async fn zeros_may_stand_behind_an_archive(server: TestServer) {
+async fn import_accepts_trailing_zeros(server: TestServer) {
     let root = server.root();
     let padded = [Draft::new().packed(), vec![0; 10_240]].concat();
-    let (_, told) = import(&server, &root, "a", None, padded).await;
-    assert_eq!((&told["import_status"], &told["import_error"]), (&json!("finished"), &json!(null)));
+    let (_, status) = import(&server, &root, "a", None, padded).await;
+    assert_eq!((&status["import_status"], &status["import_error"]), (&json!("finished"), &json!(null)));
 }
 
-async fn archives_may_be_larger_than_attachments(server: TestServer) {
+async fn import_accepts_archives_above_attachment_limit(server: TestServer) {
     let root = server.root();
     settings::put(server.backend.database.write(), "max_attachment_size", "1").await.expect("a setting");
     let noise = || (0..64 << 10).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect::<String>();
     let milestones =
         (1..41).map(|n| json!({"iid": n, "title": n.to_string(), "state": "active", "description": noise()}));
-    let archive = Draft::new().holding(7, "milestones", milestones).packed();
+    let archive = Draft::new().with_records(7, "milestones", milestones).packed();
     assert!(archive.len() > 1 << 20, "{}", archive.len());
-    let (_, told) = import(&server, &root, "a", None, archive).await;
-    assert_eq!((&told["import_status"], &told["import_error"]), (&json!("finished"), &json!(null)));
+    let (_, status) = import(&server, &root, "a", None, archive).await;
+    assert_eq!((&status["import_status"], &status["import_error"]), (&json!("finished"), &json!(null)));
 }
 
-async fn who_imports_too_often_waits(server: TestServer) {
+async fn import_rate_limit_returns_429(server: TestServer) {
     let ada = server.person("ada").await;
     for number in 0..6 {
         send(&ada.client, &format!("g{number}"), None, Draft::new().packed()).await.expect(202);
@@ -105,24 +108,24 @@ async fn who_imports_too_often_waits(server: TestServer) {
     send(&ada.client, "g6", None, Draft::new().packed()).await.expect(429);
 }
 
-async fn a_user_imports_one_group_at_a_time(server: TestServer) {
+async fn concurrent_import_of_same_user_returns_409(server: TestServer) {
     let (ada, eve) = (server.person("ada").await, server.person("eve").await);
     let begin = async |client: &Client, path: &str| send(client, path, None, Draft::new().packed()).await;
     begin(&ada.client, "a").await.expect(202);
     let message = begin(&ada.client, "b").await.expect(409).message();
     assert_eq!(message, "Another import of yours has not ended yet");
     ada.client.get("/groups/b").await.expect(404);
-    assert_eq!(kept(&server).await.len(), 1);
-    // Not even when they are begun together.
+    assert_eq!(stored_archives(&server).await.len(), 1);
+    // The limit also applies to concurrent requests.
     let (one, other) = tokio::join!(begin(&eve.client, "c"), begin(&eve.client, "d"));
     let mut statuses = [one.status, other.status];
     statuses.sort_unstable();
-    assert_eq!((statuses, kept(&server).await.len()), ([202, 409], 2));
+    assert_eq!((statuses, stored_archives(&server).await.len()), ([202, 409], 2));
     server.finish_jobs().await;
     begin(&ada.client, "b").await.expect(202);
 }
 
-async fn what_groups_above_have_is_not_made_again(server: TestServer) {
+async fn import_reuses_labels_and_milestones_of_ancestors(server: TestServer) {
     let root = server.root();
     let top = group(&root, "parent", json!({})).await;
     root.post(&format!("/groups/{top}/labels"), json!({"name": "bug", "color": "#111111"})).await.expect(201);
@@ -135,18 +138,18 @@ async fn what_groups_above_have_is_not_made_again(server: TestServer) {
     let epics = [
         json!({"id": 3, "iid": 1, "title": "One", "state_id": "opened", "labels": [{"title": "bug", "color": "#222222"}]}),
     ];
-    // Of two in the archive both stay, as they may where the lower one was there first.
+    // Titles that occur in two groups of the archive are both created, as the API allows in this order.
     let archive = Draft::new()
-        .below(8, 7, "low")
-        .holding(7, "labels", [label(" bug"), label("own")])
-        .holding(7, "milestones", [milestone(1, "v1"), milestone(2, "v2")])
-        .holding(7, "boards", boards)
-        .holding(7, "epics", epics)
-        .holding(8, "labels", [label("bug"), label("own")])
-        .holding(8, "milestones", [milestone(1, "v1")]);
-    let (id, told) = import(&server, &root, "fresh", Some(top), archive.clone().packed()).await;
-    assert_eq!(told["import_status"], "finished");
-    let noted: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+        .with_subgroup(8, 7, "low")
+        .with_records(7, "labels", [label(" bug"), label("own")])
+        .with_records(7, "milestones", [milestone(1, "v1"), milestone(2, "v2")])
+        .with_records(7, "boards", boards)
+        .with_records(7, "epics", epics)
+        .with_records(8, "labels", [label("bug"), label("own")])
+        .with_records(8, "milestones", [milestone(1, "v1")]);
+    let (id, status) = import(&server, &root, "fresh", Some(top), archive.clone().packed()).await;
+    assert_eq!(status["import_status"], "finished");
+    let noted: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
     assert_eq!(noted, ["milestone v1", "label bug", "milestone v1", "label bug"]);
     let own = async |at: &str, things: &str, key: &str| {
         root.get(&format!("/groups/{at}/{things}?include_ancestor_groups=false&include_parent_milestones=false"))
@@ -158,20 +161,21 @@ async fn what_groups_above_have_is_not_made_again(server: TestServer) {
     assert_eq!(own(&id.to_string(), "milestones", "title").await, ["v2"]);
     assert_eq!(own("parent%2Ffresh%2Flow", "labels", "name").await, ["own"]);
     assert_eq!(own("parent%2Ffresh%2Flow", "milestones", "title").await, [] as [&str; 0]);
-    // What names them means those above.
+    // References resolve to the ancestors' rows.
     let board = root.get(&format!("/groups/{id}/boards")).await.expect(200).json()[0].clone();
     assert_eq!((&board["milestone"]["title"], &board["lists"][0]["label"]["color"]), (&json!("v1"), &json!("#111111")));
     assert_eq!(root.get(&format!("/groups/{id}/epics/1")).await.expect(200).json()["labels"], json!(["bug"]));
-    // Elsewhere all of them are made.
-    let (_, told) = import(&server, &root, "alone", None, archive.packed()).await;
-    assert_eq!((&told["import_status"], &told["unmapped"]), (&json!("finished"), &json!([])));
+    // Outside of the parent group all are created.
+    let (_, status) = import(&server, &root, "alone", None, archive.packed()).await;
+    assert_eq!((&status["import_status"], &status["unmapped"]), (&json!("finished"), &json!([])));
 }
 
-async fn groups_are_seen_as_far_as_the_parent_or_what_the_instance_lets(server: TestServer) {
+async fn import_caps_visibility_at_parent_and_instance(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let open = group(&ada.client, "open", json!({"visibility": "public"})).await;
-    let mut archive = Draft::new().below(8, 7, "public").below(9, 8, "internal").below(10, 7, "private");
+    let mut archive =
+        Draft::new().with_subgroup(8, 7, "public").with_subgroup(9, 8, "internal").with_subgroup(10, 7, "private");
     for (id, parent, path, level) in [(8, 7, "public", 20), (9, 8, "internal", 10), (10, 7, "private", 0)] {
         let mut described = attributes(id, Some(parent), path);
         described["visibility_level"] = json!(level);
@@ -190,10 +194,10 @@ async fn groups_are_seen_as_far_as_the_parent_or_what_the_instance_lets(server: 
     ] {
         assert_eq!(shown(path).await, visibility, "{path}");
     }
-    let (_, told) = import(&server, &ada.client, "b", None, archive.clone().packed()).await;
+    let (_, status) = import(&server, &ada.client, "b", None, archive.clone().packed()).await;
     assert_eq!([shown("b").await, shown("b/public/internal").await], ["private", "private"]);
     let lowered: Vec<_> =
-        unmapped(&told).into_iter().map(|(kind, name, reason)| format!("{kind} {name} {reason}")).collect();
+        unmapped(&status).into_iter().map(|(kind, name, reason)| format!("{kind} {name} {reason}")).collect();
     assert_eq!(
         lowered,
         [
@@ -207,7 +211,7 @@ async fn groups_are_seen_as_far_as_the_parent_or_what_the_instance_lets(server: 
     assert_eq!([shown("open/c").await, shown("open/c/public").await], ["internal", "internal"]);
 }
 
-async fn the_lock_on_sharing_of_the_group_above_stays(server: TestServer) {
+async fn import_keeps_share_lock_of_parent(server: TestServer) {
     let root = server.root();
     let top = group(&root, "parent", json!({"share_with_group_lock": true})).await;
     let (ada, eve) = (server.person("ada").await, server.person("eve").await);
@@ -219,13 +223,13 @@ async fn the_lock_on_sharing_of_the_group_above_stays(server: TestServer) {
         group.to_string()
     };
     let archive = Draft::new()
-        .below(8, 7, "low")
+        .with_subgroup(8, 7, "low")
         .with("tree/groups/7.json", unlocked(7, None, "top"))
         .with("tree/groups/8.json", unlocked(8, Some(7), "low"));
     for (client, path, locked) in [(&ada.client, "hers", true), (&eve.client, "theirs", false)] {
-        let (_, told) = import(&server, client, path, Some(top), archive.clone().packed()).await;
-        assert_eq!(told["import_status"], "finished");
-        let noted: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+        let (_, status) = import(&server, client, path, Some(top), archive.clone().packed()).await;
+        assert_eq!(status["import_status"], "finished");
+        let noted: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
         assert_eq!(noted, vec!["setting share_with_group_lock"; if locked { 2 } else { 0 }]);
         for below in ["", "%2Flow"] {
             let group = root.get(&format!("/groups/parent%2F{path}{below}")).await.expect(200).json();
@@ -234,7 +238,7 @@ async fn the_lock_on_sharing_of_the_group_above_stays(server: TestServer) {
     }
 }
 
-async fn nothing_follows_from_what_is_imported(server: TestServer) {
+async fn import_creates_no_todos_notes_or_mentions(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let epics = [json!({
@@ -242,26 +246,28 @@ async fn nothing_follows_from_what_is_imported(server: TestServer) {
     })];
     let milestones = [json!({"iid": 2, "title": "For @ada", "state": "active"})];
     let members = [member(5, "ada@example.com", 30)];
-    let archive =
-        Draft::new().holding(7, "epics", epics).holding(7, "milestones", milestones).holding(7, "members", members);
-    let (id, told) = import(&server, &root, "fresh", None, archive.packed()).await;
-    assert_eq!((&told["import_status"], &told["unmapped"]), (&json!("finished"), &json!([])));
+    let archive = Draft::new()
+        .with_records(7, "epics", epics)
+        .with_records(7, "milestones", milestones)
+        .with_records(7, "members", members);
+    let (id, status) = import(&server, &root, "fresh", None, archive.packed()).await;
+    assert_eq!((&status["import_status"], &status["unmapped"]), (&json!("finished"), &json!([])));
     let epic = ada.client.get(&format!("/groups/{id}/epics/4")).await.expect(200).json();
     assert_eq!((&epic["title"], &epic["author"]["username"]), (&json!("For @ada"), &json!("root")));
     assert_eq!(ada.client.get("/todos").await.expect(200).json(), json!([]));
     let all = todos::Entity::find().count(server.backend.database.read()).await;
     assert_eq!(all.expect("a count"), 0);
     assert_eq!(root.get(&format!("/groups/{id}/epics/{}/notes", epic["id"])).await.expect(200).json(), json!([]));
-    // What is made later gets the numbers behind.
+    // Later rows continue the IIDs.
     let next = root.post(&format!("/groups/{id}/epics"), json!({"title": "Next"})).await.expect(201).json();
     let milestone = root.post(&format!("/groups/{id}/milestones"), json!({"title": "Next"})).await.expect(201).json();
     assert_eq!((&next["iid"], &milestone["iid"]), (&json!(5), &json!(3)));
-    // What is folded for searching is folded.
+    // The columns for case-insensitive search are filled.
     assert_eq!(root.get(&format!("/groups/{id}/epics?search=SEE")).await.expect(200).pluck("iid"), [4]);
     assert_eq!(root.get(&format!("/groups/{id}/milestones?search=FOR")).await.expect(200).pluck("iid"), [2]);
 }
 
-async fn what_the_archive_names_and_lacks_is_told(server: TestServer) {
+async fn import_reports_unmapped_references(server: TestServer) {
     let root = server.root();
     let boards = [json!({
         "name": "Plan", "milestone": {"title": "gone"}, "assignee_id": 99, "weight": 3, "labels": [{"title": "carried", "color": "#00ff00"}],
@@ -275,19 +281,19 @@ async fn what_the_archive_names_and_lacks_is_told(server: TestServer) {
     let epics = [json!({
         "id": 3, "iid": 1, "title": "One", "state": "closed", "author_id": 98, "parent_id": 97, "labels": [{"title": "above"}],
     })];
-    let archive = Draft::new().holding(7, "boards", boards).holding(7, "epics", epics).holding(
+    let archive = Draft::new().with_records(7, "boards", boards).with_records(7, "epics", epics).with_records(
         7,
         "iterations",
         [json!({"x": 1})],
     );
-    let (id, told) = import(&server, &root, "fresh", None, archive.packed()).await;
-    assert_eq!(told["import_status"], "finished");
-    let kinds: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+    let (id, status) = import(&server, &root, "fresh", None, archive.packed()).await;
+    assert_eq!(status["import_status"], "finished");
+    let kinds: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
     assert_eq!(
         kinds,
         ["relation iterations", "milestone gone", "board Plan", "list Plan", "list Plan", "epic One", "epic One",]
     );
-    // Labels of groups above the exported one come along with those that name them.
+    // Labels of ancestors of the exported group are imported with the records that use them.
     let labels = root.get(&format!("/groups/{id}/labels")).await.expect(200).json();
     let known: Vec<_> = labels
         .as_array()
@@ -309,9 +315,9 @@ async fn what_the_archive_names_and_lacks_is_told(server: TestServer) {
     );
 }
 
-async fn epics_are_read_in_the_layout_of_the_reference_service(server: TestServer) {
+async fn import_reads_epics_of_reference_service_format(server: TestServer) {
     let root = server.root();
-    // As it writes them, with much that there is nothing for here.
+    // The format of the reference service, including unsupported fields.
     let epic = |id: i64, iid: i64, parent: Value| {
         json!({
             "id": id, "milestone_id": null, "group_id": 7, "author_id": 1, "assignee_id": null, "iid": iid, "updated_by_id": null,
@@ -326,9 +332,9 @@ async fn epics_are_read_in_the_layout_of_the_reference_service(server: TestServe
     };
     let mut closed = epic(13623, 2, json!(13622));
     closed["state_id"] = json!("closed");
-    let archive = Draft::new().holding(7, "epics", [epic(13622, 1, json!(null)), closed]).packed();
-    let (id, told) = import(&server, &root, "fresh", None, archive).await;
-    assert_eq!((&told["import_status"], &told["import_error"]), (&json!("finished"), &json!(null)));
+    let archive = Draft::new().with_records(7, "epics", [epic(13622, 1, json!(null)), closed]).packed();
+    let (id, status) = import(&server, &root, "fresh", None, archive).await;
+    assert_eq!((&status["import_status"], &status["import_error"]), (&json!("finished"), &json!(null)));
     let part = root.get(&format!("/groups/{id}/epics/2")).await.expect(200).json();
     assert_eq!(
         (&part["state"], &part["start_date"], &part["due_date"]),
@@ -337,45 +343,45 @@ async fn epics_are_read_in_the_layout_of_the_reference_service(server: TestServe
     let above = root.get(&format!("/groups/{id}/epics/1")).await.expect(200).json();
     assert_eq!((&above["state"], &part["parent_id"]), (&json!("opened"), &above["id"]));
     let again = files(&export(&server, &root, id).await);
-    let told = records(&again, &format!("tree/groups/{id}/epics.ndjson"));
-    assert_eq!((&told[1]["state_id"], &told[1]["end_date"]), (&json!("closed"), &json!("2026-02-28")));
-    assert_eq!((told[1].get("state"), told[1].get("due_date")), (None, None));
+    let epics = records(&again, &format!("tree/groups/{id}/epics.ndjson"));
+    assert_eq!((&epics[1]["state_id"], &epics[1]["end_date"]), (&json!("closed"), &json!("2026-02-28")));
+    assert_eq!((epics[1].get("state"), epics[1].get("due_date")), (None, None));
 }
 
-async fn a_member_without_a_user_and_a_weight_below_zero_are_left_out_and_told(server: TestServer) {
+async fn import_reports_members_without_user_and_negative_weights(server: TestServer) {
     let root = server.root();
     let members = [json!({"access_level": 30, "user": null}), json!({"access_level": 30})];
     let boards = [json!({"name": "Plan", "weight": -1})];
-    let archive = Draft::new().holding(7, "members", members).holding(7, "boards", boards).packed();
-    let (id, told) = import(&server, &root, "fresh", None, archive).await;
-    assert_eq!(told["import_status"], "finished");
-    let kinds: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+    let archive = Draft::new().with_records(7, "members", members).with_records(7, "boards", boards).packed();
+    let (id, status) = import(&server, &root, "fresh", None, archive).await;
+    assert_eq!(status["import_status"], "finished");
+    let kinds: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
     assert_eq!(kinds, ["member unknown", "member unknown", "board Plan"]);
     assert_eq!(root.get(&format!("/groups/{id}/boards")).await.expect(200).json()[0]["weight"], json!(null));
 }
 
-async fn a_plan_without_epics_leaves_them_out_and_says_so(server: TestServer) {
+async fn import_on_free_plan_skips_and_reports_epics(server: TestServer) {
     let root = server.root();
     let epics = [json!({"id": 3, "iid": 1, "title": "One", "state": "opened"})];
     let boards = [json!({
         "name": "Plan", "weight": 3, "lists": [{"list_type": "assignee", "user_id": 1}, {"list_type": "label", "label": {"title": "x"}}],
     })];
-    let archive = Draft::new().holding(7, "epics", epics).holding(7, "boards", boards).packed();
-    let (id, told) = import(&server, &root, "fresh", None, archive).await;
-    let kinds: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+    let archive = Draft::new().with_records(7, "epics", epics).with_records(7, "boards", boards).packed();
+    let (id, status) = import(&server, &root, "fresh", None, archive).await;
+    let kinds: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
     assert_eq!(kinds, ["board Plan", "list Plan", "relation epics"]);
     let board = root.get(&format!("/groups/{id}/boards")).await.expect(200).json()[0].clone();
     assert_eq!(board["lists"].as_array().map(Vec::len), Some(1));
 }
 
-async fn epics_become_parts_of_others_many_at_a_time(server: TestServer) {
+async fn import_sets_epic_parents_in_batches(server: TestServer) {
     let root = server.root();
     let epic = |n: i64| {
         json!({
             "id": 100 + n, "iid": n, "title": n.to_string(), "state": "opened", "parent_id": if n > 5 { json!(100 + n % 5 + 1) } else { json!(null) },
         })
     };
-    let archive = Draft::new().holding(7, "epics", (1..=200).map(epic)).packed();
+    let archive = Draft::new().with_records(7, "epics", (1..=200).map(epic)).packed();
     send(&root, "fresh", None, archive).await.expect(202);
     let before = server.statements();
     server.finish_jobs().await;
@@ -393,37 +399,37 @@ async fn epics_become_parts_of_others_many_at_a_time(server: TestServer) {
     }
 }
 
-async fn an_archive_that_waits_goes_with_its_group(server: TestServer) {
+async fn deleting_group_deletes_pending_import(server: TestServer) {
     let root = server.root();
     send(&root, "fresh", None, Draft::new().packed()).await.expect(202);
-    assert_eq!(kept(&server).await.len(), 1);
+    assert_eq!(stored_archives(&server).await.len(), 1);
     root.delete("/groups/fresh").await.expect(202);
     server.finish_jobs().await;
-    assert_eq!(kept(&server).await.len(), 0);
+    assert_eq!(stored_archives(&server).await.len(), 0);
     assert_eq!(sweep(&server.backend).await.expect("a sweep"), 0);
     let left = group_imports::Entity::find().count(server.backend.database.read()).await;
     assert_eq!(left.expect("a count"), 0);
 }
 
-fn a_plan_without_epics_leaves_them_out_and_says_so_options() -> Options {
+fn free_plan_options() -> Options {
     Options { plan: Some("free".to_owned()), ..Options::default() }
 }
 
 on_every_database![
-    the_group_is_there_at_once_and_is_filled_in_the_background,
-    what_is_sent_wrongly_makes_no_group,
-    zeros_may_stand_behind_an_archive,
-    archives_may_be_larger_than_attachments,
-    who_imports_too_often_waits,
-    a_user_imports_one_group_at_a_time,
-    what_groups_above_have_is_not_made_again,
-    groups_are_seen_as_far_as_the_parent_or_what_the_instance_lets,
-    the_lock_on_sharing_of_the_group_above_stays,
-    nothing_follows_from_what_is_imported,
-    what_the_archive_names_and_lacks_is_told,
-    epics_are_read_in_the_layout_of_the_reference_service,
-    a_member_without_a_user_and_a_weight_below_zero_are_left_out_and_told,
-    a_plan_without_epics_leaves_them_out_and_says_so with a_plan_without_epics_leaves_them_out_and_says_so_options(),
-    epics_become_parts_of_others_many_at_a_time,
-    an_archive_that_waits_goes_with_its_group,
+    import_creates_group_at_once_and_fills_it_by_job,
+    import_rejects_invalid_parameters_without_creating_group,
+    import_accepts_trailing_zeros,
+    import_accepts_archives_above_attachment_limit,
+    import_rate_limit_returns_429,
+    concurrent_import_of_same_user_returns_409,
+    import_reuses_labels_and_milestones_of_ancestors,
+    import_caps_visibility_at_parent_and_instance,
+    import_keeps_share_lock_of_parent,
+    import_creates_no_todos_notes_or_mentions,
+    import_reports_unmapped_references,
+    import_reads_epics_of_reference_service_format,
+    import_reports_members_without_user_and_negative_weights,
+    import_on_free_plan_skips_and_reports_epics with free_plan_options(),
+    import_sets_epic_parents_in_batches,
+    deleting_group_deletes_pending_import,
 ];

@@ -1,4 +1,4 @@
-//! Groups that are large, in a server of their own.
+//! Large groups, with a separate server.
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -14,26 +14,26 @@ use crate::support::Client;
 use crate::support::process::{Process, Site, TOKEN};
 use crate::support::server::Kind;
 
-/// How many groups there are below the one that is exported.
+/// Number of subgroups of the exported group.
 const GROUPS: i64 = 200;
-/// How many records each has of three kinds together.
+/// Number of records of each subgroup, of all three kinds.
 const RECORDS: i64 = 251;
-/// How long the description of each is, in bytes.
+/// Length of each description in bytes.
 const TEXT: usize = 2_000;
-/// How many of these cannot be compressed.
+/// Number of incompressible bytes of each description.
 const NOISE: usize = 400;
-/// How much more memory the server may take than before, in kilobytes; the records take 100,000.
+/// Maximum increase of memory in kilobytes; the records have 100,000.
 const MEMORY: u64 = 48 * 1024;
 
-/// The most memory that a process ever had, in kilobytes.
-fn peak(server: &Process) -> u64 {
+/// Returns the peak memory of a process in kilobytes.
+fn peak_memory(server: &Process) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("a process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let figure = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
     figure.expect("a figure")
 }
 
-/// A group with so many groups below it, with so many records each.
+/// Returns an archive of a group with subgroups of `records` records each.
 fn archive(groups: i64, records: i64) -> Vec<u8> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     let mut add = |name: &str, content: &str| {
@@ -68,19 +68,19 @@ fn archive(groups: i64, records: i64) -> Vec<u8> {
     builder.into_inner().and_then(GzEncoder::finish).expect("an archive")
 }
 
-/// Waits for the end of an import.
-async fn finished(client: &Client, path: &str) -> Value {
+/// Waits for the end of an import and returns its status.
+async fn wait_for_import(client: &Client, path: &str) -> Value {
     loop {
-        let told = client.get(&format!("/groups/{path}/import")).await.expect(200).json();
-        if !["scheduled", "started"].contains(&told["import_status"].as_str().expect("a word")) {
-            return told;
+        let status = client.get(&format!("/groups/{path}/import")).await.expect(200).json();
+        if !["scheduled", "started"].contains(&status["import_status"].as_str().expect("a word")) {
+            return status;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
-/// Exports a group, waits for the archive, and gives it.
-async fn exported(client: &Client, path: &str) -> Vec<u8> {
+/// Exports a group and returns the archive when it is ready.
+async fn export_when_ready(client: &Client, path: &str) -> Vec<u8> {
     client.post(&format!("/groups/{path}/export"), json!({})).await.expect(202);
     loop {
         let answer = client.get(&format!("/groups/{path}/export/download")).await;
@@ -93,28 +93,28 @@ async fn exported(client: &Client, path: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn fifty_thousand_records_in_two_hundred_groups_take_little_memory() {
+async fn import_and_export_of_50000_records_use_little_memory() {
     let site = Site::new(&Kind::Sqlite).await;
     let server = site.serve(&["--plan", "ultimate"]).await;
     let client = Client::new(&server.base, Some(TOKEN));
-    // What a first, small exchange takes is not the question.
+    // A first small transfer allocates memory that is not measured.
     send(&client, "small", None, archive(2, 160)).await.expect(202);
-    assert_eq!(finished(&client, "small").await["import_status"], "finished");
-    exported(&client, "small").await;
-    let before = peak(&server);
+    assert_eq!(wait_for_import(&client, "small").await["import_status"], "finished");
+    export_when_ready(&client, "small").await;
+    let before = peak_memory(&server);
     let large = archive(GROUPS, RECORDS);
-    // Larger than attachments may be where nobody has set anything.
+    // Larger than the default limit for attachments.
     assert!(large.len() > 10 << 20, "{}", large.len());
     send(&client, "large", None, large).await.expect(202);
-    let told = finished(&client, "large").await;
+    let status = wait_for_import(&client, "large").await;
     assert_eq!(
-        (&told["import_status"], &told["imported_groups_count"], &told["unmapped"]),
+        (&status["import_status"], &status["imported_groups_count"], &status["unmapped"]),
         (&json!("finished"), &json!(GROUPS + 1), &json!([]))
     );
-    let imported = peak(&server);
+    let imported = peak_memory(&server);
     assert!(imported - before < MEMORY, "importing: {before} kB before and {imported} kB after");
-    let archive = exported(&client, "large").await;
-    let after = peak(&server);
+    let archive = export_when_ready(&client, "large").await;
+    let after = peak_memory(&server);
     assert!(after - before < MEMORY, "exporting: {before} kB before and {after} kB after");
     let (mut lines, mut bytes) = (0, 0);
     for entry in tar::Archive::new(GzDecoder::new(archive.as_slice())).entries().expect("a tar file") {

@@ -1,4 +1,4 @@
-//! Who becomes a member of a group that is imported, and with which role.
+//! Members and roles of imported groups.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Draft, import, member, send, unmapped};
 use crate::support::places::{group, join};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// The direct members of a group, by name.
+/// Returns the direct members of a group, sorted by name.
 async fn members(client: &Client, group: &str) -> Vec<(String, i64)> {
     let listed = client.get(&format!("/groups/{group}/members")).await.expect(200).json();
     let one = |member: &Value| {
@@ -22,7 +22,7 @@ fn named(all: &[(&str, i64)]) -> Vec<(String, i64)> {
     all.iter().map(|(name, level)| ((*name).to_owned(), *level)).collect()
 }
 
-async fn members_are_found_by_confirmed_addresses_alone(server: TestServer) {
+async fn import_maps_members_by_confirmed_email_only(server: TestServer) {
     let root = server.root();
     let mut ids = Vec::new();
     for name in ["ada", "bob", "eve", "dan", "fay"] {
@@ -33,7 +33,7 @@ async fn members_are_found_by_confirmed_addresses_alone(server: TestServer) {
     for confirmed in [true, false] {
         root.post(&format!("/users/{}/emails", ids[1]), further(confirmed)).await.expect(201);
     }
-    // An address that nobody has confirmed.
+    // An unconfirmed address.
     let moved = json!({"email": "moved@example.com", "skip_reconfirmation": false});
     let changed = root.put(&format!("/users/{}", ids[2]), moved).await.expect(200).json();
     assert_eq!(changed["confirmed_at"], json!(null));
@@ -49,13 +49,14 @@ async fn members_are_found_by_confirmed_addresses_alone(server: TestServer) {
         member(105, "further-false@example.com", 10),
         ended,
         member(107, "ada@example.com", 40),
-        // Neither a number nor a name is anybody.
+        // Members are not mapped by ID or username.
         json!({"access_level": 50, "user": {"id": ids[4], "username": "fay"}}),
         json!({"access_level": 50, "user": {"id": 1, "username": "root", "email": "nobody@example.com"}}),
     ];
-    let (id, told) = import(&server, &root, "fresh", None, Draft::new().holding(7, "members", all).packed()).await;
+    let (id, status) =
+        import(&server, &root, "fresh", None, Draft::new().with_records(7, "members", all).packed()).await;
     assert_eq!(members(&root, &id.to_string()).await, named(&[("ada", 30), ("bob", 20), ("dan", 20), ("root", 50)]));
-    let names: Vec<_> = unmapped(&told).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
+    let names: Vec<_> = unmapped(&status).into_iter().map(|(kind, name, _)| format!("{kind} {name}")).collect();
     assert_eq!(
         names,
         [
@@ -67,23 +68,29 @@ async fn members_are_found_by_confirmed_addresses_alone(server: TestServer) {
             "member nobody@example.com",
         ]
     );
-    assert_eq!(told["unmapped_count"], 6);
+    assert_eq!(status["unmapped_count"], 6);
 }
 
-async fn nobody_gets_a_higher_role_than_who_imports_has_above(server: TestServer) {
+async fn import_caps_roles_at_role_of_importer(server: TestServer) {
     let root = server.root();
     let top = group(&root, "parent", json!({})).await;
     let (ada, eve, bob) = (server.person("ada").await, server.person("eve").await, server.person("bob").await);
     join(&root, &format!("/groups/{top}"), ada.id, 40).await;
     join(&root, &format!("/groups/{top}"), bob.id, 30).await;
     let all = || [member(1, "eve@example.com", 50), member(2, "bob@example.com", 20), member(3, "ada@example.com", 10)];
-    let archive = || Draft::new().holding(7, "members", all()).below(8, 7, "low").holding(8, "members", all()).packed();
-    let (_, told) = import(&server, &ada.client, "fresh", Some(top), archive()).await;
-    assert_eq!(told["import_status"], "finished");
+    let archive = || {
+        Draft::new()
+            .with_records(7, "members", all())
+            .with_subgroup(8, 7, "low")
+            .with_records(8, "members", all())
+            .packed()
+    };
+    let (_, status) = import(&server, &ada.client, "fresh", Some(top), archive()).await;
+    assert_eq!(status["import_status"], "finished");
     assert_eq!(members(&root, "parent%2Ffresh").await, named(&[("ada", 50), ("eve", 40)]));
     assert_eq!(members(&root, "parent%2Ffresh%2Flow").await, named(&[("eve", 40)]));
     let reasons: Vec<_> =
-        unmapped(&told).into_iter().map(|(kind, name, reason)| format!("{kind} {name}: {reason}")).collect();
+        unmapped(&status).into_iter().map(|(kind, name, reason)| format!("{kind} {name}: {reason}")).collect();
     assert_eq!(
         reasons,
         [
@@ -93,27 +100,27 @@ async fn nobody_gets_a_higher_role_than_who_imports_has_above(server: TestServer
             "member bob@example.com: the user has a higher role from a group above",
         ]
     );
-    // At the top level all roles are theirs to give.
+    // For a top-level group the importer can assign all roles.
     import(&server, &ada.client, "own", None, archive()).await;
     assert_eq!(members(&root, "own").await, named(&[("ada", 50), ("bob", 20), ("eve", 50)]));
     eve.client.get("/groups/own/import").await.expect(200);
 }
 
-async fn who_imports_must_still_be_there(server: TestServer) {
+async fn import_of_blocked_user_fails(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let labels = [json!({"title": "bug", "color": "#ff0000"})];
-    let archive = Draft::new().holding(7, "labels", labels).packed();
+    let archive = Draft::new().with_records(7, "labels", labels).packed();
     send(&ada.client, "fresh", None, archive).await.expect(202);
     root.post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
     server.finish_jobs().await;
-    let told = root.get("/groups/fresh/import").await.expect(200).json();
-    assert_eq!((&told["import_status"], &told["imported_groups_count"]), (&json!("failed"), &json!(0)));
+    let status = root.get("/groups/fresh/import").await.expect(200).json();
+    assert_eq!((&status["import_status"], &status["imported_groups_count"]), (&json!("failed"), &json!(0)));
     assert_eq!(root.get("/groups/fresh/labels").await.expect(200).json(), json!([]));
 }
 
 on_every_database![
-    members_are_found_by_confirmed_addresses_alone,
-    nobody_gets_a_higher_role_than_who_imports_has_above,
-    who_imports_must_still_be_there,
+    import_maps_members_by_confirmed_email_only,
+    import_caps_roles_at_role_of_importer,
+    import_of_blocked_user_fails,
 ];

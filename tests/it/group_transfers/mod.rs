@@ -1,4 +1,4 @@
-//! Groups exported into archives, and made of such (specification 3.8 and 4.14).
+//! Export of groups into archives and import of such archives.
 
 mod exports;
 mod hostile;
@@ -22,13 +22,13 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Client, TestServer};
 
-/// Has a group exported, as if its job had run.
-pub async fn exported(server: &TestServer, group_id: i64) {
+/// Runs the export job of a group.
+pub async fn run_export(server: &TestServer, group_id: i64) {
     let job = ExportGroup { group_id, user_id: 1 };
     service::run(&server.backend, &job).await.expect("an export");
 }
 
-/// Exports a group and gives the archive.
+/// Exports a group and returns the archive.
 async fn export(server: &TestServer, client: &Client, group: i64) -> Vec<u8> {
     let path = format!("/groups/{group}/export");
     client.post(&path, json!({})).await.expect(202);
@@ -36,7 +36,7 @@ async fn export(server: &TestServer, client: &Client, group: i64) -> Vec<u8> {
     client.get(&format!("{path}/download")).await.expect(200).body
 }
 
-/// Sends an archive that is to become the group of this path.
+/// Sends an archive to import as a group with this path.
 async fn send(client: &Client, path: &str, parent: Option<i64>, archive: Vec<u8>) -> Answer {
     let part = Part::bytes(archive).file_name("file.tar.gz");
     let part = part.mime_str("application/octet-stream").expect("a type");
@@ -49,7 +49,7 @@ async fn send(client: &Client, path: &str, parent: Option<i64>, archive: Vec<u8>
     client.send(request.multipart(form.part("file", part))).await
 }
 
-/// Imports an archive to the end, and gives the group and what is told of the import.
+/// Imports an archive to the end. Returns the group ID and the import status.
 async fn import(
     server: &TestServer,
     client: &Client,
@@ -66,11 +66,11 @@ async fn import(
         }
         None => String::new(),
     };
-    let told = client.get(&format!("/groups/{above}{path}/import")).await.expect(200).json();
-    (told["id"].as_i64().expect("a number"), told)
+    let status = client.get(&format!("/groups/{above}{path}/import")).await.expect(200).json();
+    (status["id"].as_i64().expect("a number"), status)
 }
 
-/// The files of an archive by their names.
+/// Returns the files of an archive by name.
 fn files(archive: &[u8]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     for entry in tar::Archive::new(GzDecoder::new(archive)).entries().expect("a tar file") {
@@ -83,13 +83,13 @@ fn files(archive: &[u8]) -> BTreeMap<String, String> {
     files
 }
 
-/// The records of one file of an archive.
+/// Returns the records of one file of an archive.
 fn records(files: &BTreeMap<String, String>, name: &str) -> Vec<Value> {
     let lines = files.get(name).into_iter().flat_map(|text| text.lines());
     lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// A tar file compressed with gzip that holds these.
+/// Returns a tar file with these entries, compressed with gzip.
 fn packed(entries: impl IntoIterator<Item = (tar::Header, Vec<u8>)>) -> Vec<u8> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (mut header, content) in entries {
@@ -99,10 +99,10 @@ fn packed(entries: impl IntoIterator<Item = (tar::Header, Vec<u8>)>) -> Vec<u8> 
     builder.into_inner().and_then(GzEncoder::finish).expect("an archive")
 }
 
-/// The header of a file of this name and length.
+/// Returns the header of a file with this name and length.
 fn header(name: &str, size: u64) -> tar::Header {
     let mut header = tar::Header::new_gnu();
-    // Written as it is: the library would refuse what leads elsewhere.
+    // The name is written directly because the library rejects unsafe paths.
     let field = &mut header.as_old_mut().name;
     field[..name.len()].copy_from_slice(name.as_bytes());
     header.set_entry_type(tar::EntryType::Regular);
@@ -111,27 +111,27 @@ fn header(name: &str, size: u64) -> tar::Header {
     header
 }
 
-/// An archive in the making: its files by name.
+/// A builder of archives: files by name.
 #[derive(Clone)]
 struct Draft(Vec<(String, Vec<u8>)>);
 
 impl Draft {
-    /// One group, number 7 and called `top`.
+    /// Creates an archive of one group with ID 7 and path `top`.
     fn new() -> Self {
         Self(vec![("VERSION".to_owned(), b"0.2.4".to_vec())])
             .with("tree/groups/_all.ndjson", "7\n")
             .with("tree/groups/7.json", attributes(7, None, "top").to_string())
     }
 
-    /// With a file, in the place of one of the name.
+    /// Adds or replaces a file.
     fn with(mut self, name: &str, content: impl Into<Vec<u8>>) -> Self {
         self.0.retain(|(other, _)| other != name);
         self.0.push((name.to_owned(), content.into()));
         self
     }
 
-    /// With another group below one that is there.
-    fn below(self, id: i64, parent: i64, path: &str) -> Self {
+    /// Adds a subgroup.
+    fn with_subgroup(self, id: i64, parent: i64, path: &str) -> Self {
         let all = self.0.iter().find(|(name, _)| name.ends_with("_all.ndjson"));
         let all = all.map(|(_, text)| text.clone()).unwrap_or_default();
         let all = [all, format!("{id}\n").into_bytes()].concat();
@@ -139,8 +139,8 @@ impl Draft {
             .with(&format!("tree/groups/{id}.json"), attributes(id, Some(parent), path).to_string())
     }
 
-    /// With these records of a group.
-    fn holding(self, group: i64, relation: &str, records: impl IntoIterator<Item = Value>) -> Self {
+    /// Adds records of a group.
+    fn with_records(self, group: i64, relation: &str, records: impl IntoIterator<Item = Value>) -> Self {
         let lines: String = records.into_iter().map(|record| format!("{record}\n")).collect();
         self.with(&format!("tree/groups/{group}/{relation}.ndjson"), lines)
     }
@@ -150,25 +150,25 @@ impl Draft {
     }
 }
 
-/// The attributes of a group of an archive.
+/// Returns the attributes of a group of an archive.
 fn attributes(id: i64, parent: Option<i64>, path: &str) -> Value {
     json!({"id": id, "parent_id": parent, "name": path, "path": path, "description": "", "visibility_level": 0})
 }
 
-/// A member of an archive, by the address for mail.
+/// Returns a member of an archive with an email address.
 fn member(id: i64, address: &str, level: i64) -> Value {
     json!({"access_level": level, "user": {"id": id, "username": "somebody", "email": address}})
 }
 
-/// What could not be mapped, as kind, name and reason.
-fn unmapped(told: &Value) -> Vec<(String, String, String)> {
+/// Returns the unmapped records as kind, name and reason.
+fn unmapped(status: &Value) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    let all = told["unmapped"].as_array().expect("a list").iter();
+    let all = status["unmapped"].as_array().expect("a list").iter();
     all.map(|one| (text(&one["kind"]), text(&one["name"]), text(&one["reason"]))).collect()
 }
 
-/// What archives lie in the object storage.
-async fn kept(server: &TestServer) -> Vec<String> {
+/// Returns the keys of archives in object storage.
+async fn stored_archives(server: &TestServer) -> Vec<String> {
     let mut keys = server.backend.objects.keys(None).await.expect("keys");
     keys.retain(|key| key.starts_with("group_"));
     keys

@@ -1,4 +1,4 @@
-//! A group exported, imported elsewhere and exported again: the same, apart from numbers and times.
+//! Export, import and second export of a group: equal except for IDs and times.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,12 +8,12 @@ use super::{export, files, import, records};
 use crate::support::places::{group, join};
 use crate::support::{Client, TestServer, on_every_database};
 
-async fn make(client: &Client, path: &str, body: Value) -> Value {
+async fn create(client: &Client, path: &str, body: Value) -> Value {
     client.post(path, body).await.expect(201).json()
 }
 
-/// A tree of three groups with everything that an archive may hold.
-async fn filled(server: &TestServer, root: &Client) -> i64 {
+/// Creates a tree of three groups with every kind of record of an archive.
+async fn create_tree(server: &TestServer, root: &Client) -> i64 {
     let settings = json!({
         "description": "The *top*\nof all", "share_with_group_lock": true, "membership_lock": true, "project_creation_level": "maintainer",
         "subgroup_creation_level": "owner", "auto_devops_enabled": false, "emails_disabled": true, "mentions_disabled": true,
@@ -25,56 +25,56 @@ async fn filled(server: &TestServer, root: &Client) -> i64 {
     let low = group(root, "low", json!({"parent_id": mid})).await;
     let (ada, eve) = (server.person("ada").await, server.person("eve").await);
     let until = json!({"user_id": ada.id, "access_level": 30, "expires_at": "2099-12-31"});
-    make(root, &format!("/groups/{top}/members"), until).await;
+    create(root, &format!("/groups/{top}/members"), until).await;
     join(root, &format!("/groups/{mid}"), ada.id, 40).await;
     join(root, &format!("/groups/{low}"), eve.id, 50).await;
-    // Of one title in two groups: the lower one first, as only then it may be.
+    // The same title in two groups is allowed only if the subgroup's label is created first.
     for (at, color) in [(low, "#111111"), (top, "#222222")] {
         let label = json!({"name": "same", "color": color, "description": format!("of {at}")});
-        make(root, &format!("/groups/{at}/labels"), label).await;
+        create(root, &format!("/groups/{at}/labels"), label).await;
     }
     for at in [top, mid, low] {
         let place = format!("/groups/{at}");
         let label =
-            make(root, &format!("{place}/labels"), json!({"name": format!("own {at}"), "color": "#abcdef"})).await;
+            create(root, &format!("{place}/labels"), json!({"name": format!("own {at}"), "color": "#abcdef"})).await;
         let new = json!({"title": format!("M {at} ü"), "description": "See %1", "start_date": "2026-01-01", "due_date": "2026-02-01"});
-        let milestone = make(root, &format!("{place}/milestones"), new).await;
-        let closed = make(root, &format!("{place}/milestones"), json!({"title": format!("C {at}")})).await;
+        let milestone = create(root, &format!("{place}/milestones"), new).await;
+        let closed = create(root, &format!("{place}/milestones"), json!({"title": format!("C {at}")})).await;
         let close = json!({"state_event": "close"});
         root.put(&format!("{place}/milestones/{}", closed["id"]), close).await.expect(200);
         let badge = json!({"name": "b", "link_url": "https://h.example.com/%{project_path}", "image_url": "https://h.example.com/x.svg"});
-        make(root, &format!("{place}/badges"), badge).await;
-        let board = make(root, &format!("{place}/boards"), json!({"name": "Plan"})).await;
+        create(root, &format!("{place}/badges"), badge).await;
+        let board = create(root, &format!("{place}/boards"), json!({"name": "Plan"})).await;
         let lists = format!("{place}/boards/{}/lists", board["id"]);
         for list in
             [json!({"milestone_id": milestone["id"]}), json!({"label_id": label["id"]}), json!({"assignee_id": ada.id})]
         {
-            make(root, &lists, list).await;
+            create(root, &lists, list).await;
         }
         let narrow = json!({
             "labels": "same", "weight": 5, "assignee_id": ada.id, "milestone_id": closed["id"], "hide_backlog_list": true,
         });
         root.put(&format!("{place}/boards/{}", board["id"]), narrow).await.expect(200);
-        make(root, &format!("{place}/boards"), json!({"name": "Empty"})).await;
+        create(root, &format!("{place}/boards"), json!({"name": "Empty"})).await;
     }
     let epics = |at: i64| format!("/groups/{at}/epics");
     let above =
-        make(root, &epics(top), json!({"title": "Above", "labels": "same", "description": "# Text\n@ada"})).await;
+        create(root, &epics(top), json!({"title": "Above", "labels": "same", "description": "# Text\n@ada"})).await;
     let part = json!({"title": "Part", "parent_id": above["id"], "start_date": "2026-01-02", "due_date": "2026-03-04", "confidential": true});
-    let part = make(&ada.client, &epics(mid), part).await;
+    let part = create(&ada.client, &epics(mid), part).await;
     let labels = format!("own {low},own {top}");
     let further = json!({"title": "Part of part", "parent_id": part["id"], "labels": labels});
-    make(root, &epics(low), further).await;
-    make(&eve.client, &epics(low), json!({"title": "By eve"})).await;
-    let gone = make(root, &epics(low), json!({"title": "Gone"})).await;
+    create(root, &epics(low), further).await;
+    create(&eve.client, &epics(low), json!({"title": "By eve"})).await;
+    let gone = create(root, &epics(low), json!({"title": "Gone"})).await;
     root.delete(&format!("{}/{}", epics(low), gone["iid"])).await.expect(204);
-    let closed = make(root, &epics(low), json!({"title": "Closed"})).await;
+    let closed = create(root, &epics(low), json!({"title": "Closed"})).await;
     root.put(&format!("{}/{}", epics(low), closed["iid"]), json!({"state_event": "close"})).await.expect(200);
     top
 }
 
-/// What an archive says, with the numbers of groups, users and epics replaced by what they stand for.
-fn told(archive: &[u8]) -> BTreeMap<String, Vec<Value>> {
+/// Returns the records of an archive, with IDs of groups, users and epics replaced by names.
+fn normalized(archive: &[u8]) -> BTreeMap<String, Vec<Value>> {
     let files = files(archive);
     let ids: Vec<i64> = records(&files, "tree/groups/_all.ndjson").iter().filter_map(Value::as_i64).collect();
     let mut paths: HashMap<i64, String> = HashMap::new();
@@ -94,7 +94,7 @@ fn told(archive: &[u8]) -> BTreeMap<String, Vec<Value>> {
             epics.insert(epic["id"].as_i64(), json!(format!("{}&{}", paths[id], epic["iid"])));
         }
     }
-    let mut told = BTreeMap::new();
+    let mut normalized = BTreeMap::new();
     for id in &ids {
         let mut attributes = records(&files, &format!("tree/groups/{id}.json"));
         let object = attributes[0].as_object_mut().expect("an object");
@@ -105,7 +105,7 @@ fn told(archive: &[u8]) -> BTreeMap<String, Vec<Value>> {
             object.remove("name");
             object.remove("path");
         }
-        told.insert(paths[id].clone(), attributes);
+        normalized.insert(paths[id].clone(), attributes);
         for relation in ["milestones", "labels", "badges", "members", "boards", "epics"] {
             let mut all = records(&files, &format!("tree/groups/{id}/{relation}.ndjson"));
             for record in &mut all {
@@ -126,25 +126,25 @@ fn told(archive: &[u8]) -> BTreeMap<String, Vec<Value>> {
                 }
             }
             all.sort_by_key(Value::to_string);
-            told.insert(format!("{} {relation}", paths[id]), all);
+            normalized.insert(format!("{} {relation}", paths[id]), all);
         }
     }
-    told
+    normalized
 }
 
-async fn what_is_exported_imported_and_exported_again_is_the_same(server: TestServer) {
+async fn export_of_imported_group_equals_original(server: TestServer) {
     let root = server.root();
-    let top = filled(&server, &root).await;
+    let top = create_tree(&server, &root).await;
     let first = export(&server, &root, top).await;
     let (copy, status) = import(&server, &root, "copy", None, first.clone()).await;
     assert_eq!((&status["import_status"], &status["unmapped"]), (&json!("finished"), &json!([])));
     let second = export(&server, &root, copy).await;
-    let (before, after) = (told(&first), told(&second));
+    let (before, after) = (normalized(&first), normalized(&second));
     assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
     for (name, records) in &before {
         assert_eq!(records, &after[name], "{name}");
     }
-    // Something of each kind was there to be compared.
+    // Records of each kind were compared.
     for relation in ["milestones", "labels", "badges", "members", "boards", "epics"] {
         assert!(!before[&format!("ROOT/mid {relation}")].is_empty(), "{relation}");
     }
@@ -152,4 +152,4 @@ async fn what_is_exported_imported_and_exported_again_is_the_same(server: TestSe
     assert_eq!(before["ROOT/mid epics"][0]["parent_id"], "ROOT&1");
 }
 
-on_every_database![what_is_exported_imported_and_exported_again_is_the_same,];
+on_every_database![export_of_imported_group_equals_original,];

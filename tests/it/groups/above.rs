@@ -1,4 +1,4 @@
-//! What groups show to those who only have a project below.
+//! Visibility of groups to members of only a project in them.
 
 use chrono::Days;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
@@ -8,7 +8,7 @@ use storage::entities::{AccessLevel, members, now};
 use crate::support::places::{group, join, membership, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn groups_above_a_project_of_ones_own_are_listed_and_read(server: TestServer) {
+async fn project_member_can_list_and_get_ancestor_groups(server: TestServer) {
     let (root, ada) = (server.root(), server.person("ada").await);
     let top = group(&root, "top", json!({})).await;
     let mid = group(&root, "mid", json!({ "parent_id": top })).await;
@@ -27,7 +27,7 @@ async fn groups_above_a_project_of_ones_own_are_listed_and_read(server: TestServ
     for (id, status) in [(top, 200), (mid, 200), (other, 404), (below, 404)] {
         reads(id, status).await;
     }
-    // It shows what every group shows, as far as the caller may see that, and nothing else.
+    // The group is shown with the projects visible to the caller, without the runners token.
     let shown = ada.client.get(&format!("/groups/{mid}")).await.expect(200).json();
     assert_eq!(shown["projects"].as_array().map(Vec::len), Some(1));
     assert_eq!(shown["projects"][0]["id"], work);
@@ -39,7 +39,7 @@ async fn groups_above_a_project_of_ones_own_are_listed_and_read(server: TestServ
     assert_eq!(ada.client.get(&format!("/groups/{mid}/projects")).await.expect(200).pluck("id"), [work]);
     assert_eq!(ada.client.get(&format!("/groups/{mid}/members")).await.expect(200).pluck("username"), ["root"]);
     ada.client.get(&format!("/projects/{hidden}")).await.expect(404);
-    // It is no role: nothing can be changed.
+    // This visibility is not a role: nothing can be changed.
     ada.client.put(&format!("/groups/{mid}"), json!({ "description": "x" })).await.expect(403);
     ada.client.delete(&format!("/groups/{mid}")).await.expect(403);
     ada.client.post("/groups", json!({ "name": "n", "path": "n", "parent_id": mid })).await.expect(403);
@@ -54,7 +54,7 @@ async fn groups_above_a_project_of_ones_own_are_listed_and_read(server: TestServ
     reads(mid, 404).await;
 }
 
-async fn a_share_shows_the_groups_above_too_and_what_has_ended_shows_nothing(server: TestServer) {
+async fn project_share_makes_ancestors_visible_until_it_expires(server: TestServer) {
     let (root, ada, bob) = (server.root(), server.person("ada").await, server.person("bob").await);
     let top = group(&root, "top", json!({})).await;
     let work = project(&root, "work", json!({ "namespace_id": top })).await;
@@ -75,6 +75,6 @@ async fn a_share_shows_the_groups_above_too_and_what_has_ended_shows_nothing(ser
 }
 
 on_every_database![
-    groups_above_a_project_of_ones_own_are_listed_and_read,
-    a_share_shows_the_groups_above_too_and_what_has_ended_shows_nothing,
+    project_member_can_list_and_get_ancestor_groups,
+    project_share_makes_ancestors_visible_until_it_expires,
 ];

@@ -1,4 +1,4 @@
-//! The pictures of groups.
+//! Avatars of groups.
 
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
@@ -14,13 +14,13 @@ async fn send(client: &Client, method: Method, path: &str, form: Form, name: &st
     client.send(client.request(method, path).multipart(form)).await
 }
 
-async fn a_picture_is_seen_by_those_who_see_the_group(server: TestServer) {
+async fn group_avatar_follows_group_visibility(server: TestServer) {
     let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
     let form = Form::new().text("name", "Engines").text("path", "engines");
-    let made = send(&ada.client, Method::POST, "/groups", form, "a b.png", PNG).await.expect(201).json();
-    let address = format!("{}/uploads/-/system/group/avatar/{}/a_b.png", server.base, made["id"]);
-    assert_eq!((&made["avatar_url"], &made["name"]), (&json!(address), &json!("Engines")));
-    let (path, one) = (address.replace(&server.base, "/"), format!("/groups/{}", made["id"]));
+    let created = send(&ada.client, Method::POST, "/groups", form, "a b.png", PNG).await.expect(201).json();
+    let address = format!("{}/uploads/-/system/group/avatar/{}/a_b.png", server.base, created["id"]);
+    assert_eq!((&created["avatar_url"], &created["name"]), (&json!(address), &json!("Engines")));
+    let (path, one) = (address.replace(&server.base, "/"), format!("/groups/{}", created["id"]));
     join(&ada.client, &one, bob.id, 10).await;
     let seen = bob.client.get(&path).await.expect(200);
     assert_eq!((seen.header("content-type"), &seen.body[..]), ("image/png", PNG));
@@ -30,7 +30,7 @@ async fn a_picture_is_seen_by_those_who_see_the_group(server: TestServer) {
     }
     ada.client.put(&one, json!({ "visibility": "public" })).await.expect(200);
     server.anonymous().get(&path).await.expect(200);
-    // A picture belongs to groups only: the personal namespace of a user has none here.
+    // The path is for groups only, not for personal namespaces.
     let personal = server.personal_namespace(ada.id).await;
     server.root().get(&format!("//uploads/-/system/group/avatar/{}/a_b.png", personal.id)).await.expect(404);
     let changed =
@@ -41,7 +41,7 @@ async fn a_picture_is_seen_by_those_who_see_the_group(server: TestServer) {
     assert_eq!((&changed["avatar_url"], &changed["description"]), (&Value::Null, &json!("Brass")));
 }
 
-async fn a_picture_goes_with_its_group(server: TestServer) {
+async fn deleting_group_deletes_avatar(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "inner", json!({ "parent_id": outer })).await;
@@ -54,7 +54,7 @@ async fn a_picture_goes_with_its_group(server: TestServer) {
     assert!(!stored());
 }
 
-async fn what_is_no_picture_makes_no_group_and_only_owners_send_one(server: TestServer) {
+async fn avatar_must_be_image_and_requires_owner(server: TestServer) {
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let one = format!("/groups/{}", group(&ada.client, "engines", json!({})).await);
     join(&ada.client, &one, bob.id, 40).await;
@@ -73,7 +73,7 @@ async fn what_is_no_picture_makes_no_group_and_only_owners_send_one(server: Test
 }
 
 on_every_database![
-    a_picture_is_seen_by_those_who_see_the_group,
-    a_picture_goes_with_its_group,
-    what_is_no_picture_makes_no_group_and_only_owners_send_one,
+    group_avatar_follows_group_visibility,
+    deleting_group_deletes_avatar,
+    avatar_must_be_image_and_requires_owner,
 ];

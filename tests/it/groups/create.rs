@@ -1,4 +1,4 @@
-//! Making and reading groups.
+//! Creating and reading groups.
 
 use serde_json::{Value, json};
 
@@ -9,24 +9,24 @@ fn failure(field: &str, text: &str) -> String {
     format!("Failed to save group {{:{field}=>[\"{text}\"]}}")
 }
 
-async fn a_new_group_has_every_field_and_its_creator_as_owner(server: TestServer) {
+async fn create_group_returns_all_fields_and_adds_owner(server: TestServer) {
     let ada = server.person("ada").await;
     let body = json!({"name": "Engines (old)", "path": "Engines", "description": "Machines", "visibility": "public"});
-    let made = ada.client.post("/groups", body).await.expect(201).json();
-    assert_eq!(made["web_url"], format!("{}/groups/Engines", server.base));
+    let created = ada.client.post("/groups", body).await.expect(201).json();
+    assert_eq!(created["web_url"], format!("{}/groups/Engines", server.base));
     assert_eq!(
-        (&made["full_name"], &made["full_path"], &made["visibility"], &made["parent_id"]),
+        (&created["full_name"], &created["full_path"], &created["visibility"], &created["parent_id"]),
         (&json!("Engines (old)"), &json!("Engines"), &json!("public"), &Value::Null)
     );
-    assert_eq!(made["runners_token"].as_str().map(str::len), Some(32));
-    assert_eq!((&made["projects"], &made["shared_projects"]), (&json!([]), &json!([])));
-    let place = format!("/groups/{}/members/{}", made["id"], ada.id);
+    assert_eq!(created["runners_token"].as_str().map(str::len), Some(32));
+    assert_eq!((&created["projects"], &created["shared_projects"]), (&json!([]), &json!([])));
+    let place = format!("/groups/{}/members/{}", created["id"], ada.id);
     assert_eq!(ada.client.get(&place).await.expect(200).json()["access_level"], 50);
     let read = ada.client.get("/groups/engines").await.expect(200).json();
-    assert_eq!(read, made);
+    assert_eq!(read, created);
 }
 
-async fn only_owners_see_the_runners_token(server: TestServer) {
+async fn runners_token_is_visible_only_to_owners(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     for (level, person) in server.cast(&root, engines).await {
@@ -37,7 +37,7 @@ async fn only_owners_see_the_runners_token(server: TestServer) {
     assert_eq!(read.get("runners_token"), None);
 }
 
-async fn reading_without_projects_leaves_them_out(server: TestServer) {
+async fn get_group_without_projects_omits_them(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     project(&root, "difference", json!({"namespace_id": engines})).await;
@@ -50,7 +50,7 @@ async fn reading_without_projects_leaves_them_out(server: TestServer) {
     root.get(&format!("/groups/{engines}?with_projects=maybe")).await.expect(400);
 }
 
-async fn names_and_paths_that_do_not_do_are_told_in_one_text(server: TestServer) {
+async fn create_group_rejects_invalid_names_and_paths(server: TestServer) {
     let root = server.root();
     group(&root, "engines", json!({})).await;
     let name = "can contain only letters, digits, emojis, '_', '.', dash, space, parenthesis. \
@@ -76,7 +76,7 @@ async fn names_and_paths_that_do_not_do_are_told_in_one_text(server: TestServer)
     }
 }
 
-async fn parameters_are_held_to_the_contract(server: TestServer) {
+async fn create_group_rejects_invalid_parameters(server: TestServer) {
     let root = server.root();
     let missing = root.post("/groups", json!({})).await.expect(400);
     assert_eq!(missing.message(), "name is missing, name is empty, path is missing, path is empty");
@@ -94,7 +94,7 @@ async fn parameters_are_held_to_the_contract(server: TestServer) {
     server.anonymous().post("/groups", json!({})).await.expect(401);
 }
 
-async fn subgroups_need_an_owner_or_a_maintainer_of_a_parent_that_lets_them(server: TestServer) {
+async fn create_subgroup_requires_creation_level_of_parent(server: TestServer) {
     let root = server.root();
     let strict = group(&root, "strict", json!({"subgroup_creation_level": "owner"})).await;
     let cast = server.cast(&root, strict).await;
@@ -116,7 +116,7 @@ async fn subgroups_need_an_owner_or_a_maintainer_of_a_parent_that_lets_them(serv
     }
 }
 
-async fn a_subgroup_is_seen_by_no_more_than_its_parent(server: TestServer) {
+async fn create_subgroup_rejects_visibility_above_parent(server: TestServer) {
     let root = server.root();
     let hidden = group(&root, "hidden", json!({})).await;
     let body = json!({"name": "open", "path": "open", "parent_id": hidden, "visibility": "internal"});
@@ -128,7 +128,7 @@ async fn a_subgroup_is_seen_by_no_more_than_its_parent(server: TestServer) {
     assert_eq!((&inner["full_name"], &inner["full_path"]), (&json!("hidden / Inner"), &json!("hidden/inner")));
 }
 
-async fn groups_do_not_nest_without_end(server: TestServer) {
+async fn create_group_rejects_more_than_20_levels(server: TestServer) {
     let root = server.root();
     let mut parent = group(&root, "g0", json!({})).await;
     for depth in 1..20 {
@@ -138,7 +138,7 @@ async fn groups_do_not_nest_without_end(server: TestServer) {
     assert_eq!(answer.message(), failure("parent_id", "has too deep level of nesting"));
 }
 
-async fn a_private_group_is_missing_to_strangers(server: TestServer) {
+async fn private_group_returns_404_to_non_members(server: TestServer) {
     let root = server.root();
     let hidden = group(&root, "hidden", json!({})).await;
     let stranger = server.person("stranger").await;
@@ -153,13 +153,13 @@ async fn a_private_group_is_missing_to_strangers(server: TestServer) {
 }
 
 on_every_database![
-    a_new_group_has_every_field_and_its_creator_as_owner,
-    only_owners_see_the_runners_token,
-    reading_without_projects_leaves_them_out,
-    names_and_paths_that_do_not_do_are_told_in_one_text,
-    parameters_are_held_to_the_contract,
-    subgroups_need_an_owner_or_a_maintainer_of_a_parent_that_lets_them,
-    a_subgroup_is_seen_by_no_more_than_its_parent,
-    groups_do_not_nest_without_end,
-    a_private_group_is_missing_to_strangers,
+    create_group_returns_all_fields_and_adds_owner,
+    runners_token_is_visible_only_to_owners,
+    get_group_without_projects_omits_them,
+    create_group_rejects_invalid_names_and_paths,
+    create_group_rejects_invalid_parameters,
+    create_subgroup_requires_creation_level_of_parent,
+    create_subgroup_rejects_visibility_above_parent,
+    create_group_rejects_more_than_20_levels,
+    private_group_returns_404_to_non_members,
 ];

@@ -1,4 +1,4 @@
-//! Removing groups.
+//! Deleting groups.
 
 use std::time::Duration;
 
@@ -11,32 +11,32 @@ use storage::entities::{Visibility, namespaces, projects, settings};
 use crate::support::places::{group, join};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// A tree of three groups with a project in each, which leave no job behind.
+/// Creates a tree of three groups with a project in each, without enqueued jobs.
 async fn tree(server: &TestServer, root: &Client) -> ([i64; 3], [i64; 3]) {
     let top = group(root, "top", json!({})).await;
     let mid = group(root, "mid", json!({"parent_id": top})).await;
     let low = group(root, "low", json!({"parent_id": mid})).await;
-    let mut held = [0; 3];
-    for (slot, namespace) in held.iter_mut().zip([top, mid, low]) {
+    let mut project_ids = [0; 3];
+    for (slot, namespace) in project_ids.iter_mut().zip([top, mid, low]) {
         *slot = server.bare_project(namespace, "work", Visibility::Private).await.id;
     }
-    ([top, mid, low], held)
+    ([top, mid, low], project_ids)
 }
 
-async fn nothing_is_left(server: &TestServer, held: [i64; 3]) {
+async fn assert_nothing_left(server: &TestServer, project_ids: [i64; 3]) {
     let read = server.backend.database.read();
     let groups = namespaces::Entity::find().filter(namespaces::Column::OwnerId.is_null());
     assert_eq!(groups.count(read).await.expect("a count"), 0);
     assert_eq!(projects::Entity::find().count(read).await.expect("a count"), 0);
-    for id in held {
+    for id in project_ids {
         let repository = RepositoryId::of_project(id);
         assert!(!server.backend.repositories.exists(&repository).await.expect("a look"));
     }
 }
 
-async fn a_removed_group_is_hidden_at_once_with_all_it_holds(server: TestServer) {
+async fn deleted_group_is_hidden_at_once_with_content(server: TestServer) {
     let root = server.root();
-    let (groups, held) = tree(&server, &root).await;
+    let (groups, project_ids) = tree(&server, &root).await;
     let ada = server.person("ada").await;
     join(&root, &format!("/groups/{}", groups[0]), ada.id, 50).await;
     let answer = ada.client.delete(&format!("/groups/{}", groups[0])).await.expect(202);
@@ -47,7 +47,7 @@ async fn a_removed_group_is_hidden_at_once_with_all_it_holds(server: TestServer)
             client.get(&format!("/groups/{id}/members")).await.expect(404);
             client.get(&format!("/namespaces/{id}")).await.expect(404);
         }
-        for id in held {
+        for id in project_ids {
             client.get(&format!("/projects/{id}")).await.expect(404);
         }
         assert_eq!(client.get("/groups?all_available=true").await.expect(200).json(), json!([]));
@@ -58,28 +58,28 @@ async fn a_removed_group_is_hidden_at_once_with_all_it_holds(server: TestServer)
     root.post("/groups", below).await.expect(404);
     root.post("/groups", json!({"name": "again", "path": "top"})).await.expect(400);
     server.finish_jobs().await;
-    nothing_is_left(&server, held).await;
+    assert_nothing_left(&server, project_ids).await;
     group(&root, "top", json!({})).await;
 }
 
-async fn a_removal_that_is_killed_again_and_again_ends_all_the_same(server: TestServer) {
+async fn repeatedly_killed_group_deletion_completes(server: TestServer) {
     let root = server.root();
-    let (groups, held) = tree(&server, &root).await;
+    let (groups, project_ids) = tree(&server, &root).await;
     let other = group(&root, "other", json!({})).await;
     root.delete(&format!("/groups/{}", groups[0])).await.expect(202);
-    // Each attempt gets a little further than the one before; the last comes to the end.
+    // Each attempt gets further than the one before. The last one completes.
     let mut attempt = Duration::from_micros(50);
     while tokio::time::timeout(attempt, erase(&server.backend, groups[0], None)).await.is_err() {
         attempt = attempt * 3 / 2;
     }
-    // At least once: a second run finds nothing to do.
+    // Jobs run at least once: a second run finds nothing to do.
     server.finish_jobs().await;
     root.delete(&format!("/groups/{other}")).await.expect(202);
     server.finish_jobs().await;
-    nothing_is_left(&server, held).await;
+    assert_nothing_left(&server, project_ids).await;
 }
 
-async fn the_job_leaves_alone_what_nobody_removed(server: TestServer) {
+async fn delete_group_job_keeps_groups_not_marked(server: TestServer) {
     let root = server.root();
     let (groups, _) = tree(&server, &root).await;
     erase(&server.backend, groups[0], None).await.expect("a run");
@@ -88,9 +88,9 @@ async fn the_job_leaves_alone_what_nobody_removed(server: TestServer) {
     root.get(&format!("/groups/{}", groups[2])).await.expect(200);
 }
 
-async fn a_delay_only_marks_the_group_and_it_can_be_restored(server: TestServer) {
+async fn delayed_deletion_marks_group_and_can_be_reverted(server: TestServer) {
     let root = server.root();
-    let (groups, held) = tree(&server, &root).await;
+    let (groups, project_ids) = tree(&server, &root).await;
     let one = format!("/groups/{}", groups[0]);
     let db = server.backend.database.write();
     settings::put(db, "deletion_adjourned_period", "7").await.expect("a setting");
@@ -105,10 +105,10 @@ async fn a_delay_only_marks_the_group_and_it_can_be_restored(server: TestServer)
     root.delete(&one).await.expect(202);
     erase(&server.backend, groups[0], Some(today)).await.expect("a run");
     root.get(&one).await.expect(404);
-    nothing_is_left(&server, held).await;
+    assert_nothing_left(&server, project_ids).await;
 }
 
-async fn only_owners_remove_a_group_that_has_not_changed_since(server: TestServer) {
+async fn delete_group_requires_owner_and_honors_if_unmodified_since(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let one = format!("/groups/{engines}");
@@ -121,9 +121,9 @@ async fn only_owners_remove_a_group_that_has_not_changed_since(server: TestServe
 }
 
 on_every_database![
-    a_removed_group_is_hidden_at_once_with_all_it_holds,
-    a_removal_that_is_killed_again_and_again_ends_all_the_same,
-    the_job_leaves_alone_what_nobody_removed,
-    a_delay_only_marks_the_group_and_it_can_be_restored,
-    only_owners_remove_a_group_that_has_not_changed_since,
+    deleted_group_is_hidden_at_once_with_content,
+    repeatedly_killed_group_deletion_completes,
+    delete_group_job_keeps_groups_not_marked,
+    delayed_deletion_marks_group_and_can_be_reverted,
+    delete_group_requires_owner_and_honors_if_unmodified_since,
 ];

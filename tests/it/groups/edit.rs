@@ -1,11 +1,11 @@
-//! Changing groups.
+//! Updating groups.
 
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn what_is_sent_changes_and_all_else_stays(server: TestServer) {
+async fn update_group_changes_only_sent_attributes(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"description": "Machines", "auto_devops_enabled": true})).await;
     let one = format!("/groups/{engines}");
@@ -26,19 +26,19 @@ async fn what_is_sent_changes_and_all_else_stays(server: TestServer) {
     assert_eq!(root.get(&one).await.expect(200).json(), changed);
 }
 
-async fn a_new_path_moves_everything_below(server: TestServer) {
+async fn new_group_path_changes_paths_of_descendants(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "Inner", json!({"parent_id": outer})).await;
     let low = group(&root, "low", json!({"parent_id": inner})).await;
-    let beside = group(&root, "outermost", json!({})).await;
-    let deep = group(&root, "deep", json!({"parent_id": beside})).await;
+    let sibling = group(&root, "outermost", json!({})).await;
+    let deep = group(&root, "deep", json!({"parent_id": sibling})).await;
     let work = project(&root, "work", json!({"namespace_id": low})).await;
     root.put(&format!("/groups/{outer}"), json!({"path": "Über"})).await.expect(400);
     root.put(&format!("/groups/{outer}"), json!({"path": "Rim"})).await.expect(200);
     let path = async |id: i64| root.get(&format!("/groups/{id}")).await.expect(200).json()["full_path"].clone();
     assert_eq!((path(inner).await, path(low).await), (json!("Rim/Inner"), json!("Rim/Inner/low")));
-    assert_eq!((path(beside).await, path(deep).await), (json!("outermost"), json!("outermost/deep")));
+    assert_eq!((path(sibling).await, path(deep).await), (json!("outermost"), json!("outermost/deep")));
     let held = root.get("/projects/rim%2Finner%2Flow%2Fwork").await.expect(200).json();
     assert_eq!((&held["id"], &held["path_with_namespace"]), (&json!(work), &json!("Rim/Inner/low/work")));
     root.get("/groups/outer%2Finner").await.expect(404);
@@ -46,14 +46,14 @@ async fn a_new_path_moves_everything_below(server: TestServer) {
     // Only the case changes.
     root.put(&format!("/groups/{outer}"), json!({"path": "rim"})).await.expect(200);
     assert_eq!(path(low).await, json!("rim/Inner/low"));
-    // The old path is free again.
+    // The old path can be used again.
     group(&root, "outer", json!({"name": "again"})).await;
-    // In the middle of the tree.
+    // A rename in the middle of the tree.
     root.put(&format!("/groups/{inner}"), json!({"path": "core"})).await.expect(200);
     assert_eq!(path(low).await, json!("rim/core/low"));
 }
 
-async fn faults_are_told_by_attribute(server: TestServer) {
+async fn update_group_returns_errors_by_attribute(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({"visibility": "internal"})).await;
     let inner = group(&root, "inner", json!({"parent_id": outer, "visibility": "internal"})).await;
@@ -102,7 +102,7 @@ async fn faults_are_told_by_attribute(server: TestServer) {
     assert_eq!(faulty.message(), "visibility does not have a valid value");
 }
 
-async fn only_owners_change_a_group(server: TestServer) {
+async fn update_group_requires_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let one = format!("/groups/{engines}");
@@ -114,7 +114,7 @@ async fn only_owners_change_a_group(server: TestServer) {
     server.anonymous().put(&one, json!({})).await.expect(401);
 }
 
-async fn a_lock_on_sharing_holds_for_all_below(server: TestServer) {
+async fn share_lock_is_inherited_by_subgroups(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
@@ -135,12 +135,12 @@ async fn a_lock_on_sharing_holds_for_all_below(server: TestServer) {
     assert_ne!(refused.json()["message"]["share_with_group_lock"], Value::Null);
     join(&root, &outer_place, ada.id, 50).await;
     ada.client.put(&inner_place, json!({"share_with_group_lock": false})).await.expect(200);
-    let made = ada.client.post("/groups", unlocked).await.expect(201).json();
-    assert_eq!(made["share_with_group_lock"], false);
+    let created = ada.client.post("/groups", unlocked).await.expect(201).json();
+    assert_eq!(created["share_with_group_lock"], false);
     assert_eq!((lock(&outer_place).await, lock(&inner_place).await), (json!(true), json!(false)));
 }
 
-async fn projects_of_a_group_with_a_membership_lock_take_no_members(server: TestServer) {
+async fn membership_lock_rejects_project_members(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"membership_lock": true})).await;
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
@@ -151,7 +151,7 @@ async fn projects_of_a_group_with_a_membership_lock_take_no_members(server: Test
     root.post(&format!("/groups/{engines}/members"), new).await.expect(201);
 }
 
-async fn bodies_and_tokens_are_held_to_the_contract(server: TestServer) {
+async fn group_operations_reject_oversized_bodies_and_invalid_tokens(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
@@ -187,7 +187,7 @@ async fn bodies_and_tokens_are_held_to_the_contract(server: TestServer) {
     }
 }
 
-async fn subgroups_made_during_a_rename_get_the_new_path(server: TestServer) {
+async fn concurrent_subgroup_creation_gets_renamed_path(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let mid = group(&root, "mid", json!({"parent_id": top})).await;
@@ -209,12 +209,12 @@ async fn subgroups_made_during_a_rename_get_the_new_path(server: TestServer) {
 }
 
 on_every_database![
-    what_is_sent_changes_and_all_else_stays,
-    a_new_path_moves_everything_below,
-    faults_are_told_by_attribute,
-    only_owners_change_a_group,
-    a_lock_on_sharing_holds_for_all_below,
-    projects_of_a_group_with_a_membership_lock_take_no_members,
-    bodies_and_tokens_are_held_to_the_contract,
-    subgroups_made_during_a_rename_get_the_new_path,
+    update_group_changes_only_sent_attributes,
+    new_group_path_changes_paths_of_descendants,
+    update_group_returns_errors_by_attribute,
+    update_group_requires_owner,
+    share_lock_is_inherited_by_subgroups,
+    membership_lock_rejects_project_members,
+    group_operations_reject_oversized_bodies_and_invalid_tokens,
+    concurrent_subgroup_creation_gets_renamed_path,
 ];

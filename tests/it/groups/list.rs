@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn lists_show_each_caller_their_own(server: TestServer) {
+async fn list_groups_returns_visible_groups_of_caller(server: TestServer) {
     let root = server.root();
     group(&root, "open", json!({"visibility": "public"})).await;
     group(&root, "inside", json!({"visibility": "internal"})).await;
@@ -21,7 +21,7 @@ async fn lists_show_each_caller_their_own(server: TestServer) {
     assert_eq!(paths(&ada.client, "all_available=true").await, ["inside", "open"]);
     assert_eq!(paths(&root, "").await, ["below", "hidden", "inside", "lowest", "open"]);
     join(&root, &format!("/groups/{hidden}"), ada.id, 30).await;
-    // Membership reaches two levels down.
+    // Membership is inherited by two levels of subgroups.
     assert_eq!(paths(&ada.client, "").await, ["below", "hidden", "lowest"]);
     assert_eq!(paths(&ada.client, "min_access_level=40").await, [] as [Value; 0]);
     assert_eq!(paths(&ada.client, "owned=true").await, [] as [Value; 0]);
@@ -35,7 +35,7 @@ async fn lists_show_each_caller_their_own(server: TestServer) {
     assert_eq!(paths(&root, "search=%25").await, [] as [Value; 0]);
 }
 
-async fn sizes_count_everything_below_and_only_for_administrators(server: TestServer) {
+async fn group_statistics_include_descendants_and_require_administrator(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
@@ -53,7 +53,7 @@ async fn sizes_count_everything_below_and_only_for_administrators(server: TestSe
     assert_eq!((list[0]["path"].as_str(), list[0].get("statistics")), (Some("inner"), None));
 }
 
-async fn a_page_costs_the_same_for_one_group_and_for_twenty(server: TestServer) {
+async fn list_groups_statement_count_is_constant(server: TestServer) {
     let root = server.root();
     group(&root, "g1", json!({})).await;
     let cost = async || {
@@ -69,7 +69,7 @@ async fn a_page_costs_the_same_for_one_group_and_for_twenty(server: TestServer) 
     assert!(one <= 7, "{one}");
 }
 
-async fn odd_pages_and_parameters_do_no_harm(server: TestServer) {
+async fn list_groups_rejects_invalid_parameters(server: TestServer) {
     let root = server.root();
     group(&root, "one", json!({})).await;
     let far = root.get("/groups?page=1000000000000000000&per_page=-1").await.expect(200);
@@ -80,8 +80,8 @@ async fn odd_pages_and_parameters_do_no_harm(server: TestServer) {
 }
 
 on_every_database![
-    lists_show_each_caller_their_own,
-    sizes_count_everything_below_and_only_for_administrators,
-    a_page_costs_the_same_for_one_group_and_for_twenty,
-    odd_pages_and_parameters_do_no_harm,
+    list_groups_returns_visible_groups_of_caller,
+    group_statistics_include_descendants_and_require_administrator,
+    list_groups_statement_count_is_constant,
+    list_groups_rejects_invalid_parameters,
 ];

@@ -24,7 +24,7 @@ async fn paths(client: &Client, list: &str) -> Vec<Value> {
     client.get(list).await.expect(200).pluck("path")
 }
 
-async fn own_shared_and_inner_projects_are_told_apart(server: TestServer) {
+async fn list_group_projects_filters_own_shared_and_subgroup_projects(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({"visibility": "public"})).await;
     let inner = group(&root, "inner", json!({"parent_id": top})).await;
@@ -45,7 +45,7 @@ async fn own_shared_and_inner_projects_are_told_apart(server: TestServer) {
     assert_eq!(paths(&server.anonymous(), &with("owned=true")).await, [] as [Value; 0]);
     let ada = server.person("ada").await;
     join(&root, &format!("/groups/{top}"), ada.id, 20).await;
-    // The share gives the project to the members of the group.
+    // The share makes the project visible to the members of the group.
     assert_eq!(paths(&ada.client, &with("include_subgroups=true")).await, ["deep", "lent", "own"]);
     assert_eq!(paths(&ada.client, &with("min_access_level=30")).await, [] as [Value; 0]);
     for (query, found) in [
@@ -62,7 +62,7 @@ async fn own_shared_and_inner_projects_are_told_apart(server: TestServer) {
     assert!(root.get(&with("")).await.expect(200).json()[0]["permissions"].is_object());
 }
 
-async fn pages_have_an_end_and_parameters_are_held_to_the_contract(server: TestServer) {
+async fn list_group_projects_limits_pages_and_rejects_invalid_parameters(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let list = format!("/groups/{top}/projects");
@@ -73,7 +73,7 @@ async fn pages_have_an_end_and_parameters_are_held_to_the_contract(server: TestS
     }
 }
 
-async fn a_page_costs_the_same_for_one_project_and_for_twelve(server: TestServer) {
+async fn list_group_projects_statement_count_is_constant(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let top = group(&root, "top", json!({})).await;
@@ -85,7 +85,7 @@ async fn a_page_costs_the_same_for_one_project_and_for_twelve(server: TestServer
         ada.client.get(&format!("/groups/{top}/projects?include_subgroups=true")).await.expect(200);
         server.statements() - before
     };
-    // The first use of a token is noted.
+    // The first use of a token writes its time of last use.
     cost().await;
     let one = cost().await;
     for number in 1..12 {
@@ -97,7 +97,7 @@ async fn a_page_costs_the_same_for_one_project_and_for_twelve(server: TestServer
 }
 
 on_every_database![
-    own_shared_and_inner_projects_are_told_apart,
-    pages_have_an_end_and_parameters_are_held_to_the_contract,
-    a_page_costs_the_same_for_one_project_and_for_twelve,
+    list_group_projects_filters_own_shared_and_subgroup_projects,
+    list_group_projects_limits_pages_and_rejects_invalid_parameters,
+    list_group_projects_statement_count_is_constant,
 ];

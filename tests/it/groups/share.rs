@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn members_of_the_other_group_get_no_more_than_the_share_gives(server: TestServer) {
+async fn share_group_caps_roles_at_group_access(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": engines})).await;
@@ -40,7 +40,7 @@ async fn members_of_the_other_group_get_no_more_than_the_share_gives(server: Tes
     ada.client.get(&format!("/projects/{work}")).await.expect(404);
 }
 
-async fn sharing_refuses_whom_and_what_it_should(server: TestServer) {
+async fn share_group_rejects_invalid_groups_and_levels(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let outer = group(&ada.client, "outer", json!({})).await;
@@ -73,7 +73,7 @@ async fn sharing_refuses_whom_and_what_it_should(server: TestServer) {
     assert_eq!(ada.client.delete(&link).await.expect(404).message(), "404 Group Link Not Found");
 }
 
-async fn only_owners_share(server: TestServer) {
+async fn share_group_requires_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let friends = group(&root, "friends", json!({"visibility": "public"})).await;
@@ -87,7 +87,7 @@ async fn only_owners_share(server: TestServer) {
     server.anonymous().post(&place, body).await.expect(401);
 }
 
-async fn a_share_that_has_ended_grants_nothing_is_not_shown_and_gives_way(server: TestServer) {
+async fn expired_share_grants_nothing_and_can_be_replaced(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let friends = group(&root, "friends", json!({})).await;
@@ -109,8 +109,8 @@ async fn a_share_that_has_ended_grants_nothing_is_not_shown_and_gives_way(server
 }
 
 on_every_database![
-    members_of_the_other_group_get_no_more_than_the_share_gives,
-    sharing_refuses_whom_and_what_it_should,
-    only_owners_share,
-    a_share_that_has_ended_grants_nothing_is_not_shown_and_gives_way,
+    share_group_caps_roles_at_group_access,
+    share_group_rejects_invalid_groups_and_levels,
+    share_group_requires_owner,
+    expired_share_grants_nothing_and_can_be_replaced,
 ];

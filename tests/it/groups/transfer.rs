@@ -1,11 +1,11 @@
-//! Moving groups within the tree, and projects into groups.
+//! Transferring groups within the tree, and projects into groups.
 
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn a_moved_group_takes_everything_below_with_it(server: TestServer) {
+async fn transfer_group_moves_descendants_and_changes_access(server: TestServer) {
     let root = server.root();
     let old = group(&root, "old", json!({})).await;
     let new = group(&root, "fresh", json!({})).await;
@@ -32,7 +32,7 @@ async fn a_moved_group_takes_everything_below_with_it(server: TestServer) {
     let below = root.get(&format!("/groups/{new}/descendant_groups")).await.expect(200).pluck("path");
     assert_eq!(below, ["home", "low", "moved"]);
     assert_eq!(root.get(&format!("/groups/{old}/descendant_groups")).await.expect(200).json(), json!([]));
-    // To the top level, and back under what had it first.
+    // To the top level, and back to its first parent.
     let top = root.post(&format!("/groups/{moved}/transfer"), json!({})).await.expect(201).json();
     assert_eq!((&top["full_path"], &top["parent_id"]), (&json!("moved"), &Value::Null));
     bob.client.get(&format!("/projects/{work}")).await.expect(404);
@@ -40,7 +40,7 @@ async fn a_moved_group_takes_everything_below_with_it(server: TestServer) {
     ada.client.get("/projects/old%2Fmoved%2Flow%2Fwork").await.expect(200);
 }
 
-async fn moving_refuses_places_that_do_not_do(server: TestServer) {
+async fn transfer_group_rejects_invalid_targets(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
@@ -78,7 +78,7 @@ async fn moving_refuses_places_that_do_not_do(server: TestServer) {
     root.post(&format!("/groups/{inner}/transfer"), json!({"group_id": parent})).await.expect(201);
 }
 
-async fn moving_takes_an_owner_who_may_make_groups_there(server: TestServer) {
+async fn transfer_group_requires_owner_and_creation_right_in_target(server: TestServer) {
     let root = server.root();
     let home = group(&root, "home", json!({"subgroup_creation_level": "owner"})).await;
     let away = group(&root, "away", json!({"visibility": "public"})).await;
@@ -95,7 +95,7 @@ async fn moving_takes_an_owner_who_may_make_groups_there(server: TestServer) {
     ada.client.post(&place, json!({"group_id": home})).await.expect(201);
 }
 
-async fn a_group_that_comes_to_the_top_without_an_owner_gets_one(server: TestServer) {
+async fn transfer_to_top_level_adds_owner_if_missing(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let outer = group(&ada.client, "outer", json!({})).await;
@@ -107,7 +107,7 @@ async fn a_group_that_comes_to_the_top_without_an_owner_gets_one(server: TestSer
     root.get(&format!("/groups/{outer}")).await.expect(200);
 }
 
-async fn two_groups_cannot_be_moved_into_each_other(server: TestServer) {
+async fn concurrent_transfers_into_each_other_are_rejected(server: TestServer) {
     let root = server.root();
     let one = group(&root, "one", json!({})).await;
     let two = group(&root, "two", json!({})).await;
@@ -123,7 +123,7 @@ async fn two_groups_cannot_be_moved_into_each_other(server: TestServer) {
     }
 }
 
-async fn an_administrator_moves_a_project_into_a_group(server: TestServer) {
+async fn transfer_project_to_group_requires_administrator(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let (bob, eve) = (server.person("bob").await, server.person("eve").await);
@@ -142,7 +142,7 @@ async fn an_administrator_moves_a_project_into_a_group(server: TestServer) {
     let read = root.get(&format!("/projects/{work}")).await.expect(200).json();
     assert_eq!((&read["visibility"], &read["namespace"]["id"]), (&json!("internal"), &json!(engines)));
     root.get("/projects/ada%2Fwork").await.expect(404);
-    // Members stay, and the group's come with it.
+    // Direct members stay, and members of the group are inherited.
     for (person, level) in [(&eve, 30), (&bob, 40)] {
         let member = root.get(&format!("/projects/{work}/members/all/{}", person.id)).await.expect(200).json();
         assert_eq!(member["access_level"], json!(level));
@@ -161,10 +161,10 @@ async fn an_administrator_moves_a_project_into_a_group(server: TestServer) {
 }
 
 on_every_database![
-    a_moved_group_takes_everything_below_with_it,
-    moving_refuses_places_that_do_not_do,
-    moving_takes_an_owner_who_may_make_groups_there,
-    a_group_that_comes_to_the_top_without_an_owner_gets_one,
-    two_groups_cannot_be_moved_into_each_other,
-    an_administrator_moves_a_project_into_a_group,
+    transfer_group_moves_descendants_and_changes_access,
+    transfer_group_rejects_invalid_targets,
+    transfer_group_requires_owner_and_creation_right_in_target,
+    transfer_to_top_level_adds_owner_if_missing,
+    concurrent_transfers_into_each_other_are_rejected,
+    transfer_project_to_group_requires_administrator,
 ];

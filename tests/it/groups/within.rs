@@ -1,4 +1,4 @@
-//! Lists of the groups in a group.
+//! Lists of subgroups and descendants.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ async fn paths(client: &Client, list: &str) -> Vec<Value> {
     client.get(list).await.expect(200).pluck("path")
 }
 
-async fn subgroups_and_descendants_are_shown_to_each_as_far_as_they_may_see(server: TestServer) {
+async fn subgroup_lists_return_visible_groups_of_caller(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({"visibility": "public"})).await;
     let open = group(&root, "open", json!({"parent_id": top, "visibility": "public"})).await;
@@ -17,9 +17,9 @@ async fn subgroups_and_descendants_are_shown_to_each_as_far_as_they_may_see(serv
     group(&root, "deep", json!({"parent_id": open, "visibility": "internal"})).await;
     group(&root, "aside", json!({"visibility": "public"})).await;
     let (subgroups, all) = (format!("/groups/{top}/subgroups"), format!("/groups/{top}/descendant_groups"));
-    let (nobody, ada) = (server.anonymous(), server.person("ada").await);
+    let (anonymous, ada) = (server.anonymous(), server.person("ada").await);
     assert_eq!(
-        (paths(&nobody, &subgroups).await, paths(&nobody, &all).await),
+        (paths(&anonymous, &subgroups).await, paths(&anonymous, &all).await),
         (vec![json!("open")], vec![json!("open")])
     );
     assert_eq!(paths(&ada.client, &subgroups).await, [] as [Value; 0]);
@@ -37,7 +37,7 @@ async fn subgroups_and_descendants_are_shown_to_each_as_far_as_they_may_see(serv
     assert_eq!((page.pluck("path"), page.header("x-total")), (vec![json!("shut")], "3"));
 }
 
-async fn groups_in_a_private_group_are_missing_to_strangers(server: TestServer) {
+async fn private_group_lists_return_404_to_non_members(server: TestServer) {
     let root = server.root();
     let hidden = group(&root, "hidden", json!({})).await;
     let stranger = server.person("stranger").await;
@@ -49,7 +49,7 @@ async fn groups_in_a_private_group_are_missing_to_strangers(server: TestServer) 
     }
 }
 
-async fn a_page_costs_the_same_for_one_group_and_for_twenty(server: TestServer) {
+async fn subgroup_lists_statement_count_is_constant(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let top = group(&root, "top", json!({})).await;
@@ -64,7 +64,7 @@ async fn a_page_costs_the_same_for_one_group_and_for_twenty(server: TestServer) 
         }
         costs
     };
-    // The first use of a token is noted.
+    // The first use of a token writes its time of last use.
     costs().await;
     let one = costs().await;
     for number in 2..=10 {
@@ -76,7 +76,7 @@ async fn a_page_costs_the_same_for_one_group_and_for_twenty(server: TestServer) 
 }
 
 on_every_database![
-    subgroups_and_descendants_are_shown_to_each_as_far_as_they_may_see,
-    groups_in_a_private_group_are_missing_to_strangers,
-    a_page_costs_the_same_for_one_group_and_for_twenty,
+    subgroup_lists_return_visible_groups_of_caller,
+    private_group_lists_return_404_to_non_members,
+    subgroup_lists_statement_count_is_constant,
 ];

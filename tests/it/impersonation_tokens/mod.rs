@@ -1,4 +1,4 @@
-//! Tokens that administrators make for others.
+//! Impersonation tokens, which administrators create for other users.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,22 +9,22 @@ fn body() -> Value {
     json!({ "name": "mirror job", "scopes": ["api", "read_user", "api"], "expires_at": "2099-01-31" })
 }
 
-async fn a_token_is_shown_once_and_acts_as_the_user(server: TestServer) {
+async fn create_token_returns_secret_once_and_authenticates_as_user(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}/impersonation_tokens", ada.id);
-    let made = server.root().post(&path, body()).await.expect(201).json();
-    let secret = made["token"].as_str().expect("a token").to_owned();
-    let mut shown = made.clone();
+    let created = server.root().post(&path, body()).await.expect(201).json();
+    let secret = created["token"].as_str().expect("a token").to_owned();
+    let mut shown = created.clone();
     shown.as_object_mut().expect("an object").remove("token");
     assert_eq!(
         shown,
         json!({
-            "id": made["id"], "name": "mirror job", "revoked": false, "created_at": made["created_at"],
+            "id": created["id"], "name": "mirror job", "revoked": false, "created_at": created["created_at"],
             "scopes": ["api", "read_user"], "user_id": ada.id, "active": true, "expires_at": "2099-01-31",
             "impersonation": true,
         })
     );
-    let one = format!("{path}/{}", made["id"]);
+    let one = format!("{path}/{}", created["id"]);
     assert_eq!(server.root().get(&one).await.expect(200).json(), shown);
     assert_eq!(server.root().get(&path).await.expect(200).json(), json!([shown]));
     assert_eq!(server.with_token(&secret).get("/user").await.expect(200).json()["username"], "ada");
@@ -33,34 +33,34 @@ async fn a_token_is_shown_once_and_acts_as_the_user(server: TestServer) {
     assert_eq!(row.created_by_id, Some(1));
 }
 
-async fn a_revoked_token_stays_in_the_list_and_opens_nothing(server: TestServer) {
+async fn revoked_token_is_still_returned_and_is_rejected(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}/impersonation_tokens", ada.id);
-    let made = server.root().post(&path, body()).await.expect(201).json();
-    let one = format!("{path}/{}", made["id"]);
+    let created = server.root().post(&path, body()).await.expect(201).json();
+    let one = format!("{path}/{}", created["id"]);
     let early = server.root().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
     assert_eq!(early.send(early.request(Method::DELETE, &one)).await.status, 412);
     server.root().delete(&one).await.expect(204);
     server.root().delete(&one).await.expect(204);
     let seen = server.root().get(&one).await.expect(200).json();
     assert_eq!((&seen["revoked"], &seen["active"]), (&json!(true), &json!(false)));
-    let refused = server.with_token(made["token"].as_str().expect("a token")).get("/user").await.expect(401);
+    let refused = server.with_token(created["token"].as_str().expect("a token")).get("/user").await.expect(401);
     assert_eq!(refused.json()["error_description"], "Token was revoked. You have to re-authorize from the user.");
 }
 
-async fn lists_are_filtered_by_state(server: TestServer) {
+async fn list_filters_tokens_by_state(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}/impersonation_tokens", ada.id);
     let root = server.root();
-    let make = async |name: &str, expires: Value| {
+    let create = async |name: &str, expires: Value| {
         let body = json!({ "name": name, "scopes": ["api"], "expires_at": expires });
         root.post(&path, body).await.expect(201).json()["id"].clone()
     };
     let today = chrono::Utc::now().date_naive().to_string();
-    make("open", json!(null)).await;
-    make("today", json!(today)).await;
-    make("past", json!("2001-01-01")).await;
-    let revoked = make("revoked", json!(null)).await;
+    create("open", json!(null)).await;
+    create("today", json!(today)).await;
+    create("past", json!("2001-01-01")).await;
+    let revoked = create("revoked", json!(null)).await;
     root.delete(&format!("{path}/{revoked}")).await.expect(204);
     for (query, wanted) in [
         ("", vec!["open", "today", "past", "revoked"]),
@@ -76,7 +76,7 @@ async fn lists_are_filtered_by_state(server: TestServer) {
     assert_eq!(root.get(&format!("{path}?state=odd")).await.status, 400);
 }
 
-async fn scopes_are_needed_and_must_be_known(server: TestServer) {
+async fn create_token_rejects_missing_and_unknown_scopes(server: TestServer) {
     let path = "/users/1/impersonation_tokens";
     for (scopes, text) in [
         (json!([]), "can't be blank"),
@@ -93,7 +93,7 @@ async fn scopes_are_needed_and_must_be_known(server: TestServer) {
     assert_eq!(form.expect(201).json()["scopes"], json!(["api", "sudo"]));
 }
 
-async fn tokens_of_other_kinds_and_users_are_not_found(server: TestServer) {
+async fn get_and_delete_return_404_for_tokens_of_other_kinds_and_users(server: TestServer) {
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let path = format!("/users/{}/impersonation_tokens", ada.id);
     let id = server.root().post(&path, body()).await.expect(201).json()["id"].clone();
@@ -117,7 +117,7 @@ async fn tokens_of_other_kinds_and_users_are_not_found(server: TestServer) {
     }
 }
 
-async fn only_administrators_impersonate(server: TestServer) {
+async fn impersonation_tokens_require_administrator(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}/impersonation_tokens", ada.id);
     for (caller, status) in [(server.anonymous(), 401), (ada.client, 403)] {
@@ -128,7 +128,7 @@ async fn only_administrators_impersonate(server: TestServer) {
     }
 }
 
-async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server: TestServer) {
+async fn list_statement_count_is_independent_of_token_count(server: TestServer) {
     let (root, path) = (server.root(), "/users/1/impersonation_tokens");
     let count = async || {
         let before = server.statements();
@@ -145,11 +145,11 @@ async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server: TestServe
 }
 
 on_every_database![
-    a_token_is_shown_once_and_acts_as_the_user,
-    a_revoked_token_stays_in_the_list_and_opens_nothing,
-    lists_are_filtered_by_state,
-    scopes_are_needed_and_must_be_known,
-    tokens_of_other_kinds_and_users_are_not_found,
-    only_administrators_impersonate,
-    a_list_takes_as_many_statements_for_twenty_as_for_one,
+    create_token_returns_secret_once_and_authenticates_as_user,
+    revoked_token_is_still_returned_and_is_rejected,
+    list_filters_tokens_by_state,
+    create_token_rejects_missing_and_unknown_scopes,
+    get_and_delete_return_404_for_tokens_of_other_kinds_and_users,
+    impersonation_tokens_require_administrator,
+    list_statement_count_is_independent_of_token_count,
 ];

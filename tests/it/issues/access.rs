@@ -1,4 +1,4 @@
-//! Who may do what with issues.
+//! Permissions on issues.
 
 use holdfast::config::Options;
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::{open, public_project, titles};
 use crate::support::places::project;
 use crate::support::{TestServer, on_every_database};
 
-async fn confidential_issues_are_for_few(server: TestServer) {
+async fn confidential_issue_is_hidden_from_guests_and_strangers(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "secret").await;
     let (author, assignee) = (server.person("author").await, server.person("assignee").await);
@@ -22,10 +22,10 @@ async fn confidential_issues_are_for_few(server: TestServer) {
     root.put(&path, json!({"assignee_ids": [assignee.id]})).await.expect(200);
     let list = format!("/projects/{id}/issues");
     let everywhere = "/issues?scope=all";
-    for few in [&author, &assignee, &reporter] {
-        few.client.get(&path).await.expect(200);
-        assert_eq!(titles(&few.client, &list).await, ["hush"]);
-        assert_eq!(titles(&few.client, everywhere).await, ["hush"]);
+    for person in [&author, &assignee, &reporter] {
+        person.client.get(&path).await.expect(200);
+        assert_eq!(titles(&person.client, &list).await, ["hush"]);
+        assert_eq!(titles(&person.client, everywhere).await, ["hush"]);
     }
     let none: [String; 0] = [];
     for other in [&guest, &stranger] {
@@ -42,35 +42,35 @@ async fn confidential_issues_are_for_few(server: TestServer) {
         let found = format!("{everywhere}&search=hush&in=title");
         assert_eq!(titles(&other.client, &found).await, none);
         let events = other.client.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200);
-        assert_eq!(events.json(), json!([]), "events tell of it");
+        assert_eq!(events.json(), json!([]), "project events include the confidential issue");
         let events = other.client.get(&format!("/users/{}/events?target_type=issue", author.id)).await.expect(200);
-        assert_eq!(events.json(), json!([]), "events of the author tell of it");
+        assert_eq!(events.json(), json!([]), "events of the author include the confidential issue");
     }
     server.anonymous().get(&path).await.expect(404);
     let shown = reporter.client.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200);
     assert_eq!(shown.pluck("target_title"), [json!("hush")]);
 }
 
-async fn strangers_report_and_members_arrange(server: TestServer) {
+async fn issue_write_permissions_depend_on_role(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "open").await;
     let (ann, guest) = (server.person("ann").await, server.person("guest").await);
     let reporter = server.person("reporter").await;
     server.enrol(id, guest.id, AccessLevel::Guest).await;
     server.enrol(id, reporter.id, AccessLevel::Reporter).await;
-    let wish = json!({"title": "t", "labels": "wished", "weight": 3, "assignee_ids": [ann.id]});
-    let made = ann.client.post(&format!("/projects/{id}/issues"), wish.clone()).await.expect(201).json();
-    assert_eq!((&made["labels"], &made["weight"], &made["assignees"]), (&json!([]), &json!(null), &json!([])));
-    let made = guest.client.post(&format!("/projects/{id}/issues"), wish.clone()).await.expect(201).json();
-    assert_eq!((&made["labels"], &made["weight"]), (&json!([]), &json!(3)), "guests make no labels");
-    let made = reporter.client.post(&format!("/projects/{id}/issues"), wish.clone()).await.expect(201).json();
-    assert_eq!(made["labels"], json!(["wished"]));
-    let made = guest.client.post(&format!("/projects/{id}/issues"), wish).await.expect(201).json();
-    assert_eq!(made["labels"], json!(["wished"]), "and use those that are there");
-    // Authors edit their own, Reporters all, others none.
+    let body = json!({"title": "t", "labels": "wished", "weight": 3, "assignee_ids": [ann.id]});
+    let created = ann.client.post(&format!("/projects/{id}/issues"), body.clone()).await.expect(201).json();
+    assert_eq!((&created["labels"], &created["weight"], &created["assignees"]), (&json!([]), &json!(null), &json!([])));
+    let created = guest.client.post(&format!("/projects/{id}/issues"), body.clone()).await.expect(201).json();
+    assert_eq!((&created["labels"], &created["weight"]), (&json!([]), &json!(3)), "guests cannot create labels");
+    let created = reporter.client.post(&format!("/projects/{id}/issues"), body.clone()).await.expect(201).json();
+    assert_eq!(created["labels"], json!(["wished"]));
+    let created = guest.client.post(&format!("/projects/{id}/issues"), body).await.expect(201).json();
+    assert_eq!(created["labels"], json!(["wished"]), "guests can use existing labels");
+    // Authors edit their own issues, Reporters edit all issues, other users none.
     ann.client.put(&format!("/projects/{id}/issues/1"), json!({"title": "mine"})).await.expect(200);
-    let kept = ann.client.put(&format!("/projects/{id}/issues/1"), json!({"weight": 9})).await.expect(200).json();
-    assert_eq!(kept["weight"], json!(null));
+    let unchanged = ann.client.put(&format!("/projects/{id}/issues/1"), json!({"weight": 9})).await.expect(200).json();
+    assert_eq!(unchanged["weight"], json!(null));
     guest.client.put(&format!("/projects/{id}/issues/1"), json!({"title": "x"})).await.expect(403);
     reporter.client.put(&format!("/projects/{id}/issues/1"), json!({"title": "ours"})).await.expect(200);
     ann.client.post(&format!("/projects/{id}/issues/1/time_estimate"), json!({"duration": "1h"})).await.expect(403);
@@ -83,7 +83,7 @@ async fn strangers_report_and_members_arrange(server: TestServer) {
     root.delete(&format!("/projects/{id}/issues/1")).await.expect(204);
 }
 
-async fn private_projects_and_switched_off_issues_show_none(server: TestServer) {
+async fn issues_of_private_projects_and_disabled_features_are_hidden(server: TestServer) {
     let root = server.root();
     let hidden = project(&root, "hidden", json!({})).await;
     let id = public_project(&server, "off").await;
@@ -108,7 +108,7 @@ async fn private_projects_and_switched_off_issues_show_none(server: TestServer) 
     }
 }
 
-async fn archived_projects_are_read_only(server: TestServer) {
+async fn archived_project_issues_are_read_only(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "old").await;
     open(&root, id, json!({"title": "kept"})).await;
@@ -125,22 +125,22 @@ async fn archived_projects_are_read_only(server: TestServer) {
     assert_eq!(titles(&root, "/issues?non_archived=false").await, ["kept"]);
 }
 
-async fn the_free_plan_has_one_assignee_and_no_weights(server: TestServer) {
+async fn free_plan_allows_one_assignee_and_no_weight(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "basic").await;
     let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-    let wish = json!({"title": "t", "weight": 3, "assignee_ids": [ben.id, ann.id]});
-    let made = root.post(&format!("/projects/{id}/issues"), wish).await.expect(201).json();
-    assert!(made.get("weight").is_none());
-    assert_eq!(made["assignees"].as_array().map(Vec::len), Some(1));
-    assert_eq!(made["assignee"]["username"], "ben");
+    let body = json!({"title": "t", "weight": 3, "assignee_ids": [ben.id, ann.id]});
+    let created = root.post(&format!("/projects/{id}/issues"), body).await.expect(201).json();
+    assert!(created.get("weight").is_none());
+    assert_eq!(created["assignees"].as_array().map(Vec::len), Some(1));
+    assert_eq!(created["assignee"]["username"], "ben");
     let path = "/issues?scope=all&assignee_username[]=ann&assignee_username[]=ben";
     let refused = root.get(path).await.expect(400).json();
     assert_eq!(refused["message"], "assignee_username allows one value, but found 2: ann, ben");
     assert_eq!(titles(&root, "/issues?weight=Nonsense").await, ["t"], "an unknown parameter is ignored");
 }
 
-async fn strangers_are_assigned_only_where_they_see_issues(server: TestServer) {
+async fn assignees_who_cannot_see_issues_are_dropped(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "inward").await;
     let (stranger, member) = (server.person("stranger").await, server.person("member").await);
@@ -156,15 +156,15 @@ async fn strangers_are_assigned_only_where_they_see_issues(server: TestServer) {
     assert_eq!(assigned(json!({"title": "t", "assignee_ids": both})).await, [json!("member")]);
 }
 
-fn the_free_plan_has_one_assignee_and_no_weights_options() -> Options {
+fn free_plan_allows_one_assignee_and_no_weight_options() -> Options {
     Options { plan: Some("free".parse().expect("a plan")), ..Options::default() }
 }
 
 on_every_database![
-    confidential_issues_are_for_few,
-    strangers_report_and_members_arrange,
-    private_projects_and_switched_off_issues_show_none,
-    archived_projects_are_read_only,
-    the_free_plan_has_one_assignee_and_no_weights with the_free_plan_has_one_assignee_and_no_weights_options(),
-    strangers_are_assigned_only_where_they_see_issues,
+    confidential_issue_is_hidden_from_guests_and_strangers,
+    issue_write_permissions_depend_on_role,
+    issues_of_private_projects_and_disabled_features_are_hidden,
+    archived_project_issues_are_read_only,
+    free_plan_allows_one_assignee_and_no_weight with free_plan_allows_one_assignee_and_no_weight_options(),
+    assignees_who_cannot_see_issues_are_dropped,
 ];

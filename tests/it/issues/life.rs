@@ -1,11 +1,11 @@
-//! The life of an issue: made, read, edited, closed, opened again, removed.
+//! Creating, reading, updating, closing, reopening and deleting issues.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility, iid_counters};
 
-use super::{open, public_project, told};
+use super::{open, public_project, system_notes};
 use crate::epics::epic;
 use crate::merge_requests::propose;
 use crate::support::code::Project;
@@ -13,7 +13,7 @@ use crate::support::places::{group, join};
 use crate::support::receiver::Receiver;
 use crate::support::{TestServer, on_every_database};
 
-async fn an_issue_shows_every_field_of_the_specification(server: TestServer) {
+async fn get_issue_returns_all_fields(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "shown").await;
     let ann = server.person("ann").await;
@@ -25,48 +25,48 @@ async fn an_issue_shows_every_field_of_the_specification(server: TestServer) {
         "due_date": "2030-02-03",
         "weight": 3,
     });
-    let made = root.post(&format!("/projects/{id}/issues"), body).await.expect(201).json();
+    let created = root.post(&format!("/projects/{id}/issues"), body).await.expect(201).json();
     let base = &server.base;
-    assert_eq!((&made["iid"], &made["project_id"], &made["title"]), (&json!(1), &json!(id), &json!("Broken")));
+    assert_eq!((&created["iid"], &created["project_id"], &created["title"]), (&json!(1), &json!(id), &json!("Broken")));
     assert_eq!(
-        (&made["state"], &made["closed_at"], &made["closed_by"]),
+        (&created["state"], &created["closed_at"], &created["closed_by"]),
         (&json!("opened"), &json!(null), &json!(null))
     );
-    assert_eq!(made["labels"], json!(["bug", "regression"]));
-    assert_eq!((&made["assignee"]["username"], &made["assignees"][0]["id"]), (&json!("ann"), &json!(ann.id)));
+    assert_eq!(created["labels"], json!(["bug", "regression"]));
+    assert_eq!((&created["assignee"]["username"], &created["assignees"][0]["id"]), (&json!("ann"), &json!(ann.id)));
     assert_eq!(
-        (&made["due_date"], &made["weight"], &made["milestone"]),
+        (&created["due_date"], &created["weight"], &created["milestone"]),
         (&json!("2030-02-03"), &json!(3), &json!(null))
     );
-    assert_eq!((&made["confidential"], &made["discussion_locked"]), (&json!(false), &json!(false)));
-    assert_eq!(made["task_completion_status"], json!({"count": 2, "completed_count": 1}));
-    assert_eq!((&made["has_tasks"], &made["task_status"]), (&json!(true), &json!("1 of 2 tasks completed")));
-    assert_eq!(made["references"], json!({"short": "#1", "relative": "#1", "full": "of-shown/shown#1"}));
-    assert_eq!(made["reference"], "#1");
-    assert_eq!(made["web_url"], format!("{base}/of-shown/shown/-/issues/1"));
+    assert_eq!((&created["confidential"], &created["discussion_locked"]), (&json!(false), &json!(false)));
+    assert_eq!(created["task_completion_status"], json!({"count": 2, "completed_count": 1}));
+    assert_eq!((&created["has_tasks"], &created["task_status"]), (&json!(true), &json!("1 of 2 tasks completed")));
+    assert_eq!(created["references"], json!({"short": "#1", "relative": "#1", "full": "of-shown/shown#1"}));
+    assert_eq!(created["reference"], "#1");
+    assert_eq!(created["web_url"], format!("{base}/of-shown/shown/-/issues/1"));
     let this = format!("{base}/api/v4/projects/{id}/issues/1");
-    assert_eq!(made["_links"]["self"], this);
-    assert_eq!(made["_links"]["notes"], format!("{this}/notes"));
-    assert_eq!(made["_links"]["award_emoji"], format!("{this}/award_emoji"));
-    assert_eq!(made["_links"]["project"], format!("{base}/api/v4/projects/{id}"));
+    assert_eq!(created["_links"]["self"], this);
+    assert_eq!(created["_links"]["notes"], format!("{this}/notes"));
+    assert_eq!(created["_links"]["award_emoji"], format!("{this}/award_emoji"));
+    assert_eq!(created["_links"]["project"], format!("{base}/api/v4/projects/{id}"));
     assert_eq!(
-        made["time_stats"],
+        created["time_stats"],
         json!({
             "time_estimate": 0, "total_time_spent": 0, "human_time_estimate": null, "human_total_time_spent": null,
         })
     );
     for count in ["upvotes", "downvotes", "merge_requests_count", "user_notes_count"] {
-        assert_eq!(made[count], 0, "{count}");
+        assert_eq!(created[count], 0, "{count}");
     }
-    assert_eq!((&made["moved_to_id"], &made["subscribed"]), (&json!(null), &json!(true)));
-    assert_eq!(root.get(&format!("/projects/{id}/issues/1")).await.expect(200).json(), made);
+    assert_eq!((&created["moved_to_id"], &created["subscribed"]), (&json!(null), &json!(true)));
+    assert_eq!(root.get(&format!("/projects/{id}/issues/1")).await.expect(200).json(), created);
     let seen = server.anonymous().get("/projects/of-shown%2Fshown/issues/1").await.expect(200).json();
     assert!(seen.get("subscribed").is_none());
     let narrow = server.token_of(ann.id, &["read_user"]).await;
     server.with_token(&narrow).get(&format!("/projects/{id}/issues/1")).await.expect(403);
 }
 
-async fn what_does_not_do_is_refused(server: TestServer) {
+async fn create_and_update_issue_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "refused").await;
     let path = format!("/projects/{id}/issues");
@@ -92,10 +92,10 @@ async fn what_does_not_do_is_refused(server: TestServer) {
     huge.expect(413);
     root.post(&path, json!({"title": "t", "description": "x".repeat((1 << 20) + 1)})).await.expect(400);
     let gaps = root.get(&path).await.expect(200).pluck("iid");
-    assert_eq!(gaps, [json!(1)], "what was refused took no number");
+    assert_eq!(gaps, [json!(1)], "rejected requests do not use an IID");
 }
 
-async fn edits_change_what_is_sent_and_are_told(server: TestServer) {
+async fn update_issue_changes_sent_fields_and_writes_system_notes(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "edited").await;
     let (ann, ben) = (server.person("ann").await, server.person("ben").await);
@@ -120,7 +120,7 @@ async fn edits_change_what_is_sent_and_are_told(server: TestServer) {
     assert_eq!((&changed["confidential"], &changed["discussion_locked"]), (&json!(true), &json!(true)));
     assert!(changed["updated_at"].as_str() > changed["created_at"].as_str());
     assert_eq!(
-        told(&server, id, iid).await,
+        system_notes(&server, id, iid).await,
         [
             "changed title from **{-old-} words** to **{+new+} words**",
             "changed the description",
@@ -131,7 +131,7 @@ async fn edits_change_what_is_sent_and_are_told(server: TestServer) {
             "assigned to @ben and unassigned @ann",
         ]
     );
-    // Empty texts and zeros take away, and what is not named stays.
+    // Empty strings and zeros clear a field; omitted fields are unchanged.
     let cleared = json!({"labels": "", "assignee_ids": [0], "due_date": "", "weight": null, "description": ""});
     let cleared = root.put(&path, cleared).await.expect(200).json();
     assert_eq!(
@@ -140,17 +140,17 @@ async fn edits_change_what_is_sent_and_are_told(server: TestServer) {
     );
     assert_eq!((&cleared["due_date"], &cleared["weight"]), (&json!(null), &json!(null)));
     assert_eq!((&cleared["title"], &cleared["confidential"]), (&json!("new words"), &json!(true)));
-    // A form has but an empty text to say that nobody is meant.
+    // A form can clear the assignees only with an empty string.
     root.put(&path, json!({"assignee_ids": [ben.id]})).await.expect(200);
     let form = root.request(reqwest::Method::PUT, &path).form(&[("assignee_ids[]", "")]);
     assert_eq!(root.send(form).await.expect(200).json()["assignees"], json!([]));
-    // The same again changes nothing, and nothing is told of it.
-    let before = told(&server, id, iid).await.len();
+    // The same values again change nothing and write no system note.
+    let before = system_notes(&server, id, iid).await.len();
     root.put(&path, json!({"title": "new words", "confidential": true, "labels": ""})).await.expect(200);
-    assert_eq!(told(&server, id, iid).await.len(), before);
+    assert_eq!(system_notes(&server, id, iid).await.len(), before);
 }
 
-async fn an_issue_is_closed_and_opened_again(server: TestServer) {
+async fn issue_can_be_closed_and_reopened(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "closed").await;
     let iid = open(&root, id, json!({"title": "t"})).await;
@@ -165,12 +165,12 @@ async fn an_issue_is_closed_and_opened_again(server: TestServer) {
         (&opened["state"], &opened["closed_at"], &opened["closed_by"]),
         (&json!("opened"), &json!(null), &json!(null))
     );
-    assert_eq!(told(&server, id, iid).await, ["closed", "reopened"]);
+    assert_eq!(system_notes(&server, id, iid).await, ["closed", "reopened"]);
     let events = root.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200).pluck("action_name");
     assert_eq!(events, [json!("reopened"), json!("closed"), json!("opened")]);
 }
 
-async fn a_project_counts_the_open_issues_that_everybody_sees(server: TestServer) {
+async fn open_issues_count_excludes_closed_and_confidential_issues(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "counted").await;
     let count = async || root.get(&format!("/projects/{id}")).await.expect(200).json()["open_issues_count"].clone();
@@ -197,7 +197,7 @@ async fn a_project_counts_the_open_issues_that_everybody_sees(server: TestServer
     assert_eq!(root.get(&format!("/projects/{other}")).await.expect(200).json()["open_issues_count"], 0);
 }
 
-async fn an_issue_is_removed_once_and_its_number_stays_its_own(server: TestServer) {
+async fn delete_issue_succeeds_once_and_does_not_reuse_iid(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "removed").await;
     let iid = open(&root, id, json!({"title": "t", "labels": "bug"})).await;
@@ -210,37 +210,37 @@ async fn an_issue_is_removed_once_and_its_number_stays_its_own(server: TestServe
     assert_eq!(open(&root, id, json!({"title": "next"})).await, iid + 1);
 }
 
-async fn owners_choose_number_and_date(server: TestServer) {
+async fn create_issue_accepts_iid_and_created_at_from_owners_only(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "chosen").await;
     let ann = server.person("ann").await;
     let chosen = json!({"title": "t", "iid": 7, "created_at": "2020-01-02T03:04:05Z"});
-    let made = root.post(&format!("/projects/{id}/issues"), chosen.clone()).await.expect(201).json();
-    assert_eq!((&made["iid"], &made["created_at"]), (&json!(7), &json!("2020-01-02T03:04:05.000Z")));
+    let created = root.post(&format!("/projects/{id}/issues"), chosen.clone()).await.expect(201).json();
+    assert_eq!((&created["iid"], &created["created_at"]), (&json!(7), &json!("2020-01-02T03:04:05.000Z")));
     let taken = root.post(&format!("/projects/{id}/issues"), chosen.clone()).await.expect(409).json();
     assert_eq!(taken["message"], "Duplicated issue");
-    let made = ann.client.post(&format!("/projects/{id}/issues"), chosen).await.expect(201).json();
-    assert_eq!(made["iid"], 8, "others get the next number");
-    assert!(made["created_at"].as_str() > Some("2021"));
+    let created = ann.client.post(&format!("/projects/{id}/issues"), chosen).await.expect(201).json();
+    assert_eq!(created["iid"], 8, "an IID sent by other users is ignored");
+    assert!(created["created_at"].as_str() > Some("2021"));
     assert_eq!(open(&root, id, json!({"title": "t", "iid": 3})).await, 3);
     assert_eq!(open(&root, id, json!({"title": "t"})).await, 9);
 }
 
-async fn whoever_wants_to_is_told_of_an_issue(server: TestServer) {
+async fn subscribe_and_unsubscribe_change_subscribed_state(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "told").await;
     let ann = server.person("ann").await;
     let iid = open(&root, id, json!({"title": "t"})).await;
     let path = format!("/projects/{id}/issues/{iid}");
     assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], false);
-    let yes = ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(201).json();
-    assert_eq!(yes["subscribed"], true);
+    let subscribed = ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(201).json();
+    assert_eq!(subscribed["subscribed"], true);
     assert!(ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(304).body.is_empty());
     assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], true);
-    let no = ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(201).json();
-    assert_eq!(no["subscribed"], false);
+    let unsubscribed = ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(201).json();
+    assert_eq!(unsubscribed["subscribed"], false);
     ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(304);
-    // The author is, without having said so.
+    // The author is subscribed by default.
     root.post(&format!("{path}/subscribe"), json!({})).await.expect(304);
     let people = root.get(&format!("{path}/participants")).await.expect(200).pluck("username");
     assert_eq!(people, [json!("root")]);
@@ -248,7 +248,7 @@ async fn whoever_wants_to_is_told_of_an_issue(server: TestServer) {
     ann.client.post(&format!("/projects/{id}/issues/99/subscribe"), json!({})).await.expect(404);
 }
 
-async fn numbers_are_given_out_as_far_as_they_go(server: TestServer) {
+async fn create_issue_fails_when_no_iid_is_left(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "numbered").await;
     let path = format!("/projects/{id}/issues");
@@ -267,21 +267,21 @@ async fn numbers_are_given_out_as_far_as_they_go(server: TestServer) {
     assert_eq!(refused.message(), "There are no numbers left");
 }
 
-async fn a_change_to_what_is_so_already_is_none(server: TestServer) {
+async fn update_issue_with_current_values_changes_nothing(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "same").await;
     let mut receiver = Receiver::start().await;
     let ann = server.person("ann").await;
-    let said = json!({
+    let body = json!({
         "title": "t", "description": "d", "labels": "a,b", "assignee_ids": [ann.id], "due_date": "2030-02-03",
         "weight": 2, "confidential": false, "discussion_locked": false,
     });
-    let iid = open(&root, id, said.clone()).await;
+    let iid = open(&root, id, body.clone()).await;
     let path = format!("/projects/{id}/issues/{iid}");
     let before = root.get(&path).await.expect(200).json();
     let hook = json!({"url": receiver.url, "issues_events": true, "push_events": false});
     root.post(&format!("/projects/{id}/hooks"), hook).await.expect(201);
-    for same in [said, json!({"state_event": "reopen"}), json!({"add_labels": "a"}), json!({"milestone_id": 0})] {
+    for same in [body, json!({"state_event": "reopen"}), json!({"add_labels": "a"}), json!({"milestone_id": 0})] {
         assert_eq!(root.put(&path, same.clone()).await.expect(200).json(), before, "{same}");
     }
     server.finish_jobs().await;
@@ -292,16 +292,16 @@ async fn a_change_to_what_is_so_already_is_none(server: TestServer) {
     assert_eq!(receiver.rest().len(), 1);
 }
 
-async fn whose_maker_is_gone_was_made_by_a_ghost(server: TestServer) {
+async fn deleted_author_is_shown_as_ghost_user(server: TestServer) {
     let root = server.root();
-    let place = group(&root, "haunted", json!({"visibility": "public"})).await;
+    let group_id = group(&root, "haunted", json!({"visibility": "public"})).await;
     let project = Project::filled(&server, "house", Visibility::Public).await;
     let ann = server.person("ann").await;
     server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
-    join(&root, &format!("/groups/{place}"), ann.id, 40).await;
+    join(&root, &format!("/groups/{group_id}"), ann.id, 40).await;
     let iid = open(&ann.client, project.id, json!({"title": "t"})).await;
     let change = propose(&ann.client, project.id, "feature/x", "main", json!({})).await;
-    let (epic, _) = epic(&ann.client, place, "e", json!({})).await;
+    let (epic, _) = epic(&ann.client, group_id, "e", json!({})).await;
     let note = root
         .post(&format!("/projects/{}/issues/{iid}/notes", project.id), json!({"body": "x"}))
         .await
@@ -313,36 +313,36 @@ async fn whose_maker_is_gone_was_made_by_a_ghost(server: TestServer) {
     for path in [
         format!("/projects/{}/issues/{iid}", project.id),
         format!("/projects/{}/merge_requests/{change}", project.id),
-        format!("/groups/{place}/epics/{epic}"),
+        format!("/groups/{group_id}/epics/{epic}"),
     ] {
-        let maker = root.get(&path).await.expect(200).json()["author"].clone();
+        let author = root.get(&path).await.expect(200).json()["author"].clone();
         assert_eq!(
-            (&maker["username"], &maker["name"], &maker["id"]),
+            (&author["username"], &author["name"], &author["id"]),
             (&json!("ghost"), &json!("Ghost User"), &json!(0)),
             "{path}"
         );
     }
 }
 
-async fn a_leap_second_is_the_one_that_follows(server: TestServer) {
+async fn created_at_leap_second_is_stored_as_next_second(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "leaping").await;
     let iid = open(&root, id, json!({"title": "t", "created_at": "2016-12-31T23:59:60.500Z"})).await;
-    let made = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
-    assert_eq!(made["created_at"], "2017-01-01T00:00:00.500Z");
+    let created = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
+    assert_eq!(created["created_at"], "2017-01-01T00:00:00.500Z");
 }
 
 on_every_database![
-    an_issue_shows_every_field_of_the_specification,
-    what_does_not_do_is_refused,
-    edits_change_what_is_sent_and_are_told,
-    an_issue_is_closed_and_opened_again,
-    a_project_counts_the_open_issues_that_everybody_sees,
-    an_issue_is_removed_once_and_its_number_stays_its_own,
-    owners_choose_number_and_date,
-    whoever_wants_to_is_told_of_an_issue,
-    numbers_are_given_out_as_far_as_they_go,
-    a_change_to_what_is_so_already_is_none,
-    whose_maker_is_gone_was_made_by_a_ghost,
-    a_leap_second_is_the_one_that_follows,
+    get_issue_returns_all_fields,
+    create_and_update_issue_reject_invalid_attributes,
+    update_issue_changes_sent_fields_and_writes_system_notes,
+    issue_can_be_closed_and_reopened,
+    open_issues_count_excludes_closed_and_confidential_issues,
+    delete_issue_succeeds_once_and_does_not_reuse_iid,
+    create_issue_accepts_iid_and_created_at_from_owners_only,
+    subscribe_and_unsubscribe_change_subscribed_state,
+    create_issue_fails_when_no_iid_is_left,
+    update_issue_with_current_values_changes_nothing,
+    deleted_author_is_shown_as_ghost_user,
+    created_at_leap_second_is_stored_as_next_second,
 ];

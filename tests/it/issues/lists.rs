@@ -9,7 +9,7 @@ use crate::support::client::segment;
 use crate::support::places::{group, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Issues that differ in everything one can ask for, made one after the other: `one` to `four`.
+/// Issues that differ in every attribute with a filter, created in the order `one` to `four`.
 struct Sample {
     project: i64,
     ann: i64,
@@ -54,9 +54,9 @@ async fn sample(server: &TestServer) -> Sample {
     Sample { project: id, ann: ann.id, ben: ben.id }
 }
 
-/// The titles that a question finds, in the order they were made.
-async fn found(client: &Client, project: i64, question: &str) -> Vec<String> {
-    titles(client, &format!("/projects/{project}/issues?sort=asc&{question}")).await
+/// Returns the titles that a query matches, in the order of creation.
+async fn found(client: &Client, project: i64, query: &str) -> Vec<String> {
+    titles(client, &format!("/projects/{project}/issues?sort=asc&{query}")).await
 }
 
 async fn award(server: &TestServer, project: i64, iid: i64, name: &str) {
@@ -77,12 +77,12 @@ async fn award(server: &TestServer, project: i64, iid: i64, name: &str) {
     row.insert(db).await.expect("an award");
 }
 
-async fn each_filter_finds_what_it_says(server: TestServer) {
+async fn list_issues_applies_each_filter(server: TestServer) {
     let Sample { project: id, ann, ben } = sample(&server).await;
     let root = server.root();
     award(&server, id, 2, "tada").await;
     let (one, two, three, four) = ("one", "two", "three quick", "four");
-    for (question, wanted) in [
+    for (query, wanted) in [
         ("state=opened", &[one, two, four][..]),
         ("state=closed", &[three]),
         ("state=all", &[one, two, three, four]),
@@ -147,33 +147,33 @@ async fn each_filter_finds_what_it_says(server: TestServer) {
         ("labels=bug&state=opened&assignee_username=ben&search=jumps", &[two]),
         ("labels=ui&confidential=true&weight=2&author_username=ann", &[four]),
     ] {
-        assert_eq!(found(&root, id, question).await, wanted, "{question}");
+        assert_eq!(found(&root, id, query).await, wanted, "{query}");
     }
     assert_eq!(found(&root, id, &format!("assignee_id={ben}")).await, [two]);
     assert_eq!(found(&root, id, &format!("assignee_id={ann}&labels=ui")).await, [two]);
 }
 
-async fn short_texts_are_found_whole_whatever_their_case(server: TestServer) {
+async fn search_matches_short_titles_whole_and_case_insensitively(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "short").await;
     for title in ["ÖL", "öl", "Go", "Öl leckt"] {
         open(&root, id, json!({"title": title})).await;
     }
-    for (question, wanted) in [("Öl", &["ÖL", "öl"][..]), ("öL", &["ÖL", "öl"]), ("GO", &["Go"]), ("O", &[])] {
+    for (query, wanted) in [("Öl", &["ÖL", "öl"][..]), ("öL", &["ÖL", "öl"]), ("GO", &["Go"]), ("O", &[])] {
         let path = format!("/projects/{id}/issues?sort=asc");
-        let question = segment(question);
-        assert_eq!(titles(&root, &format!("{path}&search={question}")).await, wanted, "{question}");
-        let left = titles(&root, &format!("{path}&not[search]={question}")).await;
-        assert_eq!(left.len(), 4 - wanted.len(), "not {question}");
+        let query = segment(query);
+        assert_eq!(titles(&root, &format!("{path}&search={query}")).await, wanted, "{query}");
+        let left = titles(&root, &format!("{path}&not[search]={query}")).await;
+        assert_eq!(left.len(), 4 - wanted.len(), "not {query}");
     }
 }
 
-async fn each_filter_turned_round_leaves_out_what_it_finds(server: TestServer) {
+async fn list_issues_applies_each_negated_filter(server: TestServer) {
     let Sample { project: id, ann, .. } = sample(&server).await;
     let root = server.root();
     award(&server, id, 2, "tada").await;
     let (one, two, three, four) = ("one", "two", "three quick", "four");
-    for (question, wanted) in [
+    for (query, wanted) in [
         ("not[labels]=bug", &[three, four][..]),
         ("not[labels]=bug,ui", &[three]),
         ("not[labels]=None", &[one, two, four]),
@@ -196,12 +196,12 @@ async fn each_filter_turned_round_leaves_out_what_it_finds(server: TestServer) {
         ("labels=bug&not[labels]=ui", &[one]),
         ("not[labels]=&not[author_username]=", &[one, two, three, four]),
     ] {
-        assert_eq!(found(&root, id, question).await, wanted, "{question}");
+        assert_eq!(found(&root, id, query).await, wanted, "{query}");
     }
     assert_eq!(found(&root, id, &format!("not[assignee_id]={ann}")).await, [three, four]);
 }
 
-async fn every_order_is_kept_both_ways(server: TestServer) {
+async fn list_issues_sorts_by_each_order_in_both_directions(server: TestServer) {
     let Sample { project: id, .. } = sample(&server).await;
     let root = server.root();
     let (one, two, three, four) = ("one", "two", "three quick", "four");
@@ -209,7 +209,7 @@ async fn every_order_is_kept_both_ways(server: TestServer) {
     for (order, up, down) in [
         ("created_at", [one, two, three, four], [four, three, two, one]),
         ("updated_at", [two, four, three, one], [one, three, four, two]),
-        // What has no value comes last either way; equals the newer first.
+        // Issues without a value come last in both directions; ties are sorted from newest to oldest.
         ("due_date", [three, one, four, two], [one, three, four, two]),
         ("weight", [one, four, two, three], [two, four, one, three]),
         ("milestone_due", [two, one, four, three], [one, two, four, three]),
@@ -225,9 +225,9 @@ async fn every_order_is_kept_both_ways(server: TestServer) {
     }
 }
 
-async fn what_excludes_each_other_or_is_none_is_refused(server: TestServer) {
+async fn list_issues_rejects_exclusive_and_invalid_parameters(server: TestServer) {
     let root = server.root();
-    for (question, message) in [
+    for (query, message) in [
         ("author_id=1&author_username=root", "author_id, author_username are mutually exclusive"),
         ("assignee_id=1&assignee_username=root", "assignee_id, assignee_username are mutually exclusive"),
         ("not[author_id]=1&not[author_username]=root", "not[author_id], not[author_username] are mutually exclusive"),
@@ -241,12 +241,12 @@ async fn what_excludes_each_other_or_is_none_is_refused(server: TestServer) {
         ("author_id=root", "author_id is invalid"),
         ("iids[]=one", "iids is invalid"),
     ] {
-        let refused = root.get(&format!("/issues?{question}")).await.expect(400).json();
-        assert_eq!(refused["message"], message, "{question}");
+        let refused = root.get(&format!("/issues?{query}")).await.expect(400).json();
+        assert_eq!(refused["message"], message, "{query}");
     }
 }
 
-async fn lists_reach_over_projects_and_groups(server: TestServer) {
+async fn list_issues_covers_projects_subgroups_and_instance(server: TestServer) {
     let root = server.root();
     let ann = server.person("ann").await;
     let top = group(&root, "top", json!({"visibility": "public"})).await;
@@ -260,7 +260,11 @@ async fn lists_reach_over_projects_and_groups(server: TestServer) {
     open(&ann.client, other, json!({"title": "ann's"})).await;
     assert_eq!(titles(&root, &format!("/groups/{top}/issues?sort=asc")).await, ["u", "l"]);
     assert_eq!(titles(&root, &format!("/groups/{low}/issues")).await, ["l"]);
-    assert_eq!(titles(&root, "/issues?sort=asc").await, ["u", "l", "o"], "those of the caller, when nothing is said");
+    assert_eq!(
+        titles(&root, "/issues?sort=asc").await,
+        ["u", "l", "o"],
+        "the default scope is the issues of the caller"
+    );
     assert_eq!(titles(&ann.client, "/issues").await, ["ann's"]);
     assert_eq!(titles(&ann.client, "/issues?scope=all&sort=asc").await, ["u", "l", "o", "ann's"]);
     assert_eq!(titles(&ann.client, "/issues?scope=all&labels=bug&sort=asc&per_page=2&page=2").await, ["o"]);
@@ -286,7 +290,7 @@ async fn lists_reach_over_projects_and_groups(server: TestServer) {
     }
 }
 
-async fn conditions_that_are_left_out_may_be_blank_and_labels_may_be_none(server: TestServer) {
+async fn list_issues_ignores_blank_filters_and_accepts_label_none(server: TestServer) {
     let root = server.root();
     let id = sample(&server).await.project;
     let all = ["one", "two", "three quick", "four"];
@@ -315,13 +319,13 @@ async fn conditions_that_are_left_out_may_be_blank_and_labels_may_be_none(server
     }
 }
 
-async fn what_is_shown_as_the_bound_is_within(server: TestServer) {
+async fn created_before_includes_the_displayed_time(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "bounded").await;
     let iid = open(&root, id, json!({"title": "t", "created_at": "2020-01-01T00:00:00.123456Z"})).await;
     let issue = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
     assert_eq!(issue["created_at"], "2020-01-01T00:00:00.123Z");
-    for (question, count) in [
+    for (query, count) in [
         ("created_before=2020-01-01T00:00:00.123Z", 1),
         ("created_before=2020-01-01T00:00:00.122Z", 0),
         ("created_before=2020-01-01T00:00:00.123455Z", 0),
@@ -329,11 +333,11 @@ async fn what_is_shown_as_the_bound_is_within(server: TestServer) {
         ("created_after=2020-01-01T00:00:00.123Z&created_before=2020-01-01T00:00:00.123Z", 1),
         ("updated_before=2020-01-01T00:00:00.123Z", 1),
     ] {
-        assert_eq!(found(&root, id, question).await.len(), count, "{question}");
+        assert_eq!(found(&root, id, query).await.len(), count, "{query}");
     }
 }
 
-async fn many_labels_are_looked_for_together(server: TestServer) {
+async fn list_issues_filters_by_many_labels_without_more_statements(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "labelled").await;
     let names = |count: usize| (0..count).map(|number| format!("l{number}")).collect::<Vec<_>>().join(",");
@@ -342,12 +346,12 @@ async fn many_labels_are_looked_for_together(server: TestServer) {
     }
     open(&root, id, json!({"title": "without"})).await;
     for (count, wanted) in [(3, 3), (5, 2), (6, 2), (7, 2), (8, 1), (30, 1), (31, 0), (100, 0)] {
-        let question = format!("labels={}", names(count));
-        assert_eq!(found(&root, id, &question).await.len(), wanted, "{count}");
+        let query = format!("labels={}", names(count));
+        assert_eq!(found(&root, id, &query).await.len(), wanted, "{count}");
         if count < 100 {
-            assert_eq!(found(&root, id, &format!("{question},l0")).await.len(), wanted, "{count} and one twice");
+            assert_eq!(found(&root, id, &format!("{query},l0")).await.len(), wanted, "{count} and one twice");
         }
-        assert_eq!(found(&root, id, &format!("not[{}", question.replacen('=', "]=", 1))).await, ["without"], "{count}");
+        assert_eq!(found(&root, id, &format!("not[{}", query.replacen('=', "]=", 1))).await, ["without"], "{count}");
     }
     let mut taken = Vec::new();
     for count in [3, 100] {
@@ -359,13 +363,13 @@ async fn many_labels_are_looked_for_together(server: TestServer) {
 }
 
 on_every_database![
-    each_filter_finds_what_it_says,
-    short_texts_are_found_whole_whatever_their_case,
-    each_filter_turned_round_leaves_out_what_it_finds,
-    every_order_is_kept_both_ways,
-    what_excludes_each_other_or_is_none_is_refused,
-    lists_reach_over_projects_and_groups,
-    conditions_that_are_left_out_may_be_blank_and_labels_may_be_none,
-    what_is_shown_as_the_bound_is_within,
-    many_labels_are_looked_for_together,
+    list_issues_applies_each_filter,
+    search_matches_short_titles_whole_and_case_insensitively,
+    list_issues_applies_each_negated_filter,
+    list_issues_sorts_by_each_order_in_both_directions,
+    list_issues_rejects_exclusive_and_invalid_parameters,
+    list_issues_covers_projects_subgroups_and_instance,
+    list_issues_ignores_blank_filters_and_accepts_label_none,
+    created_before_includes_the_displayed_time,
+    list_issues_filters_by_many_labels_without_more_statements,
 ];

@@ -12,27 +12,27 @@ use serde_json::{Value, json};
 use crate::support::places::{group, project};
 use crate::support::{Client, TestServer};
 
-/// Makes an issue and gives its number.
+/// Creates an issue and returns its IID.
 pub async fn open(client: &Client, project: i64, body: Value) -> i64 {
     let answer = client.post(&format!("/projects/{project}/issues"), body).await;
     answer.expect(201).json()["iid"].as_i64().expect("a number")
 }
 
-/// A public project in a public group of the administrator's.
+/// Creates a public project in a public group of the administrator.
 async fn public_project(server: &TestServer, name: &str) -> i64 {
     let root = server.root();
     let group = group(&root, &format!("of-{name}"), json!({"visibility": "public"})).await;
     project(&root, name, json!({"visibility": "public", "namespace_id": group})).await
 }
 
-/// The titles of a list, in its order.
+/// Returns the titles of a list, in its order.
 async fn titles(client: &Client, path: &str) -> Vec<String> {
     let list = client.get(path).await.expect(200).pluck("title");
     list.iter().map(|title| title.as_str().expect("a title").to_owned()).collect()
 }
 
-/// The bodies of the notes that the system wrote on an issue, oldest first.
-async fn told(server: &TestServer, project: i64, iid: i64) -> Vec<String> {
+/// Returns the bodies of the system notes of an issue, oldest first.
+async fn system_notes(server: &TestServer, project: i64, iid: i64) -> Vec<String> {
     use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
     use storage::entities::{issues, notes};
 

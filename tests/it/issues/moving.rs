@@ -1,13 +1,13 @@
-//! Issues that go on in another project.
+//! Moving issues to another project.
 
 use serde_json::json;
 use storage::entities::AccessLevel;
 
-use super::{open, public_project, told};
+use super::{open, public_project, system_notes};
 use crate::support::places::project;
 use crate::support::{TestServer, on_every_database};
 
-async fn a_moved_issue_takes_along_what_is_there_too(server: TestServer) {
+async fn move_issue_preserves_labels_and_milestones_of_the_target(server: TestServer) {
     let root = server.root();
     let (from, to) = (public_project(&server, "from").await, public_project(&server, "to").await);
     let ann = server.person("ann").await;
@@ -27,14 +27,14 @@ async fn a_moved_issue_takes_along_what_is_there_too(server: TestServer) {
     assert_eq!((&moved["labels"], &moved["milestone"]["title"]), (&json!(["both"]), &json!("next")));
     assert_eq!((&moved["assignee"]["username"], &moved["weight"]), (&json!("ann"), &json!(2)));
     assert_eq!((&moved["description"], &moved["confidential"]), (&json!("d"), &json!(true)));
-    let left = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
-    assert_eq!((&left["state"], &left["moved_to_id"]), (&json!("closed"), &moved["id"]));
-    assert_eq!(told(&server, from, iid).await, ["moved to of-to/to#1"]);
-    assert_eq!(told(&server, to, 1).await, ["moved to of-to/to#1", "moved from of-from/from#1"][1..]);
+    let original = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
+    assert_eq!((&original["state"], &original["moved_to_id"]), (&json!("closed"), &moved["id"]));
+    assert_eq!(system_notes(&server, from, iid).await, ["moved to of-to/to#1"]);
+    assert_eq!(system_notes(&server, to, 1).await, ["moved to of-to/to#1", "moved from of-from/from#1"][1..]);
     root.post(&path, json!({"to_project_id": to})).await.expect(400);
 }
 
-async fn a_moved_issue_keeps_those_who_see_it_there_and_any_number_of_labels(server: TestServer) {
+async fn move_issue_preserves_visible_assignees_and_all_labels(server: TestServer) {
     let root = server.root();
     let from = public_project(&server, "from").await;
     let to = project(&root, "to", json!({"visibility": "private"})).await;
@@ -54,13 +54,14 @@ async fn a_moved_issue_keeps_those_who_see_it_there_and_any_number_of_labels(ser
     let path = format!("/projects/{from}/issues/{iid}/move");
     let moved = root.post(&path, json!({"to_project_id": to})).await.expect(201).json();
     assert_eq!(moved["labels"], json!(titles));
-    let kept: Vec<_> = moved["assignees"].as_array().expect("a list").iter().map(|user| &user["username"]).collect();
-    assert_eq!(kept, ["insider"]);
-    let left = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
-    assert_eq!(left["assignees"].as_array().expect("a list").len(), 2);
+    let remaining: Vec<_> =
+        moved["assignees"].as_array().expect("a list").iter().map(|user| &user["username"]).collect();
+    assert_eq!(remaining, ["insider"]);
+    let original = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
+    assert_eq!(original["assignees"].as_array().expect("a list").len(), 2);
 }
 
-async fn where_an_issue_went_is_told_to_whoever_sees_it_there(server: TestServer) {
+async fn moved_to_id_is_returned_only_if_the_new_issue_is_visible(server: TestServer) {
     let root = server.root();
     let (from, to) = (public_project(&server, "from").await, public_project(&server, "to").await);
     let hidden = project(&root, "hidden", json!({"visibility": "private"})).await;
@@ -69,23 +70,25 @@ async fn where_an_issue_went_is_told_to_whoever_sees_it_there(server: TestServer
     for (target, confidential) in [(to, false), (to, true), (hidden, false)] {
         let iid = open(&root, from, json!({"title": "t"})).await;
         let path = format!("/projects/{from}/issues/{iid}");
-        let there = root.post(&format!("{path}/move"), json!({"to_project_id": target})).await.expect(201).json();
-        let there_path = format!("/projects/{target}/issues/{}", there["iid"]);
-        root.put(&there_path, json!({"confidential": confidential})).await.expect(200);
-        ann.get(&there_path).await.expect(if confidential || target == hidden { 404 } else { 200 });
-        moved.push((path, there["id"].clone()));
+        let moved_issue = root.post(&format!("{path}/move"), json!({"to_project_id": target})).await.expect(201).json();
+        let moved_path = format!("/projects/{target}/issues/{}", moved_issue["iid"]);
+        root.put(&moved_path, json!({"confidential": confidential})).await.expect(200);
+        ann.get(&moved_path).await.expect(if confidential || target == hidden { 404 } else { 200 });
+        moved.push((path, moved_issue["id"].clone()));
     }
-    for (who, seen) in [(&root, [true; 3]), (&ann, [true, false, false]), (&server.anonymous(), [true, false, false])] {
+    for (client, seen) in
+        [(&root, [true; 3]), (&ann, [true, false, false]), (&server.anonymous(), [true, false, false])]
+    {
         for ((path, id), seen) in moved.iter().zip(seen) {
-            let told = who.get(path).await.expect(200).json()["moved_to_id"].clone();
-            assert_eq!(told, if seen { id.clone() } else { json!(null) }, "{path}");
+            let moved_to = client.get(path).await.expect(200).json()["moved_to_id"].clone();
+            assert_eq!(moved_to, if seen { id.clone() } else { json!(null) }, "{path}");
         }
     }
     let listed = ann.get(&format!("/projects/{from}/issues?sort=asc")).await.expect(200).pluck("moved_to_id");
     assert_eq!(listed, [moved[0].1.clone(), json!(null), json!(null)]);
 }
 
-async fn an_issue_moves_only_where_the_caller_may_put_it(server: TestServer) {
+async fn move_issue_requires_permission_in_the_target(server: TestServer) {
     let root = server.root();
     let (from, to) = (public_project(&server, "from").await, public_project(&server, "to").await);
     let ann = server.person("ann").await;
@@ -102,13 +105,13 @@ async fn an_issue_moves_only_where_the_caller_may_put_it(server: TestServer) {
     root.post(&format!("/projects/{to}/archive"), json!({})).await.expect(201);
     root.post(&path, json!({"to_project_id": to})).await.expect(400);
     server.person("stranger").await.client.post(&path, json!({"to_project_id": to})).await.expect(403);
-    let kept = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
-    assert_eq!((&kept["state"], &kept["moved_to_id"]), (&json!("opened"), &json!(null)));
+    let remaining = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
+    assert_eq!((&remaining["state"], &remaining["moved_to_id"]), (&json!("opened"), &json!(null)));
 }
 
 on_every_database![
-    a_moved_issue_takes_along_what_is_there_too,
-    a_moved_issue_keeps_those_who_see_it_there_and_any_number_of_labels,
-    where_an_issue_went_is_told_to_whoever_sees_it_there,
-    an_issue_moves_only_where_the_caller_may_put_it,
+    move_issue_preserves_labels_and_milestones_of_the_target,
+    move_issue_preserves_visible_assignees_and_all_labels,
+    moved_to_id_is_returned_only_if_the_new_issue_is_visible,
+    move_issue_requires_permission_in_the_target,
 ];

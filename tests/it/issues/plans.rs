@@ -1,4 +1,4 @@
-//! How the databases go about lists of issues: none reads the whole table for its first page.
+//! Query plans of issue lists: no list scans the whole table for its first page.
 
 use sea_orm::{ConnectionTrait, DbBackend};
 use serde_json::json;
@@ -7,15 +7,15 @@ use crate::support::places::{group, join, project};
 use crate::support::plans::{plan, statements, whole_reads};
 use crate::support::{TestServer, on_every_database};
 
-/// How many issues there are beside the few that are looked for.
-const MANY: usize = 20_000;
-/// How many of them are far behind, and looked for.
-const OLD: usize = 3_000;
+/// Number of issues in addition to the few that match the queries.
+const CROWD_SIZE: usize = 20_000;
+/// Number of matching issues at the end of the order.
+const OLD_ISSUES: usize = 3_000;
 
-/// Whether the issue of a number is one that a query asks for.
-type Meets = fn(usize) -> bool;
+/// Returns whether the issue with an IID matches a query.
+type Predicate = fn(usize) -> bool;
 
-/// The parameters of the lists, each alone, and some that are used together.
+/// Each list parameter alone, and some combinations.
 const QUERIES: &[&str] = &[
     "",
     "state=opened",
@@ -76,10 +76,11 @@ const QUERIES: &[&str] = &[
     "assignee_username=ada&not[milestone]=v1&not[labels]=ui",
 ];
 
-/// Many issues of a project, behind the server's back, with what they are looked for by.
-async fn crowd(server: &TestServer, project_id: i64, label_id: i64) {
+/// Inserts many issues of a project directly into the database, with labels and assignees.
+async fn insert_many_issues(server: &TestServer, project_id: i64, label_id: i64) {
     let db = server.backend.database.write();
-    let numbers = format!("WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})", MANY + 99);
+    let numbers =
+        format!("WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})", CROWD_SIZE + 99);
     let time = "'2025-01-01T00:00:00+00:00'";
     let issues = format!(
         "{numbers} INSERT INTO issues (project_id, iid, author_id, title, state, tasks, completed_tasks, created_at, \
@@ -94,31 +95,31 @@ async fn crowd(server: &TestServer, project_id: i64, label_id: i64) {
     server.backend.database.forget();
 }
 
-async fn no_list_reads_the_whole_table(server: TestServer) {
+async fn first_page_of_each_list_avoids_full_table_scans(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
     let one = project(&root, "one", json!({"namespace_id": engines, "visibility": "public"})).await;
     let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
-    let few = json!({"title": "needle", "labels": "bug", "assignee_ids": [ada.id]});
-    crate::issues::open(&root, one, few).await;
-    crowd(&server, one, label).await;
+    let matching_issue = json!({"title": "needle", "labels": "bug", "assignee_ids": [ada.id]});
+    crate::issues::open(&root, one, matching_issue).await;
+    insert_many_issues(&server, one, label).await;
     let lists = [
         "/issues?scope=all".to_owned(),
         format!("/groups/{engines}/issues?per_page=20"),
         format!("/projects/{one}/issues?per_page=20"),
     ];
-    let whole = whole_reads(&server, &[&root, &ada.client], &lists, QUERIES, "issues").await;
-    assert!(whole.is_empty(), "{} statements read everything: {}", whole.len(), whole.join("\n\n"));
+    let full_scans = whole_reads(&server, &[&root, &ada.client], &lists, QUERIES, "issues").await;
+    assert!(full_scans.is_empty(), "{} statements scan the whole table: {}", full_scans.len(), full_scans.join("\n\n"));
 }
 
-async fn rare_words_are_found_in_the_index_of_texts(server: TestServer) {
+async fn search_for_rare_word_uses_the_text_index(server: TestServer) {
     let root = server.root();
     let one = project(&root, "one", json!({"visibility": "public"})).await;
     let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
     crate::issues::open(&root, one, json!({"title": "needle"})).await;
-    crowd(&server, one, label).await;
+    insert_many_issues(&server, one, label).await;
     let index = match server.backend.database.read().get_database_backend() {
         DbBackend::Postgres => "ix_issues_",
         _ => "VIRTUAL TABLE INDEX",
@@ -134,25 +135,25 @@ async fn rare_words_are_found_in_the_index_of_texts(server: TestServer) {
     assert_eq!(found.pluck("title"), ["needle"]);
 }
 
-async fn what_lies_far_behind_in_the_order_is_found_and_counted(server: TestServer) {
+async fn filters_find_and_count_issues_at_the_end_of_the_order(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({"visibility": "public"})).await;
     let one = project(&root, "one", json!({"namespace_id": team, "visibility": "public"})).await;
-    let of_team = crate::labels::label(&root, &format!("/groups/{team}"), "old").await;
+    let group_label = crate::labels::label(&root, &format!("/groups/{team}"), "old").await;
     let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
-    crowd(&server, one, label).await;
-    // The oldest, as all were made at once.
+    insert_many_issues(&server, one, label).await;
+    // All issues have the same creation time, so the lowest IIDs are the oldest.
     let old = format!(
-        "INSERT INTO issue_labels (issue_id, label_id) SELECT id, {of_team} FROM issues WHERE iid < {}",
-        100 + OLD
+        "INSERT INTO issue_labels (issue_id, label_id) SELECT id, {group_label} FROM issues WHERE iid < {}",
+        100 + OLD_ISSUES
     );
     server.backend.database.write().execute_unprepared(&old).await.expect("labels");
     server.backend.database.forget();
-    // What carries a label of the same title elsewhere is not for her.
+    // An issue that has a label of the same title in a private project is not visible to the caller.
     let elsewhere = project(&root, "elsewhere", json!({})).await;
     crate::issues::open(&root, elsewhere, json!({"title": "t", "labels": "old"})).await;
     let ada = server.person("ada").await.client;
-    let meets: [(&str, Meets); 7] = [
+    let matches_query: [(&str, Predicate); 7] = [
         ("labels=old&iids[]=100&iids[]=101&iids[]=1", |iid| iid < 102),
         ("labels=old&state=opened", |_| true),
         ("labels=old,ui", |iid| iid.is_multiple_of(2)),
@@ -163,10 +164,10 @@ async fn what_lies_far_behind_in_the_order_is_found_and_counted(server: TestServ
             !iid.is_multiple_of(2) && !iid.is_multiple_of(3)
         }),
     ];
-    for (query, meets) in meets {
-        let wanted: Vec<usize> = (100..100 + OLD).rev().filter(|iid| meets(*iid)).collect();
-        for place in [format!("/groups/{team}"), format!("/projects/{one}"), String::new()] {
-            let list = format!("{place}/issues?scope=all&per_page=100&order_by=due_date&{query}");
+    for (query, matches_query) in matches_query {
+        let wanted: Vec<usize> = (100..100 + OLD_ISSUES).rev().filter(|iid| matches_query(*iid)).collect();
+        for prefix in [format!("/groups/{team}"), format!("/projects/{one}"), String::new()] {
+            let list = format!("{prefix}/issues?scope=all&per_page=100&order_by=due_date&{query}");
             let found = ada.get(&list).await.expect(200);
             let page: Vec<_> = wanted.iter().take(100).map(|iid| json!(iid)).collect();
             assert_eq!(found.pluck("iid"), page, "{list}");
@@ -176,7 +177,7 @@ async fn what_lies_far_behind_in_the_order_is_found_and_counted(server: TestServ
 }
 
 on_every_database![
-    no_list_reads_the_whole_table,
-    rare_words_are_found_in_the_index_of_texts,
-    what_lies_far_behind_in_the_order_is_found_and_counted,
+    first_page_of_each_list_avoids_full_table_scans,
+    search_for_rare_word_uses_the_text_index,
+    filters_find_and_count_issues_at_the_end_of_the_order,
 ];

@@ -1,4 +1,4 @@
-//! Issues made and changed at the same time.
+//! Concurrent creation and updates of issues.
 
 use std::collections::BTreeSet;
 
@@ -11,25 +11,26 @@ use crate::merge_requests::propose;
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};
 
-async fn two_hundred_at_once_get_numbers_without_a_gap(server: TestServer) {
+async fn concurrent_creates_assign_iids_without_gaps(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "busy").await;
     let path = format!("/projects/{id}/issues");
-    let made = join_all((0..200).map(|number| {
-        // Some name the same labels, some do not do at all and must take no number.
+    let created = join_all((0..200).map(|number| {
+        // Several requests use the same labels. Some are invalid and must not use an IID.
         let title = if number % 10 == 9 { String::new() } else { format!("Issue {number}") };
         root.post(&path, json!({"title": title, "labels": format!("l{}", number % 3)}))
     }))
     .await;
-    let (made, refused): (Vec<_>, Vec<_>) = made.into_iter().partition(|answer| answer.status == 201);
+    let (created, refused): (Vec<_>, Vec<_>) = created.into_iter().partition(|answer| answer.status == 201);
     assert!(refused.iter().all(|answer| answer.status == 400));
-    let numbers: BTreeSet<i64> = made.iter().map(|answer| answer.json()["iid"].as_i64().expect("a number")).collect();
-    assert_eq!((made.len(), numbers), (180, (1..=180).collect()));
+    let numbers: BTreeSet<i64> =
+        created.iter().map(|answer| answer.json()["iid"].as_i64().expect("a number")).collect();
+    assert_eq!((created.len(), numbers), (180, (1..=180).collect()));
     let labels = root.get(&format!("/projects/{id}/labels")).await.expect(200).pluck("name");
     assert_eq!(labels, ["l0", "l1", "l2"].map(Value::from));
 }
 
-async fn of_changes_at_once_none_is_lost(server: TestServer) {
+async fn concurrent_updates_are_all_applied(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "shared").await;
     let iid = open(&root, id, json!({"title": "t"})).await;
@@ -44,7 +45,7 @@ async fn of_changes_at_once_none_is_lost(server: TestServer) {
     assert_eq!(root.get(&path).await.expect(200).json()["time_stats"]["total_time_spent"], 1200);
 }
 
-async fn an_edit_and_a_removal_at_once_leave_one_outcome(server: TestServer) {
+async fn concurrent_update_and_delete_leave_the_issue_deleted(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "torn").await;
     for _ in 0..10 {
@@ -57,7 +58,7 @@ async fn an_edit_and_a_removal_at_once_leave_one_outcome(server: TestServer) {
     }
 }
 
-async fn what_is_named_while_it_is_removed_is_either_there_or_not(server: TestServer) {
+async fn concurrent_delete_of_referenced_items_leaves_no_dangling_values(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "fading").await;
     let (issues, labels) = (format!("/projects/{id}/issues"), format!("/projects/{id}/labels"));
@@ -68,20 +69,20 @@ async fn what_is_named_while_it_is_removed_is_either_there_or_not(server: TestSe
         let milestone = json!({"title": format!("m{round}"), "due_date": "2031-02-03"});
         let milestone = root.post(&milestones, milestone).await.expect(201).json()["id"].clone();
         root.post(&labels, json!({"name": "l", "color": "#123456"})).await.expect(201);
-        let leaving = format!("{issues}/{}", open(&root, id, json!({"title": "t"})).await);
-        let (of_label, of_issue) = (format!("{labels}/l/subscribe"), format!("{leaving}/subscribe"));
-        let unsubscribe = format!("{leaving}/unsubscribe");
+        let deleted_issue = format!("{issues}/{}", open(&root, id, json!({"title": "t"})).await);
+        let (of_label, of_issue) = (format!("{labels}/l/subscribe"), format!("{deleted_issue}/subscribe"));
+        let unsubscribe = format!("{deleted_issue}/unsubscribe");
         let (this, label) = (format!("{milestones}/{milestone}"), format!("{labels}/l"));
-        let said = json!({"milestone_id": milestone, "labels": "l"});
+        let body = json!({"milestone_id": milestone, "labels": "l"});
         let new = json!({"title": "t", "milestone_id": milestone, "labels": "l"});
         let outcomes = tokio::join!(
-            root.put(&one, said.clone()),
-            root.put(&two, said.clone()),
+            root.put(&one, body.clone()),
+            root.put(&two, body.clone()),
             root.post(&issues, new),
             root.delete(&this),
             root.delete(&label),
             root.post(&of_label, json!({})),
-            root.delete(&leaving),
+            root.delete(&deleted_issue),
             root.post(&of_issue, json!({})),
             root.post(&unsubscribe, json!({})),
         );
@@ -93,14 +94,14 @@ async fn what_is_named_while_it_is_removed_is_either_there_or_not(server: TestSe
         }
         assert_eq!((outcomes.3.status, outcomes.4.status, outcomes.6.status), (204, 204, 204), "{outcomes:?}");
         assert!([201, 304, 404].contains(&outcomes.5.status), "{:?}", outcomes.5);
-        for wish in [&outcomes.7, &outcomes.8] {
-            assert!([201, 304, 404].contains(&wish.status), "{wish:?}");
+        for subscription in [&outcomes.7, &outcomes.8] {
+            assert!([201, 304, 404].contains(&subscription.status), "{subscription:?}");
         }
         for issue in [&one, &two] {
             let found = root.get(issue).await.expect(200).json();
             assert_eq!(found["milestone"], Value::Null);
             let row = server.issue(found["id"].as_i64().expect("an id")).await;
-            assert_eq!(row.milestone_due_on, None, "what is due with a milestone that is gone");
+            assert_eq!(row.milestone_due_on, None, "the due date of a deleted milestone remains");
         }
         let again = root.get(&format!("{labels}/l")).await;
         if again.status == 200 {
@@ -109,14 +110,14 @@ async fn what_is_named_while_it_is_removed_is_either_there_or_not(server: TestSe
     }
 }
 
-async fn changes_of_several_issues_at_once_do_not_wait_in_a_circle(server: TestServer) {
+async fn concurrent_updates_of_several_issues_do_not_deadlock(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "circle", Visibility::Public).await;
     let at = format!("/projects/{}", project.id);
     let mut milestones = Vec::new();
     for title in ["a", "b"] {
-        let made = root.post(&format!("{at}/milestones"), json!({"title": title})).await.expect(201).json();
-        milestones.push(made["id"].clone());
+        let created = root.post(&format!("{at}/milestones"), json!({"title": title})).await.expect(201).json();
+        milestones.push(created["id"].clone());
     }
     for number in 0..8 {
         let body = json!({"title": "t", "labels": "x,y", "milestone_id": milestones[number % 2]});
@@ -149,17 +150,17 @@ async fn changes_of_several_issues_at_once_do_not_wait_in_a_circle(server: TestS
         for (label, priority) in [("x", round), ("y", 20 - round)] {
             work.push((format!("{at}/labels/{label}"), json!({"priority": priority})));
         }
-        let done = join_all(work.iter().map(|(path, body)| root.put(path, body.clone()))).await;
-        for (answer, (path, _)) in done.iter().zip(&work) {
+        let answers = join_all(work.iter().map(|(path, body)| root.put(path, body.clone()))).await;
+        for (answer, (path, _)) in answers.iter().zip(&work) {
             assert_eq!(answer.status, 200, "{path}: {answer:?}");
         }
     }
 }
 
 on_every_database![
-    two_hundred_at_once_get_numbers_without_a_gap,
-    of_changes_at_once_none_is_lost,
-    an_edit_and_a_removal_at_once_leave_one_outcome,
-    what_is_named_while_it_is_removed_is_either_there_or_not,
-    changes_of_several_issues_at_once_do_not_wait_in_a_circle,
+    concurrent_creates_assign_iids_without_gaps,
+    concurrent_updates_are_all_applied,
+    concurrent_update_and_delete_leave_the_issue_deleted,
+    concurrent_delete_of_referenced_items_leaves_no_dangling_values,
+    concurrent_updates_of_several_issues_do_not_deadlock,
 ];

@@ -1,16 +1,18 @@
-//! How long an issue is thought to take, and how long it took.
+//! Time tracking of issues.
 
 use serde_json::json;
 
-use super::{open, public_project, told};
+use super::{open, public_project, system_notes};
 use crate::support::{TestServer, on_every_database};
 
-async fn times_are_estimated_spent_and_taken_back(server: TestServer) {
+async fn time_tracking_sets_adds_and_resets_times(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "timed").await;
     let iid = open(&root, id, json!({"title": "t"})).await;
     let path = format!("/projects/{id}/issues/{iid}");
-    let post = async |what: &str, body, status| root.post(&format!("{path}/{what}"), body).await.expect(status).json();
+    let post = async |operation: &str, body, status| {
+        root.post(&format!("{path}/{operation}"), body).await.expect(status).json()
+    };
     let estimated = post("time_estimate", json!({"duration": "1d 2h"}), 200).await;
     assert_eq!((&estimated["time_estimate"], &estimated["human_time_estimate"]), (&json!(36_000), &json!("1d 2h")));
     let spent = post("add_spent_time", json!({"duration": "90m"}), 201).await;
@@ -32,7 +34,7 @@ async fn times_are_estimated_spent_and_taken_back(server: TestServer) {
     let none = post("reset_spent_time", json!({}), 200).await;
     assert_eq!(none["total_time_spent"], 0);
     assert_eq!(
-        told(&server, id, iid).await,
+        system_notes(&server, id, iid).await,
         [
             "changed time estimate to 1d 2h",
             "added 1h 30m of time spent",
@@ -41,9 +43,9 @@ async fn times_are_estimated_spent_and_taken_back(server: TestServer) {
             "removed time spent",
         ]
     );
-    for what in ["time_estimate", "add_spent_time"] {
-        root.post(&format!("/projects/{id}/issues/99/{what}"), json!({"duration": "1h"})).await.expect(404);
+    for operation in ["time_estimate", "add_spent_time"] {
+        root.post(&format!("/projects/{id}/issues/99/{operation}"), json!({"duration": "1h"})).await.expect(404);
     }
 }
 
-on_every_database![times_are_estimated_spent_and_taken_back,];
+on_every_database![time_tracking_sets_adds_and_resets_times,];

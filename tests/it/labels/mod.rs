@@ -9,47 +9,47 @@ use crate::support::client::segment;
 use crate::support::places::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Makes a label below `/projects/:id` or `/groups/:id` and gives its id.
-pub async fn label(client: &Client, place: &str, name: &str) -> i64 {
+/// Creates a label below `/projects/:id` or `/groups/:id` and returns its ID.
+pub async fn label(client: &Client, parent: &str, name: &str) -> i64 {
     let body = json!({ "name": name, "color": "#D9534F" });
-    id(&client.post(&format!("{place}/labels"), body).await.expect(201).json())
+    id(&client.post(&format!("{parent}/labels"), body).await.expect(201).json())
 }
 
 const EARLY: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
 
-async fn labels_are_made_read_changed_and_deleted_in_projects_and_groups(server: TestServer) {
+async fn labels_can_be_created_read_updated_and_deleted(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let team = group(&root, "team", json!({})).await;
-    for place in [format!("/projects/{work}"), format!("/groups/{team}")] {
-        let all = format!("{place}/labels");
+    for parent in [format!("/projects/{work}"), format!("/groups/{team}")] {
+        let all = format!("{parent}/labels");
         let body = json!({ "name": " c/d & e ", "color": "teal", "description": "<b>", "priority": 2 });
-        let made = root.post(&all, body.clone()).await.expect(201).json();
+        let created = root.post(&all, body.clone()).await.expect(201).json();
         let mut wanted = json!({
-            "id": made["id"], "name": "c/d & e", "color": "#008080", "text_color": "#FFFFFF",
+            "id": created["id"], "name": "c/d & e", "color": "#008080", "text_color": "#FFFFFF",
             "description": "<b>", "description_html": "&lt;b&gt;", "subscribed": false,
         });
-        if place.starts_with("/projects") {
+        if parent.starts_with("/projects") {
             wanted["priority"] = json!(2);
             wanted["is_project_label"] = json!(true);
         }
-        assert_eq!(made, wanted);
+        assert_eq!(created, wanted);
         assert_eq!(root.post(&all, body).await.expect(409).message(), "Label already exists");
-        for reference in [made["id"].to_string(), segment("c/d & e")] {
+        for reference in [created["id"].to_string(), segment("c/d & e")] {
             assert_eq!(root.get(&format!("{all}/{reference}")).await.expect(200).json(), wanted);
         }
-        let one = format!("{all}/{}", made["id"]);
+        let one = format!("{all}/{}", created["id"]);
         let change = json!({ "new_name": "bug", "color": "#fab", "description": null });
         let changed = root.put(&one, change).await.expect(200).json();
         assert_eq!(changed["name"], "bug");
         assert_eq!((&changed["color"], &changed["text_color"]), (&json!("#ffaabb"), &json!("#333333")));
         assert_eq!((&changed["description"], &changed["description_html"]), (&Value::Null, &json!("")));
-        let other = label(&root, &place, "other").await;
+        let other = label(&root, &parent, "other").await;
         for path in [format!("{all}/{other}"), format!("{all}/other")] {
             root.put(&path, json!({ "new_name": "bug" })).await.expect(409);
             root.put(&path, json!({ "new_name": "other" })).await.expect(200);
         }
-        // The older way.
+        // The older form with the label in the body.
         root.put(&all, json!({ "name": "other", "new_name": "bug" })).await.expect(409);
         let renamed = root.put(&all, json!({ "name": "other", "new_name": "third" })).await.expect(200);
         assert_eq!(renamed.json()["id"], other);
@@ -65,15 +65,15 @@ async fn labels_are_made_read_changed_and_deleted_in_projects_and_groups(server:
         root.delete(&all).await.expect(400);
         root.delete(&format!("{all}/bug")).await.expect(204);
         assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-        let gone = root.get(&format!("{all}/bug")).await.expect(404);
-        assert_eq!(gone.message(), "404 Label Not Found");
+        let missing_label = root.get(&format!("{all}/bug")).await.expect(404);
+        assert_eq!(missing_label.message(), "404 Label Not Found");
         root.put(&format!("{all}/bug"), json!({ "color": "red" })).await.expect(404);
         root.delete(&format!("{all}/bug")).await.expect(404);
         root.post(&format!("{all}/bug/subscribe"), json!({})).await.expect(404);
     }
 }
 
-async fn what_no_label_may_be_is_refused_in_the_usual_words(server: TestServer) {
+async fn create_and_update_label_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/labels");
@@ -100,13 +100,13 @@ async fn what_no_label_may_be_is_refused_in_the_usual_words(server: TestServer) 
     root.put(&format!("/groups/{team}/labels/a"), json!({ "priority": 1 })).await.expect(400);
 }
 
-async fn projects_and_groups_have_the_labels_of_the_groups_above(server: TestServer) {
+async fn list_labels_includes_labels_of_ancestor_groups(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let low = group(&root, "low", json!({ "parent_id": top })).await;
     let work = project(&root, "work", json!({ "namespace_id": low })).await;
     let (top, low, work) = (format!("/groups/{top}"), format!("/groups/{low}"), format!("/projects/{work}"));
-    let above = label(&root, &top, "Security").await;
+    let inherited = label(&root, &top, "Security").await;
     label(&root, &low, "area").await;
     label(&root, &work, "bug").await;
     let names = async |path: &str| root.get(path).await.expect(200).pluck("name");
@@ -118,40 +118,40 @@ async fn projects_and_groups_have_the_labels_of_the_groups_above(server: TestSer
     let list = root.get(&format!("{work}/labels?per_page=2")).await.expect(200);
     assert_eq!((list.header("x-total"), list.pluck("name").len()), ("3", 2));
     let found = root.get(&format!("{work}/labels/Security")).await.expect(200).json();
-    assert_eq!((&found["id"], &found["is_project_label"]), (&json!(above), &json!(false)));
-    for place in [&low, &work] {
+    assert_eq!((&found["id"], &found["is_project_label"]), (&json!(inherited), &json!(false)));
+    for parent in [&low, &work] {
         let taken = json!({ "name": "Security", "color": "red" });
-        root.post(&format!("{place}/labels"), taken).await.expect(409);
-        root.put(&format!("{place}/labels/Security"), json!({ "color": "red" })).await.expect(404);
-        root.delete(&format!("{place}/labels/Security")).await.expect(404);
+        root.post(&format!("{parent}/labels"), taken).await.expect(409);
+        root.put(&format!("{parent}/labels/Security"), json!({ "color": "red" })).await.expect(404);
+        root.delete(&format!("{parent}/labels/Security")).await.expect(404);
     }
-    // A project ranks what it has, wherever that comes from.
+    // A project can set the priority of inherited labels.
     let ranked = root.put(&format!("{work}/labels/Security"), json!({ "priority": 3 })).await.expect(200);
     assert_eq!(ranked.json()["priority"], 3);
-    // What is made above later stands behind what was there.
+    // The project label precedes a group label of the same title that was created later.
     let same = label(&root, &top, "bug").await;
     assert_eq!(names(&format!("{work}/labels?search=bug")).await, ["bug", "bug"]);
     let own = root.get(&format!("{work}/labels/bug")).await.expect(200).json();
     assert_eq!(own["is_project_label"], true);
     let other = root.get(&format!("{work}/labels/{same}")).await.expect(200).json();
     assert_eq!(other["is_project_label"], false);
-    // Digits are a number first, and a title where no label has that number.
+    // Digits are an ID first, and a title if no label has that ID.
     label(&root, &work, "4711").await;
     assert_eq!(root.get(&format!("{work}/labels/4711")).await.expect(200).json()["name"], "4711");
 }
 
-async fn reporters_write_and_whoever_sees_the_place_reads(server: TestServer) {
+async fn label_writes_require_reporter_and_reads_require_visibility(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
     let body = json!({ "name": "new", "color": "red" });
-    for (number, place) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
-        let all = format!("{place}/labels");
+    for (number, parent) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
+        let all = format!("{parent}/labels");
         let guest = server.person(&format!("guest-{number}")).await;
         let reporter = server.person(&format!("reporter-{number}")).await;
-        join(&root, place, guest.id, 10).await;
-        join(&root, place, reporter.id, 20).await;
-        label(&reporter.client, place, "bug").await;
+        join(&root, parent, guest.id, 10).await;
+        join(&root, parent, reporter.id, 20).await;
+        label(&reporter.client, parent, "bug").await;
         assert_eq!(server.anonymous().get(&all).await.expect(200).pluck("subscribed"), [false]);
         server.anonymous().get(&format!("{all}/bug")).await.expect(200);
         server.anonymous().post(&all, body.clone()).await.expect(401);
@@ -171,28 +171,28 @@ async fn reporters_write_and_whoever_sees_the_place_reads(server: TestServer) {
     root.get(&all).await.expect(200);
 }
 
-async fn callers_subscribe_for_themselves(server: TestServer) {
+async fn subscribe_to_label_affects_only_the_caller(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
     let ada = server.person("ada").await.client;
-    for place in [format!("/projects/{work}"), format!("/groups/{team}")] {
-        let number = label(&root, &place, "bug").await;
-        let all = format!("{place}/labels");
+    for parent in [format!("/projects/{work}"), format!("/groups/{team}")] {
+        let number = label(&root, &parent, "bug").await;
+        let all = format!("{parent}/labels");
         ada.post(&format!("{all}/bug/unsubscribe"), json!({})).await.expect(304);
-        let told = ada.post(&format!("{all}/bug/subscribe"), json!({})).await.expect(201).json();
-        assert_eq!((&told["id"], &told["subscribed"]), (&json!(number), &json!(true)));
+        let subscribed = ada.post(&format!("{all}/bug/subscribe"), json!({})).await.expect(201).json();
+        assert_eq!((&subscribed["id"], &subscribed["subscribed"]), (&json!(number), &json!(true)));
         ada.post(&format!("{all}/{number}/subscribe"), json!({})).await.expect(304);
         assert_eq!(ada.get(&all).await.expect(200).pluck("subscribed"), [true]);
         assert_eq!(root.get(&all).await.expect(200).pluck("subscribed"), [false]);
-        let silent = ada.post(&format!("{all}/bug/unsubscribe"), json!({})).await.expect(201).json();
-        assert_eq!(silent["subscribed"], false);
+        let unsubscribed = ada.post(&format!("{all}/bug/unsubscribe"), json!({})).await.expect(201).json();
+        assert_eq!(unsubscribed["subscribed"], false);
         assert_eq!(ada.get(&format!("{all}/bug")).await.expect(200).json()["subscribed"], false);
         ada.post(&format!("{all}/bug/subscribe"), json!({})).await.expect(201);
     }
 }
 
-async fn of_two_who_make_the_same_label_one_is_told(server: TestServer) {
+async fn concurrent_creates_of_one_label_return_409_except_one(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/labels");
@@ -205,10 +205,10 @@ async fn of_two_who_make_the_same_label_one_is_told(server: TestServer) {
 }
 
 on_every_database![
-    labels_are_made_read_changed_and_deleted_in_projects_and_groups,
-    what_no_label_may_be_is_refused_in_the_usual_words,
-    projects_and_groups_have_the_labels_of_the_groups_above,
-    reporters_write_and_whoever_sees_the_place_reads,
-    callers_subscribe_for_themselves,
-    of_two_who_make_the_same_label_one_is_told,
+    labels_can_be_created_read_updated_and_deleted,
+    create_and_update_label_reject_invalid_attributes,
+    list_labels_includes_labels_of_ancestor_groups,
+    label_writes_require_reporter_and_reads_require_visibility,
+    subscribe_to_label_affects_only_the_caller,
+    concurrent_creates_of_one_label_return_409_except_one,
 ];

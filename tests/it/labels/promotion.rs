@@ -1,4 +1,4 @@
-//! Labels of projects that become labels of their group.
+//! Promotion of project labels to group labels.
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde_json::json;
@@ -8,21 +8,21 @@ use super::label;
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn a_promoted_label_takes_those_of_the_same_title_with_it(server: TestServer) {
+async fn promote_label_replaces_project_labels_of_the_same_title(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
-    let below = group(&root, "below", json!({ "parent_id": team })).await;
+    let subgroup = group(&root, "below", json!({ "parent_id": team })).await;
     let work = project(&root, "work", json!({ "namespace_id": team })).await;
-    let other = project(&root, "other", json!({ "namespace_id": below })).await;
+    let other = project(&root, "other", json!({ "namespace_id": subgroup })).await;
     let outside = project(&root, "outside", json!({})).await;
     let mut issues = Vec::new();
-    for (number, place) in [work, other, outside].into_iter().enumerate() {
-        let path = format!("/projects/{place}");
+    for (number, project_id) in [work, other, outside].into_iter().enumerate() {
+        let path = format!("/projects/{project_id}");
         let bug = label(&root, &path, "bug").await;
-        let rank = json!({ "priority": 3 + number });
-        root.put(&format!("{path}/labels/bug"), rank).await.expect(200);
+        let priority = json!({ "priority": 3 + number });
+        root.put(&format!("{path}/labels/bug"), priority).await.expect(200);
         root.post(&format!("{path}/labels/bug/subscribe"), json!({})).await.expect(201);
-        issues.push(server.bare_issue(place, 1, &[bug]).await.id);
+        issues.push(server.bare_issue(project_id, 1, &[bug]).await.id);
     }
     let promoted = root.put(&format!("/projects/{work}/labels/bug/promote"), json!({})).await.expect(200).json();
     assert_eq!((&promoted["name"], &promoted["color"]), (&json!("bug"), &json!("#D9534F")));
@@ -31,42 +31,42 @@ async fn a_promoted_label_takes_those_of_the_same_title_with_it(server: TestServ
     assert_eq!((&seen["id"], &seen["is_project_label"]), (&promoted["id"], &json!(false)));
     assert_eq!((&seen["priority"], &seen["subscribed"]), (&json!(4), &json!(true)));
     let db = server.backend.database.read();
-    let left = labels::Entity::find().filter(labels::Column::Title.eq("bug")).all(db).await.expect("labels");
-    assert_eq!(left.len(), 2);
-    let carried =
+    let remaining = labels::Entity::find().filter(labels::Column::Title.eq("bug")).all(db).await.expect("labels");
+    assert_eq!(remaining.len(), 2);
+    let assigned =
         issue_labels::Entity::find().order_by_asc(issue_labels::Column::IssueId).all(db).await.expect("labels");
-    let carried: Vec<_> = carried.iter().map(|row| (row.issue_id, json!(row.label_id) == promoted["id"])).collect();
-    assert_eq!(carried, [(issues[0], true), (issues[1], true), (issues[2], false)]);
-    let mut ranks = Vec::new();
+    let assigned: Vec<_> = assigned.iter().map(|row| (row.issue_id, json!(row.label_id) == promoted["id"])).collect();
+    assert_eq!(assigned, [(issues[0], true), (issues[1], true), (issues[2], false)]);
+    let mut priorities = Vec::new();
     for issue in &issues {
-        ranks.push(server.issue(*issue).await.label_priority);
+        priorities.push(server.issue(*issue).await.label_priority);
     }
-    assert_eq!(ranks, [Some(3), Some(4), None]);
+    assert_eq!(priorities, [Some(3), Some(4), None]);
     root.put(&format!("/projects/{work}/labels/bug/promote"), json!({})).await.expect(404);
-    let alone = root.put(&format!("/projects/{outside}/labels/bug/promote"), json!({})).await.expect(400);
-    assert_eq!(alone.message(), "Failed to promote project label to group label");
+    let without_group = root.put(&format!("/projects/{outside}/labels/bug/promote"), json!({})).await.expect(400);
+    assert_eq!(without_group.message(), "Failed to promote project label to group label");
 }
 
-async fn a_label_of_the_group_is_joined_and_nothing_carries_it_twice(server: TestServer) {
+async fn promote_label_merges_into_existing_group_label(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
     let work = project(&root, "work", json!({ "namespace_id": team })).await;
     let path = format!("/projects/{work}");
     let own = label(&root, &path, "bug").await;
-    let above = label(&root, &format!("/groups/{team}"), "bug").await;
-    let issue = server.bare_issue(work, 1, &[own, above]).await.id;
-    for number in [own, above] {
+    let group_label = label(&root, &format!("/groups/{team}"), "bug").await;
+    let issue = server.bare_issue(work, 1, &[own, group_label]).await.id;
+    for number in [own, group_label] {
         root.post(&format!("{path}/labels/{number}/subscribe"), json!({})).await.expect(201);
         root.put(&format!("{path}/labels/{number}"), json!({ "priority": 1 })).await.expect(200);
     }
     let promoted = root.put(&format!("{path}/labels/bug/promote"), json!({})).await.expect(200).json();
-    assert_eq!(promoted["id"], above);
-    let carried = issue_labels::Entity::find().all(server.backend.database.read()).await.expect("labels");
-    assert_eq!(carried.iter().map(|row| (row.issue_id, row.label_id)).collect::<Vec<_>>(), [(issue, above)]);
+    assert_eq!(promoted["id"], group_label);
+    let assigned = issue_labels::Entity::find().all(server.backend.database.read()).await.expect("labels");
+    assert_eq!(assigned.iter().map(|row| (row.issue_id, row.label_id)).collect::<Vec<_>>(), [(issue, group_label)]);
     assert_eq!(server.issue(issue).await.label_priority, Some(1));
 }
 
-async fn who_promotes_is_reporter_of_the_group(server: TestServer) {
+async fn promote_label_requires_reporter_of_the_group(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
     let work = project(&root, "work", json!({ "namespace_id": team })).await;
@@ -80,7 +80,7 @@ async fn who_promotes_is_reporter_of_the_group(server: TestServer) {
 }
 
 on_every_database![
-    a_promoted_label_takes_those_of_the_same_title_with_it,
-    a_label_of_the_group_is_joined_and_nothing_carries_it_twice,
-    who_promotes_is_reporter_of_the_group,
+    promote_label_replaces_project_labels_of_the_same_title,
+    promote_label_merges_into_existing_group_label,
+    promote_label_requires_reporter_of_the_group,
 ];

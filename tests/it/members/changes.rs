@@ -8,7 +8,7 @@ use storage::entities::namespaces;
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn only_owners_of_groups_and_maintainers_of_projects_add_members(server: TestServer) {
+async fn add_member_requires_group_owner_or_project_maintainer(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let work = project(&root, "work", json!({"namespace_id": engines, "visibility": "public"})).await;
@@ -22,8 +22,8 @@ async fn only_owners_of_groups_and_maintainers_of_projects_add_members(server: T
         let to_project = person.client.post(&format!("/projects/{work}/members"), new).await.status;
         assert_eq!(to_project, if *level >= 40 { 201 } else { 403 }, "{level}");
     }
-    for place in [format!("/groups/{engines}"), format!("/projects/{work}")] {
-        let (list, one) = (format!("{place}/members"), format!("{place}/members/{}", cast[0].1.id));
+    for parent in [format!("/groups/{engines}"), format!("/projects/{work}")] {
+        let (list, one) = (format!("{parent}/members"), format!("{parent}/members/{}", cast[0].1.id));
         let new = json!({"user_id": stranger.id, "access_level": 50});
         stranger.client.post(&list, new.clone()).await.expect(403);
         stranger.client.put(&one, json!({"access_level": 20})).await.expect(403);
@@ -34,30 +34,30 @@ async fn only_owners_of_groups_and_maintainers_of_projects_add_members(server: T
     stranger.client.delete(&format!("/groups/{engines}/members/{}", cast[0].1.id)).await.expect(403);
 }
 
-async fn adding_refuses_whom_and_what_it_should(server: TestServer) {
+async fn add_member_rejects_invalid_parameters_and_existing_members(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "Inner", json!({"parent_id": outer})).await;
     let work = project(&root, "work", json!({"namespace_id": inner})).await;
     let ada = server.person("ada").await;
     join(&root, &format!("/groups/{outer}"), ada.id, 30).await;
-    for place in [format!("/groups/{inner}/members"), format!("/projects/{work}/members")] {
-        let missing = root.post(&place, json!({})).await.expect(400);
+    for parent in [format!("/groups/{inner}/members"), format!("/projects/{work}/members")] {
+        let missing = root.post(&parent, json!({})).await.expect(400);
         assert_eq!(missing.message(), "user_id is missing, access_level is missing");
-        let unknown = root.post(&place, json!({"user_id": 999_999, "access_level": 30})).await.expect(404);
+        let unknown = root.post(&parent, json!({"user_id": 999_999, "access_level": 30})).await.expect(404);
         assert_eq!(unknown.message(), "404 User Not Found");
         for level in [0, 5, 35, 60, -10, i64::MAX] {
-            let answer = root.post(&place, json!({"user_id": ada.id, "access_level": level})).await.expect(400);
+            let answer = root.post(&parent, json!({"user_id": ada.id, "access_level": level})).await.expect(400);
             assert_eq!(answer.json()["message"], json!({"access_level": ["is not included in the list"]}));
         }
-        let low = root.post(&place, json!({"user_id": ada.id, "access_level": 20})).await.expect(400);
+        let low = root.post(&parent, json!({"user_id": ada.id, "access_level": 20})).await.expect(400);
         let text = "should be greater than or equal to Developer inherited membership from group outer";
         assert_eq!(low.json()["message"], json!({"access_level": [text]}));
-        let date = root.post(&place, json!({"user_id": ada.id, "access_level": 30, "expires_at": "soon"})).await;
+        let date = root.post(&parent, json!({"user_id": ada.id, "access_level": 30, "expires_at": "soon"})).await;
         assert_eq!(date.expect(400).message(), "expires_at is invalid");
         let new = json!({"user_id": ada.id, "access_level": 30, "expires_at": "2030-01-31"});
-        assert_eq!(root.post(&place, new.clone()).await.expect(201).json()["expires_at"], "2030-01-31");
-        let again = root.post(&place, new).await.expect(409);
+        assert_eq!(root.post(&parent, new.clone()).await.expect(201).json()["expires_at"], "2030-01-31");
+        let again = root.post(&parent, new).await.expect(409);
         assert_eq!(again.message(), "Member already exists");
     }
     let owner = json!({"user_id": server.person("bob").await.id, "access_level": 50});
@@ -65,7 +65,7 @@ async fn adding_refuses_whom_and_what_it_should(server: TestServer) {
     root.post(&format!("/groups/{inner}/members"), owner).await.expect(201);
 }
 
-async fn who_is_being_removed_is_added_nowhere(server: TestServer) {
+async fn add_member_returns_404_for_user_being_deleted(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let ada = server.person("ada").await;
@@ -75,28 +75,28 @@ async fn who_is_being_removed_is_added_nowhere(server: TestServer) {
     assert_eq!(refused.message(), "404 User Not Found");
 }
 
-async fn editing_changes_the_role_and_keeps_or_clears_the_day(server: TestServer) {
+async fn update_member_changes_role_and_preserves_or_clears_expiry(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let ada = server.person("ada").await;
-    let place = format!("/projects/{work}/members");
-    let one = format!("{place}/{}", ada.id);
+    let parent = format!("/projects/{work}/members");
+    let one = format!("{parent}/{}", ada.id);
     assert_eq!(root.put(&one, json!({"access_level": 30})).await.expect(404).message(), "404 Not found");
     let new = json!({"user_id": ada.id, "access_level": 20, "expires_at": "2030-01-31"});
-    root.post(&place, new).await.expect(201);
+    root.post(&parent, new).await.expect(201);
     assert_eq!(root.put(&one, json!({})).await.expect(400).message(), "access_level is missing");
     root.put(&one, json!({"access_level": 50})).await.expect(400);
-    let kept = root.put(&one, json!({"access_level": 30})).await.expect(200).json();
-    assert_eq!((&kept["access_level"], &kept["expires_at"]), (&json!(30), &json!("2030-01-31")));
+    let updated = root.put(&one, json!({"access_level": 30})).await.expect(200).json();
+    assert_eq!((&updated["access_level"], &updated["expires_at"]), (&json!(30), &json!("2030-01-31")));
     let cleared = root.put(&one, json!({"access_level": 30, "expires_at": ""})).await.expect(200).json();
     assert_eq!(cleared["expires_at"], json!(null));
     let past = json!({"access_level": 30, "expires_at": "2020-01-01"});
     root.put(&one, past).await.expect(200);
-    // From the day a membership ends it grants nothing.
+    // An expired membership grants no access.
     ada.client.get(&format!("/projects/{work}")).await.expect(404);
 }
 
-async fn the_last_owner_of_a_group_cannot_go(server: TestServer) {
+async fn last_group_owner_cannot_leave_or_lose_the_role(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let engines = group(&ada.client, "engines", json!({})).await;
@@ -113,7 +113,7 @@ async fn the_last_owner_of_a_group_cannot_go(server: TestServer) {
     bob.client.delete(&format!("/groups/{engines}/members/{}", bob.id)).await.expect(403);
 }
 
-async fn members_may_leave_and_others_need_the_right_to_remove_them(server: TestServer) {
+async fn remove_member_allows_self_and_maintainers_only(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"visibility": "public"})).await;
     let ada = server.person("ada").await;
@@ -129,25 +129,25 @@ async fn members_may_leave_and_others_need_the_right_to_remove_them(server: Test
     assert_eq!(ada.client.delete(&one(ada.id)).await.expect(404).message(), "404 Not found");
     root.delete(&one(bob.id)).await.expect(204);
     root.delete(&format!("/projects/{work}/members/x")).await.expect(400);
-    // The owner of a personal project stays its member.
+    // The owner of a personal project cannot be removed or changed.
     root.delete(&one(1)).await.expect(403);
     root.put(&one(1), json!({"access_level": 30})).await.expect(403);
 }
 
-async fn who_leaves_a_group_leaves_what_is_below_it(server: TestServer) {
+async fn remove_group_member_removes_memberships_of_descendants(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
     let work = project(&root, "work", json!({"namespace_id": inner})).await;
     let elsewhere = project(&root, "elsewhere", json!({})).await;
     let ada = server.person("ada").await;
-    for place in [
+    for parent in [
         format!("/groups/{outer}"),
         format!("/groups/{inner}"),
         format!("/projects/{work}"),
         format!("/projects/{elsewhere}"),
     ] {
-        join(&root, &place, ada.id, 30).await;
+        join(&root, &parent, ada.id, 30).await;
     }
     let member = format!("/groups/{outer}/members/{}", ada.id);
     let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
@@ -158,34 +158,34 @@ async fn who_leaves_a_group_leaves_what_is_below_it(server: TestServer) {
     root.get(&format!("/projects/{elsewhere}/members/{}", ada.id)).await.expect(200);
 }
 
-async fn a_private_place_is_missing_to_strangers_whatever_they_try(server: TestServer) {
+async fn member_operations_return_404_for_private_groups_and_projects(server: TestServer) {
     let root = server.root();
     let hidden = group(&root, "hidden", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": hidden})).await;
     let stranger = server.person("stranger").await;
-    for place in [format!("/groups/{hidden}"), format!("/projects/{work}")] {
-        let one = format!("{place}/members/1");
+    for parent in [format!("/groups/{hidden}"), format!("/projects/{work}")] {
+        let one = format!("{parent}/members/1");
         let new = json!({"user_id": stranger.id, "access_level": 40});
-        stranger.client.post(&format!("{place}/members"), new).await.expect(404);
+        stranger.client.post(&format!("{parent}/members"), new).await.expect(404);
         stranger.client.put(&one, json!({"access_level": 10})).await.expect(404);
         stranger.client.delete(&one).await.expect(404);
         stranger.client.get(&one).await.expect(404);
-        stranger.client.get(&format!("{place}/members/all/1")).await.expect(404);
+        stranger.client.get(&format!("{parent}/members/all/1")).await.expect(404);
     }
 }
 
 on_every_database![
-    only_owners_of_groups_and_maintainers_of_projects_add_members,
-    adding_refuses_whom_and_what_it_should,
-    who_is_being_removed_is_added_nowhere,
-    editing_changes_the_role_and_keeps_or_clears_the_day,
-    the_last_owner_of_a_group_cannot_go,
-    members_may_leave_and_others_need_the_right_to_remove_them,
-    who_leaves_a_group_leaves_what_is_below_it,
-    a_private_place_is_missing_to_strangers_whatever_they_try,
+    add_member_requires_group_owner_or_project_maintainer,
+    add_member_rejects_invalid_parameters_and_existing_members,
+    add_member_returns_404_for_user_being_deleted,
+    update_member_changes_role_and_preserves_or_clears_expiry,
+    last_group_owner_cannot_leave_or_lose_the_role,
+    remove_member_allows_self_and_maintainers_only,
+    remove_group_member_removes_memberships_of_descendants,
+    member_operations_return_404_for_private_groups_and_projects,
 ];
 
-async fn a_group_that_is_locked_takes_no_members_into_its_projects(server: TestServer) {
+async fn membership_lock_rejects_new_project_members(server: TestServer) {
     let root = server.root();
     let crew = group(&root, "crew", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": crew})).await;
@@ -198,7 +198,7 @@ async fn a_group_that_is_locked_takes_no_members_into_its_projects(server: TestS
     root.post(&format!("/groups/{crew}/members"), new).await.expect(201);
 }
 
-async fn a_role_in_a_group_is_changed_with_its_end(server: TestServer) {
+async fn update_group_member_changes_role_and_expiry(server: TestServer) {
     let root = server.root();
     let crew = group(&root, "crew", json!({})).await;
     let ada = server.person("ada").await;
@@ -210,7 +210,4 @@ async fn a_role_in_a_group_is_changed_with_its_end(server: TestServer) {
     assert_eq!(root.get(&member).await.expect(200).json(), changed);
 }
 
-on_every_database![
-    a_group_that_is_locked_takes_no_members_into_its_projects,
-    a_role_in_a_group_is_changed_with_its_end,
-];
+on_every_database![membership_lock_rejects_new_project_members, update_group_member_changes_role_and_expiry,];

@@ -1,4 +1,4 @@
-//! Members that directory synchronisation made.
+//! Members of a directory synchronization.
 
 use chrono::Days;
 use domain::spaces::members::{Synchronised, synchronise};
@@ -8,18 +8,18 @@ use storage::entities::{AccessLevel, now};
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-/// Brings a group in step with a directory that lists these.
+/// Synchronizes a group with a directory that lists the given members.
 async fn sync(server: &TestServer, group: i64, listed: &[(&str, AccessLevel)]) -> Synchronised {
     let listed: Vec<_> = listed.iter().map(|(name, level)| ((*name).to_owned(), *level)).collect();
-    synchronise(&server.backend, &group.to_string(), &listed).await.expect("a synchronisation")
+    synchronise(&server.backend, &group.to_string(), &listed).await.expect("a synchronization")
 }
 
-/// What a synchronisation comes to that passes nobody over.
-fn came_to(joined: u64, changed: u64, left: u64) -> Synchronised {
+/// Expected outcome of a synchronization without skipped members.
+fn outcome(joined: u64, changed: u64, left: u64) -> Synchronised {
     Synchronised { joined, changed, left, passed_over: Vec::new() }
 }
 
-async fn the_role_that_the_directory_set_changes_only_while_it_is_overridden(server: TestServer) {
+async fn directory_role_can_be_changed_only_while_overridden(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
@@ -27,8 +27,8 @@ async fn the_role_that_the_directory_set_changes_only_while_it_is_overridden(ser
     join(&root, &format!("/groups/{engines}"), ada.id, 20).await;
     let one = format!("/groups/{engines}/members/{}", ada.id);
     assert_eq!(root.get(&one).await.expect(200).json().get("override"), None);
-    // Whoever is listed is the directory's from then on.
-    assert_eq!(sync(&server, engines, &[("ADA", AccessLevel::Reporter)]).await, came_to(0, 1, 0));
+    // A listed member is managed by the directory from then on.
+    assert_eq!(sync(&server, engines, &[("ADA", AccessLevel::Reporter)]).await, outcome(0, 1, 0));
     assert_eq!(root.get(&one).await.expect(200).json()["override"], json!(false));
     root.put(&one, json!({"access_level": 30})).await.expect(403);
     let path = format!("{one}/override");
@@ -36,20 +36,20 @@ async fn the_role_that_the_directory_set_changes_only_while_it_is_overridden(ser
     assert_eq!((&on["id"], &on["access_level"], &on["override"]), (&json!(ada.id), &json!(20), &json!(true)));
     assert_eq!(root.post(&path, json!({})).await.expect(201).json(), on);
     assert_eq!(root.put(&one, json!({"access_level": 30})).await.expect(200).json()["override"], json!(true));
-    assert_eq!(sync(&server, engines, &[("ada", AccessLevel::Reporter)]).await, came_to(0, 0, 0));
+    assert_eq!(sync(&server, engines, &[("ada", AccessLevel::Reporter)]).await, outcome(0, 0, 0));
     let all = root.get(&format!("/projects/{work}/members/all/{}", ada.id)).await.expect(200).json();
     assert_eq!((&all["access_level"], &all["override"]), (&json!(30), &json!(true)));
     let off = root.delete(&path).await.expect(200).json();
     assert_eq!((&off["access_level"], &off["override"]), (&json!(30), &json!(false)));
     root.put(&one, json!({"access_level": 20})).await.expect(403);
-    // The directory sets the role again.
-    assert_eq!(sync(&server, engines, &[("ada", AccessLevel::Reporter)]).await, came_to(0, 1, 0));
+    // Without the override the directory sets the role.
+    assert_eq!(sync(&server, engines, &[("ada", AccessLevel::Reporter)]).await, outcome(0, 1, 0));
     assert_eq!(root.get(&one).await.expect(200).json()["access_level"], 20);
-    // Removing is nobody's role.
+    // Removing a member does not require the override.
     root.delete(&one).await.expect(204);
 }
 
-async fn only_members_of_the_directory_are_overridden_and_only_by_owners(server: TestServer) {
+async fn override_requires_directory_member_and_group_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let cast = server.cast(&root, engines).await;
@@ -71,58 +71,58 @@ async fn only_members_of_the_directory_are_overridden_and_only_by_owners(server:
     assert_eq!(shown.pluck("group_saml_identity"), vec![Value::Null; 7]);
 }
 
-async fn the_directory_says_who_is_a_member_and_with_which_role(server: TestServer) {
+async fn synchronize_adds_updates_and_removes_members(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": engines})).await;
     let work = project(&root, "work", json!({"namespace_id": inner})).await;
     let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
     let list = format!("/groups/{engines}/members");
-    let ended = json!({"user_id": eve.id, "access_level": 40, "expires_at": now().date_naive()});
-    root.post(&list, ended).await.expect(201);
+    let expired = json!({"user_id": eve.id, "access_level": 40, "expires_at": now().date_naive()});
+    root.post(&list, expired).await.expect(201);
     use AccessLevel::{Developer, Guest, Maintainer, Owner, Reporter};
-    // Of several roles the highest counts; a membership that has ended begins anew.
+    // The highest of several roles applies; an expired membership is renewed.
     let listed = [("ada", Guest), ("Ada", Developer), ("bob", Reporter), ("eve", Guest)];
-    assert_eq!(sync(&server, engines, &listed).await, came_to(3, 0, 0));
+    assert_eq!(sync(&server, engines, &listed).await, outcome(3, 0, 0));
     let shown = async || {
         let members = root.get(&list).await.expect(200);
         members.pluck("username").into_iter().zip(members.pluck("access_level")).collect::<Vec<_>>()
     };
     let wanted =
         |members: &[(&str, i64)]| members.iter().map(|(name, level)| (json!(name), json!(level))).collect::<Vec<_>>();
-    let mut now_there = shown().await;
-    now_there.sort_by_key(|(name, _)| name.to_string());
-    assert_eq!(now_there, wanted(&[("ada", 30), ("bob", 20), ("eve", 10), ("root", 50)]));
+    let mut members_after = shown().await;
+    members_after.sort_by_key(|(name, _)| name.to_string());
+    assert_eq!(members_after, wanted(&[("ada", 30), ("bob", 20), ("eve", 10), ("root", 50)]));
     join(&root, &format!("/groups/{inner}"), bob.id, 30).await;
     join(&root, &format!("/projects/{work}"), bob.id, 40).await;
-    // Who is listed no more leaves, with what is below, and who was added by hand stays.
-    let done = sync(&server, engines, &[("ada", Maintainer), ("nobody", Guest)]).await;
-    assert_eq!((done.joined, done.changed, done.left), (0, 1, 2));
-    assert_eq!(done.passed_over, [("nobody".to_owned(), "is nobody here".to_owned())]);
+    // A member who is no longer listed is removed, also from descendants. Manually added members remain.
+    let result = sync(&server, engines, &[("ada", Maintainer), ("nobody", Guest)]).await;
+    assert_eq!((result.joined, result.changed, result.left), (0, 1, 2));
+    assert_eq!(result.passed_over, [("nobody".to_owned(), "is nobody here".to_owned())]);
     assert_eq!(shown().await, wanted(&[("root", 50), ("ada", 40)]));
     bob.client.get(&format!("/projects/{work}")).await.expect(404);
-    // The role from above is the least.
-    assert_eq!(sync(&server, inner, &[("ada", Guest)]).await, came_to(1, 0, 0));
+    // The inherited role is the minimum.
+    assert_eq!(sync(&server, inner, &[("ada", Guest)]).await, outcome(1, 0, 0));
     let one = root.get(&format!("/groups/{inner}/members/{}", ada.id)).await.expect(200).json();
     assert_eq!(one["access_level"], 40);
-    // An end that somebody set is the directory's to take away.
+    // The directory removes a manually set expiry date.
     let tomorrow = json!({"user_id": bob.id, "access_level": 10, "expires_at": now().date_naive() + Days::new(1)});
     root.post(&list, tomorrow).await.expect(201);
-    assert_eq!(sync(&server, engines, &[("ada", Maintainer), ("bob", Guest)]).await, came_to(0, 1, 0));
+    assert_eq!(sync(&server, engines, &[("ada", Maintainer), ("bob", Guest)]).await, outcome(0, 1, 0));
     assert_eq!(root.get(&format!("{list}/{}", bob.id)).await.expect(200).json()["expires_at"], Value::Null);
-    // The last Owner stays, unless another comes.
-    let stays = vec![("root".to_owned(), "stays, as the last owner of the group".to_owned())];
-    assert_eq!(sync(&server, engines, &[("root", Guest)]).await.passed_over, stays);
-    assert_eq!(sync(&server, engines, &[("root", Owner)]).await, came_to(0, 1, 0));
-    assert_eq!(sync(&server, engines, &[]).await.passed_over, stays);
-    assert_eq!(sync(&server, engines, &[("root", Guest), ("ada", Owner)]).await, came_to(1, 1, 0));
+    // The last Owner remains unless the directory adds another Owner.
+    let last_owner = vec![("root".to_owned(), "stays, as the last owner of the group".to_owned())];
+    assert_eq!(sync(&server, engines, &[("root", Guest)]).await.passed_over, last_owner);
+    assert_eq!(sync(&server, engines, &[("root", Owner)]).await, outcome(0, 1, 0));
+    assert_eq!(sync(&server, engines, &[]).await.passed_over, last_owner);
+    assert_eq!(sync(&server, engines, &[("root", Guest), ("ada", Owner)]).await, outcome(1, 1, 0));
     assert_eq!(shown().await, wanted(&[("root", 10), ("ada", 50)]));
     let missing = synchronise(&server.backend, "nowhere", &[]).await;
     assert!(missing.is_err());
 }
 
 on_every_database![
-    the_role_that_the_directory_set_changes_only_while_it_is_overridden,
-    only_members_of_the_directory_are_overridden_and_only_by_owners,
-    the_directory_says_who_is_a_member_and_with_which_role,
+    directory_role_can_be_changed_only_while_overridden,
+    override_requires_directory_member_and_group_owner,
+    synchronize_adds_updates_and_removes_members,
 ];

@@ -1,4 +1,4 @@
-//! Memberships that have ended.
+//! Expired memberships.
 
 use chrono::Days;
 use domain::spaces::jobs::sweep_expired_access::{self, SweepExpiredAccess};
@@ -9,19 +9,19 @@ use storage::entities::{AccessLevel, group_shares, members, now, project_shares}
 use crate::support::places::{group, group_share, join, membership, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn from_the_day_it_ends_a_membership_is_nowhere(server: TestServer) {
+async fn expired_membership_is_hidden_from_its_expiry_date(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let work = project(&root, "work", json!({})).await;
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let today = now().date_naive();
-    for place in [format!("/groups/{engines}"), format!("/projects/{work}")] {
+    for parent in [format!("/groups/{engines}"), format!("/projects/{work}")] {
         let new = |id: i64, day| json!({"user_id": id, "access_level": 30, "expires_at": day});
-        let list = format!("{place}/members");
+        let list = format!("{parent}/members");
         root.post(&list, new(ada.id, today)).await.expect(201);
         root.post(&list, new(bob.id, today + Days::new(1))).await.expect(201);
-        ada.client.get(&place).await.expect(404);
-        bob.client.get(&place).await.expect(200);
+        ada.client.get(&parent).await.expect(404);
+        bob.client.get(&parent).await.expect(200);
         for members in [list.clone(), format!("{list}/all")] {
             assert_eq!(root.get(&members).await.expect(200).pluck("username"), ["root", "bob"]);
             root.get(&format!("{members}/{}", ada.id)).await.expect(404);
@@ -29,14 +29,14 @@ async fn from_the_day_it_ends_a_membership_is_nowhere(server: TestServer) {
         let one = format!("{list}/{}", ada.id);
         root.put(&one, json!({"access_level": 30})).await.expect(404);
         root.delete(&one).await.expect(404);
-        // The former membership is no obstacle to a new one.
+        // An expired membership does not prevent a new one.
         root.post(&list, new(ada.id, today + Days::new(1))).await.expect(201);
         root.post(&list, new(ada.id, today + Days::new(1))).await.expect(409);
-        ada.client.get(&place).await.expect(200);
+        ada.client.get(&parent).await.expect(200);
     }
 }
 
-async fn every_operation_takes_a_day_that_has_passed_and_grants_nothing_then(server: TestServer) {
+async fn past_expiry_date_is_accepted_and_grants_no_access(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let friends = group(&root, "friends", json!({})).await;
@@ -44,60 +44,60 @@ async fn every_operation_takes_a_day_that_has_passed_and_grants_nothing_then(ser
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     join(&root, &format!("/groups/{friends}"), bob.id, 40).await;
     let past = "2020-01-01";
-    for place in [format!("/groups/{engines}"), format!("/projects/{work}")] {
-        let list = format!("{place}/members");
+    for parent in [format!("/groups/{engines}"), format!("/projects/{work}")] {
+        let list = format!("{parent}/members");
         let one = format!("{list}/{}", ada.id);
         let new = json!({"user_id": ada.id, "access_level": 30, "expires_at": past});
         assert_eq!(root.post(&list, new).await.expect(201).json()["expires_at"], past);
         root.get(&one).await.expect(404);
-        join(&root, &place, ada.id, 30).await;
-        ada.client.get(&place).await.expect(200);
+        join(&root, &parent, ada.id, 30).await;
+        ada.client.get(&parent).await.expect(200);
         let change = json!({"access_level": 30, "expires_at": past});
         assert_eq!(root.put(&one, change).await.expect(200).json()["expires_at"], past);
-        ada.client.get(&place).await.expect(404);
+        ada.client.get(&parent).await.expect(404);
         root.get(&one).await.expect(404);
         let share = json!({"group_id": friends, "group_access": 30, "expires_at": past});
-        root.post(&format!("{place}/share"), share).await.expect(201);
-        bob.client.get(&place).await.expect(404);
+        root.post(&format!("{parent}/share"), share).await.expect(201);
+        bob.client.get(&parent).await.expect(404);
         for path in [format!("{list}/all"), list] {
             assert_eq!(root.get(&path).await.expect(200).pluck("username"), ["root"]);
         }
     }
 }
 
-async fn a_role_that_has_ended_is_not_inherited(server: TestServer) {
+async fn expired_role_is_not_inherited(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
     let ada = server.person("ada").await;
     let list = format!("/groups/{outer}/members");
-    let ended = json!({"user_id": ada.id, "access_level": 40, "expires_at": now().date_naive()});
-    root.post(&list, ended).await.expect(201);
+    let expired = json!({"user_id": ada.id, "access_level": 40, "expires_at": now().date_naive()});
+    root.post(&list, expired).await.expect(201);
     join(&root, &format!("/groups/{inner}"), ada.id, 10).await;
     let all = root.get(&format!("/groups/{inner}/members/all/{}", ada.id)).await.expect(200).json();
     assert_eq!(all["access_level"], 10);
 }
 
-async fn an_owner_whose_time_is_over_is_no_owner(server: TestServer) {
+async fn expired_owner_does_not_count_as_owner(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let engines = group(&ada.client, "engines", json!({})).await;
     let bob = server.person("bob").await;
     let list = format!("/groups/{engines}/members");
-    let ended = json!({"user_id": bob.id, "access_level": 50, "expires_at": now().date_naive()});
-    root.post(&list, ended).await.expect(201);
+    let expired = json!({"user_id": bob.id, "access_level": 50, "expires_at": now().date_naive()});
+    root.post(&list, expired).await.expect(201);
     ada.client.delete(&format!("{list}/{}", ada.id)).await.expect(403);
 }
 
-async fn a_membership_of_a_project_that_ends_is_an_event(server: TestServer) {
+async fn expired_project_membership_creates_an_event(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let today = now().date_naive();
-    for (id, place) in [(ada.id, format!("/projects/{work}")), (bob.id, format!("/groups/{engines}"))] {
-        let ended = json!({"user_id": id, "access_level": 30, "expires_at": today});
-        root.post(&format!("{place}/members"), ended).await.expect(201);
+    for (id, parent) in [(ada.id, format!("/projects/{work}")), (bob.id, format!("/groups/{engines}"))] {
+        let expired = json!({"user_id": id, "access_level": 30, "expires_at": today});
+        root.post(&format!("{parent}/members"), expired).await.expect(201);
     }
     let before = root.get(&format!("/projects/{work}")).await.expect(200).json()["last_activity_at"].clone();
     let names = async || root.get(&format!("/projects/{work}/events")).await.expect(200).pluck("action_name");
@@ -108,14 +108,14 @@ async fn a_membership_of_a_project_that_ends_is_an_event(server: TestServer) {
     let events = root.get(&format!("/projects/{work}/events")).await.expect(200).json();
     assert_eq!(events[0]["author_username"], "ada");
     assert_eq!(root.get(&format!("/projects/{work}")).await.expect(200).json()["last_activity_at"], before);
-    // Who comes back before the sweep has gone in between as well.
-    let ended = json!({"user_id": ada.id, "access_level": 30, "expires_at": today});
-    root.post(&format!("/projects/{work}/members"), ended).await.expect(201);
+    // The expiry is recorded as well if the user is added again before the sweep.
+    let expired = json!({"user_id": ada.id, "access_level": 30, "expires_at": today});
+    root.post(&format!("/projects/{work}/members"), expired).await.expect(201);
     join(&root, &format!("/projects/{work}"), ada.id, 30).await;
     assert_eq!(names().await[..3], ["joined", "removed due to membership expiration from", "joined"]);
 }
 
-async fn the_sweep_removes_what_has_ended_and_nothing_else(server: TestServer) {
+async fn sweep_removes_only_expired_members_and_shares(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let friends = group(&root, "friends", json!({})).await;
@@ -171,10 +171,10 @@ async fn the_sweep_removes_what_has_ended_and_nothing_else(server: TestServer) {
 }
 
 on_every_database![
-    from_the_day_it_ends_a_membership_is_nowhere,
-    every_operation_takes_a_day_that_has_passed_and_grants_nothing_then,
-    a_role_that_has_ended_is_not_inherited,
-    an_owner_whose_time_is_over_is_no_owner,
-    a_membership_of_a_project_that_ends_is_an_event,
-    the_sweep_removes_what_has_ended_and_nothing_else,
+    expired_membership_is_hidden_from_its_expiry_date,
+    past_expiry_date_is_accepted_and_grants_no_access,
+    expired_role_is_not_inherited,
+    expired_owner_does_not_count_as_owner,
+    expired_project_membership_creates_an_event,
+    sweep_removes_only_expired_members_and_shares,
 ];

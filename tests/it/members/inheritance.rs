@@ -1,4 +1,4 @@
-//! Whose role counts where: through nested groups and shares, among many, and at the same time.
+//! Inherited roles: nested groups, shares, many members and concurrent changes.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use storage::entities::{AccessLevel, fold, members, now, users};
 use crate::support::places::{group, group_share, join, membership, project};
 use crate::support::{TestServer, on_every_database};
 
-/// Makes so many users without more ado; gives their ids.
-async fn crowd(server: &TestServer, name: &str, size: usize) -> Vec<i64> {
+/// Inserts users directly into the database and returns their IDs.
+async fn insert_users(server: &TestServer, name: &str, size: usize) -> Vec<i64> {
     let mut ids = Vec::new();
     let rows = (0..size).map(|number| {
         let username = format!("{name}{number}");
@@ -29,7 +29,7 @@ async fn crowd(server: &TestServer, name: &str, size: usize) -> Vec<i64> {
     ids
 }
 
-async fn enrol(server: &TestServer, group: i64, ids: &[i64], level: AccessLevel) {
+async fn insert_members(server: &TestServer, group: i64, ids: &[i64], level: AccessLevel) {
     let rows = ids.iter().map(|id| members::ActiveModel { namespace_id: Set(Some(group)), ..membership(*id, level) });
     members::Entity::insert_many(rows).exec_without_returning(server.backend.database.write()).await.expect("members");
 }
@@ -39,7 +39,7 @@ async fn share(server: &TestServer, group: i64, with: i64, level: AccessLevel) {
     row.insert(server.backend.database.write()).await.expect("a share");
 }
 
-async fn the_nearest_group_prevails_over_higher_ones_and_over_shares(server: TestServer) {
+async fn nearest_group_role_precedes_ancestors_and_shares(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let mid = group(&root, "mid", json!({"parent_id": top})).await;
@@ -47,19 +47,20 @@ async fn the_nearest_group_prevails_over_higher_ones_and_over_shares(server: Tes
     let work = project(&root, "work", json!({"namespace_id": low})).await;
     let team = group(&root, "team", json!({})).await;
     let squad = group(&root, "squad", json!({"parent_id": team})).await;
-    let ids = crowd(&server, "p", 5).await;
+    let ids = insert_users(&server, "p", 5).await;
     use AccessLevel::{Developer, Guest, Maintainer, Owner, Reporter};
-    // The first is everywhere, the second above and in a share, the third above a group that was invited.
-    enrol(&server, top, &ids[..2], Maintainer).await;
-    enrol(&server, mid, &ids[..1], Developer).await;
-    enrol(&server, low, &ids[..1], Guest).await;
-    enrol(&server, squad, &ids[..2], Owner).await;
-    enrol(&server, team, &ids[2..3], Maintainer).await;
-    enrol(&server, squad, &ids[3..4], Guest).await;
+    // The first user is a member of all groups, the second of an ancestor and an invited group.
+    // The third is a member of the parent of an invited group.
+    insert_members(&server, top, &ids[..2], Maintainer).await;
+    insert_members(&server, mid, &ids[..1], Developer).await;
+    insert_members(&server, low, &ids[..1], Guest).await;
+    insert_members(&server, squad, &ids[..2], Owner).await;
+    insert_members(&server, team, &ids[2..3], Maintainer).await;
+    insert_members(&server, squad, &ids[3..4], Guest).await;
     share(&server, top, squad, Reporter).await;
     share(&server, mid, squad, Developer).await;
-    let levels = async |place: String| {
-        let answer = root.get(&format!("{place}/members/all")).await.expect(200);
+    let levels = async |parent: String| {
+        let answer = root.get(&format!("{parent}/members/all")).await.expect(200);
         answer.pluck("id").into_iter().zip(answer.pluck("access_level")).skip(1).collect::<Vec<_>>()
     };
     let wanted = |levels: [i64; 4]| ids.iter().map(|id| json!(id)).zip(levels.map(Value::from)).collect::<Vec<_>>();
@@ -67,13 +68,13 @@ async fn the_nearest_group_prevails_over_higher_ones_and_over_shares(server: Tes
     assert_eq!(levels(format!("/groups/{low}")).await, wanted([10, 40, 30, 10]));
     assert_eq!(levels(format!("/groups/{mid}")).await, wanted([30, 40, 30, 10]));
     assert_eq!(levels(format!("/groups/{top}")).await, wanted([40, 40, 20, 10]));
-    // Of several shares the highest counts.
+    // The highest of several shares applies.
     let one = root.get(&format!("/projects/{work}/members/all/{}", ids[2])).await.expect(200).json();
     assert_eq!(one["access_level"], 30);
     root.get(&format!("/projects/{work}/members/all/{}", ids[4])).await.expect(404);
 }
 
-async fn nobody_learns_of_a_group_that_they_may_not_see_by_its_members(server: TestServer) {
+async fn members_of_an_invisible_shared_group_are_hidden(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"visibility": "public"})).await;
     let team = group(&root, "team", json!({"visibility": "private"})).await;
@@ -92,25 +93,25 @@ async fn nobody_learns_of_a_group_that_they_may_not_see_by_its_members(server: T
     }
 }
 
-async fn hundreds_over_three_levels_with_shares_take_one_statement_a_page(server: TestServer) {
+async fn list_all_members_reads_a_page_and_its_total_in_two_statements(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let mid = group(&root, "mid", json!({"parent_id": top})).await;
     let low = group(&root, "low", json!({"parent_id": mid})).await;
     let work = project(&root, "work", json!({"namespace_id": low})).await;
     let friends = group(&root, "friends", json!({})).await;
-    let place = format!("/projects/{work}/members/all");
+    let parent = format!("/projects/{work}/members/all");
     let cost = async |query: &str| {
         let before = server.statements();
-        let answer = root.get(&format!("{place}{query}")).await.expect(200);
+        let answer = root.get(&format!("{parent}{query}")).await.expect(200);
         (answer, server.statements() - before, before)
     };
     let (_, few, _) = cost("").await;
-    let ids = crowd(&server, "p", 400).await;
-    enrol(&server, top, &ids[..200], AccessLevel::Guest).await;
-    enrol(&server, mid, &ids[100..300], AccessLevel::Reporter).await;
-    enrol(&server, low, &ids[50..150], AccessLevel::Maintainer).await;
-    enrol(&server, friends, &ids[250..], AccessLevel::Owner).await;
+    let ids = insert_users(&server, "p", 400).await;
+    insert_members(&server, top, &ids[..200], AccessLevel::Guest).await;
+    insert_members(&server, mid, &ids[100..300], AccessLevel::Reporter).await;
+    insert_members(&server, low, &ids[50..150], AccessLevel::Maintainer).await;
+    insert_members(&server, friends, &ids[250..], AccessLevel::Owner).await;
     share(&server, mid, friends, AccessLevel::Developer).await;
     let mut seen = Vec::new();
     for page in 1..=5 {
@@ -135,7 +136,7 @@ async fn hundreds_over_three_levels_with_shares_take_one_statement_a_page(server
     assert_eq!(answer.pluck("username"), ["p399"]);
 }
 
-async fn two_owners_cannot_both_leave_at_the_same_time(server: TestServer) {
+async fn concurrent_leave_of_both_owners_returns_403_to_one(server: TestServer) {
     let root = server.root();
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     for round in 0..4 {
@@ -151,7 +152,7 @@ async fn two_owners_cannot_both_leave_at_the_same_time(server: TestServer) {
     }
 }
 
-async fn a_user_is_added_once_however_many_try(server: TestServer) {
+async fn concurrent_adds_of_one_user_return_409_except_one(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let ada = server.person("ada").await;
@@ -162,7 +163,7 @@ async fn a_user_is_added_once_however_many_try(server: TestServer) {
     assert_eq!(statuses, [201, 409, 409, 409, 409, 409]);
 }
 
-async fn a_member_of_a_group_who_changed_since_stays(server: TestServer) {
+async fn remove_member_returns_412_if_modified_since(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let ada = server.person("ada").await;
@@ -174,10 +175,10 @@ async fn a_member_of_a_group_who_changed_since_stays(server: TestServer) {
 }
 
 on_every_database![
-    the_nearest_group_prevails_over_higher_ones_and_over_shares,
-    nobody_learns_of_a_group_that_they_may_not_see_by_its_members,
-    hundreds_over_three_levels_with_shares_take_one_statement_a_page,
-    two_owners_cannot_both_leave_at_the_same_time,
-    a_user_is_added_once_however_many_try,
-    a_member_of_a_group_who_changed_since_stays,
+    nearest_group_role_precedes_ancestors_and_shares,
+    members_of_an_invisible_shared_group_are_hidden,
+    list_all_members_reads_a_page_and_its_total_in_two_statements,
+    concurrent_leave_of_both_owners_returns_403_to_one,
+    concurrent_adds_of_one_user_return_409_except_one,
+    remove_member_returns_412_if_modified_since,
 ];

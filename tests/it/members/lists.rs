@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn direct_members_are_found_by_name_mail_and_number(server: TestServer) {
+async fn list_members_filters_by_name_email_and_id(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let ada = server.person("ada").await;
     let bob = server.person("bob").await;
-    let place = format!("/groups/{engines}");
-    join(&root, &place, ada.id, 30).await;
-    join(&root, &place, bob.id, 20).await;
-    let names = async |query: &str| root.get(&format!("{place}/members?{query}")).await.expect(200).pluck("username");
+    let parent = format!("/groups/{engines}");
+    join(&root, &parent, ada.id, 30).await;
+    join(&root, &parent, bob.id, 20).await;
+    let names = async |query: &str| root.get(&format!("{parent}/members?{query}")).await.expect(200).pluck("username");
     assert_eq!(names("").await, ["root", "ada", "bob"]);
     assert_eq!(names("query=NAME%20of").await, ["ada", "bob"]);
     assert_eq!(names("query=bob@EXAMPLE.com").await, ["bob"]);
@@ -21,9 +21,9 @@ async fn direct_members_are_found_by_name_mail_and_number(server: TestServer) {
     assert_eq!(names("query=").await, ["root", "ada", "bob"]);
     assert_eq!(names(&format!("user_ids={},{}", ada.id, bob.id)).await, ["ada", "bob"]);
     assert_eq!(names(&format!("user_ids[]={}&query=bob", ada.id)).await, [] as [Value; 0]);
-    let list = root.get(&format!("{place}/members?per_page=1&page=2")).await.expect(200);
+    let list = root.get(&format!("{parent}/members?per_page=1&page=2")).await.expect(200);
     assert_eq!((list.pluck("username"), list.header("x-total")), (vec![json!("ada")], "3"));
-    let shown = root.get(&format!("{place}/members/{}", ada.id)).await.expect(200).json();
+    let shown = root.get(&format!("{parent}/members/{}", ada.id)).await.expect(200).json();
     assert_eq!(
         shown,
         json!({
@@ -33,19 +33,20 @@ async fn direct_members_are_found_by_name_mail_and_number(server: TestServer) {
         })
     );
     for query in ["user_ids=x", "query=%00", &format!("query={}", "x".repeat(256))] {
-        root.get(&format!("{place}/members?{query}")).await.expect(400);
+        root.get(&format!("{parent}/members?{query}")).await.expect(400);
     }
 }
 
-async fn reading_needs_a_user_who_sees_the_place_and_nothing_more(server: TestServer) {
+async fn member_reads_require_authentication_and_visibility(server: TestServer) {
     let root = server.root();
     let stranger = server.person("stranger").await;
     for (path, visibility, status) in [("open", "public", 200), ("hidden", "private", 404)] {
-        let held = group(&root, path, json!({"visibility": visibility})).await;
-        let work = project(&root, "work", json!({"namespace_id": held, "visibility": visibility})).await;
+        let group_id = group(&root, path, json!({"visibility": visibility})).await;
+        let work = project(&root, "work", json!({"namespace_id": group_id, "visibility": visibility})).await;
         join(&root, &format!("/projects/{work}"), server.person(&format!("m-{path}")).await.id, 20).await;
-        for place in [format!("/groups/{held}"), format!("/projects/{work}")] {
-            let lists = [format!("{place}/members"), format!("{place}/members/all"), format!("{place}/members/all/1")];
+        for parent in [format!("/groups/{group_id}"), format!("/projects/{work}")] {
+            let lists =
+                [format!("{parent}/members"), format!("{parent}/members/all"), format!("{parent}/members/all/1")];
             for list in lists {
                 stranger.client.get(&list).await.expect(status);
                 server.anonymous().get(&list).await.expect(401);
@@ -54,7 +55,7 @@ async fn reading_needs_a_user_who_sees_the_place_and_nothing_more(server: TestSe
     }
 }
 
-async fn each_user_is_listed_once_with_the_nearest_role(server: TestServer) {
+async fn list_all_members_returns_each_user_once_with_the_nearest_role(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
@@ -74,8 +75,8 @@ async fn each_user_is_listed_once_with_the_nearest_role(server: TestServer) {
          VALUES ({work}, {friends}, 20, '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z')"
     );
     server.backend.database.write().execute_unprepared(&sql).await.expect("a share");
-    let levels = async |place: String| {
-        let list = root.get(&format!("{place}/members/all")).await.expect(200);
+    let levels = async |parent: String| {
+        let list = root.get(&format!("{parent}/members/all")).await.expect(200);
         list.pluck("username").into_iter().zip(list.pluck("access_level")).collect::<Vec<_>>()
     };
     let wanted =
@@ -90,12 +91,12 @@ async fn each_user_is_listed_once_with_the_nearest_role(server: TestServer) {
     let direct = root.get(&format!("/projects/{work}/members/{}", bob.id)).await.expect(404);
     assert_eq!(direct.message(), "404 Not found");
     root.get(&format!("/groups/{inner}/members/all/{}", eve.id)).await.expect(404);
-    // The share is worth as much as the list says.
+    // The share grants the role that the list shows.
     let read = eve.client.get(&format!("/projects/{work}")).await.expect(200);
     assert_eq!(read.json()["path"], "work");
 }
 
-async fn a_page_costs_the_same_for_one_member_and_for_twenty(server: TestServer) {
+async fn list_members_statement_count_is_independent_of_member_count(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
@@ -123,8 +124,8 @@ async fn a_page_costs_the_same_for_one_member_and_for_twenty(server: TestServer)
 }
 
 on_every_database![
-    direct_members_are_found_by_name_mail_and_number,
-    reading_needs_a_user_who_sees_the_place_and_nothing_more,
-    each_user_is_listed_once_with_the_nearest_role,
-    a_page_costs_the_same_for_one_member_and_for_twenty,
+    list_members_filters_by_name_email_and_id,
+    member_reads_require_authentication_and_visibility,
+    list_all_members_returns_each_user_once_with_the_nearest_role,
+    list_members_statement_count_is_independent_of_member_count,
 ];

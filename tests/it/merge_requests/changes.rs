@@ -1,18 +1,18 @@
-//! Edits of merge requests: what changes, what is told of it, who may, and what is refused.
+//! Updates of merge requests: fields, system notes, permissions and validation.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
 use storage::entities::{AccessLevel, merge_requests};
 
-use super::{propose, public_project, row, titles, told};
+use super::{propose, public_project, row, system_notes, titles};
 use crate::support::{TestServer, on_every_database};
 
-async fn reviewers_are_refused_and_none_is_fine(server: TestServer) {
+async fn reviewer_ids_must_be_empty(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "reviewed").await;
     let all = format!("/projects/{}/merge_requests", project.id);
-    let wish = json!({"source_branch": "feature/x", "target_branch": "main", "title": "t", "reviewer_ids": [1]});
-    let refused = root.post(&all, wish).await.expect(400).json();
+    let body = json!({"source_branch": "feature/x", "target_branch": "main", "title": "t", "reviewer_ids": [1]});
+    let refused = root.post(&all, body).await.expect(400).json();
     let text = "must be empty: merge requests have no reviewers, name people in assignee_ids";
     assert_eq!(refused["message"]["reviewer_ids"], json!([text]));
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
@@ -20,20 +20,20 @@ async fn reviewers_are_refused_and_none_is_fine(server: TestServer) {
     let path = format!("{all}/{iid}");
     let refused = root.put(&path, json!({"title": "u", "reviewer_ids": [0, 1]})).await.expect(400).json();
     assert_eq!(refused["message"]["reviewer_ids"], json!([text]));
-    for none in [json!([]), json!([0]), json!(null)] {
-        let changed = root.put(&path, json!({"title": "u", "reviewer_ids": none})).await.expect(200).json();
+    for empty_ids in [json!([]), json!([0]), json!(null)] {
+        let changed = root.put(&path, json!({"title": "u", "reviewer_ids": empty_ids})).await.expect(200).json();
         assert_eq!(changed["title"], "u");
     }
     root.put(&path, json!({"reviewer_ids": "ada"})).await.expect(400);
 }
 
-async fn edits_change_what_is_sent_and_are_told(server: TestServer) {
+async fn update_merge_request_changes_sent_fields_and_writes_system_notes(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "edited").await;
     let id = project.id;
     let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-    let made = json!({"title": "old words", "labels": "a,b", "assignee_id": ann.id});
-    let iid = propose(&root, id, "feature/x", "main", made).await;
+    let body = json!({"title": "old words", "labels": "a,b", "assignee_id": ann.id});
+    let iid = propose(&root, id, "feature/x", "main", body).await;
     let path = format!("/projects/{id}/merge_requests/{iid}");
     let change = json!({
         "title": "new words",
@@ -62,7 +62,7 @@ async fn edits_change_what_is_sent_and_are_told(server: TestServer) {
         })
     );
     assert_eq!(
-        told(&server, id, iid).await,
+        system_notes(&server, id, iid).await,
         [
             "changed title from **{-old-} words** to **{+new+} words**",
             "changed the description",
@@ -75,13 +75,13 @@ async fn edits_change_what_is_sent_and_are_told(server: TestServer) {
     let cleared = root.put(&path, cleared).await.expect(200).json();
     assert_eq!((&cleared["labels"], &cleared["assignee"]), (&json!([]), &json!(null)));
     assert_eq!(cleared["title"], "new words");
-    // The same again changes nothing, and nothing is told of it.
-    let before = told(&server, id, iid).await.len();
+    // The same values again change nothing and write no system note.
+    let before = system_notes(&server, id, iid).await.len();
     root.put(&path, json!({"title": "new words", "target_branch": "merged", "labels": ""})).await.expect(200);
-    assert_eq!(told(&server, id, iid).await.len(), before);
+    assert_eq!(system_notes(&server, id, iid).await.len(), before);
 }
 
-async fn what_does_not_do_is_refused(server: TestServer) {
+async fn update_merge_request_rejects_invalid_attributes(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "refused").await;
     let id = project.id;
@@ -103,14 +103,14 @@ async fn what_does_not_do_is_refused(server: TestServer) {
     root.put(&path, json!({"state_event": "burn"})).await.expect(400);
     root.put(&path, json!({"description": "x".repeat(5 << 20)})).await.expect(413);
     root.put(&format!("/projects/{id}/merge_requests/99"), json!({"title": "t"})).await.expect(404);
-    // There is one open merge request between two branches.
+    // Only one merge request between two branches can be open.
     let second = propose(&root, id, "feature/x", "merged", json!({})).await;
     let other = format!("/projects/{id}/merge_requests/{second}");
     let taken = root.put(&other, json!({"target_branch": "main"})).await.expect(409);
     assert_eq!(taken.message(), format!("Another open merge request already exists for this source branch: !{iid}"));
 }
 
-async fn a_merge_request_is_closed_and_opened_again(server: TestServer) {
+async fn merge_request_can_be_closed_and_reopened(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "closed").await;
     let id = project.id;
@@ -121,7 +121,7 @@ async fn a_merge_request_is_closed_and_opened_again(server: TestServer) {
     assert!(closed["closed_at"].is_string());
     let again = root.put(&path, json!({"state_event": "close"})).await.expect(200).json();
     assert_eq!(again["closed_at"], closed["closed_at"]);
-    // While it is closed another one can be opened, and then it cannot be opened again.
+    // While it is closed, another one can be opened. Then the first one cannot be reopened.
     let second = propose(&root, id, "feature/x", "main", json!({})).await;
     let taken = root.put(&path, json!({"state_event": "reopen"})).await.expect(409);
     assert_eq!(taken.message(), format!("Another open merge request already exists for this source branch: !{second}"));
@@ -132,7 +132,7 @@ async fn a_merge_request_is_closed_and_opened_again(server: TestServer) {
         (&opened["state"], &opened["closed_at"], &opened["closed_by"]),
         (&json!("opened"), &json!(null), &json!(null))
     );
-    assert_eq!(told(&server, id, iid).await, ["closed", "reopened"]);
+    assert_eq!(system_notes(&server, id, iid).await, ["closed", "reopened"]);
     let events = root.get(&format!("/projects/{id}/events?target_type=merge_request&sort=asc")).await;
     assert_eq!(
         events.expect(200).pluck("action_name"),
@@ -143,7 +143,7 @@ async fn a_merge_request_is_closed_and_opened_again(server: TestServer) {
     root.put(&path, json!({"state_event": "reopen"})).await.expect(400);
 }
 
-async fn they_are_assigned_to_who_sees_them(server: TestServer) {
+async fn assignees_who_cannot_see_the_merge_request_are_dropped(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "assigned").await;
     let id = project.id;
@@ -160,7 +160,7 @@ async fn they_are_assigned_to_who_sees_them(server: TestServer) {
     assert_eq!(changed["assignee"]["username"], "reporter");
 }
 
-async fn what_is_merged_stays_so(server: TestServer) {
+async fn merged_merge_request_rejects_state_and_target_changes(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "done").await;
     let id = project.id;
@@ -178,12 +178,12 @@ async fn what_is_merged_stays_so(server: TestServer) {
     {
         root.put(&path, change).await.expect(400);
     }
-    let kept = root.put(&path, json!({"title": "done"})).await.expect(200).json();
-    assert_eq!((&kept["state"], &kept["title"]), (&json!("merged"), &json!("done")));
+    let updated = root.put(&path, json!({"title": "done"})).await.expect(200).json();
+    assert_eq!((&updated["state"], &updated["title"]), (&json!("merged"), &json!("done")));
     assert_eq!(titles(&root, &format!("/projects/{id}/merge_requests?state=merged")).await, ["done"]);
 }
 
-async fn authors_and_developers_edit_and_owners_delete(server: TestServer) {
+async fn update_requires_author_or_developer_and_delete_requires_owner(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "rights").await;
     let id = project.id;
@@ -197,7 +197,7 @@ async fn authors_and_developers_edit_and_owners_delete(server: TestServer) {
     server.person("stranger").await.client.put(&path, json!({"title": "x"})).await.expect(403);
     ann.client.put(&path, json!({"title": "mine"})).await.expect(200);
     ann.client.delete(&path).await.expect(403);
-    // The author stays one without a role, and says nothing then that is for members.
+    // Without a role the author can still edit the text, but not the attributes reserved for members.
     root.delete(&format!("/projects/{id}/members/{}", ann.id)).await.expect(204);
     let changed = ann.client.put(&path, json!({"title": "still", "labels": "mine"})).await.expect(200).json();
     assert_eq!((&changed["title"], &changed["labels"]), (&json!("still"), &json!([])));
@@ -215,7 +215,7 @@ async fn authors_and_developers_edit_and_owners_delete(server: TestServer) {
     root.post(&format!("{path}/subscribe"), json!({})).await.expect(403);
 }
 
-async fn whoever_wants_to_is_told_and_who_takes_part_is_listed(server: TestServer) {
+async fn subscriptions_and_participants_reflect_callers_and_commenters(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "told").await;
     let id = project.id;
@@ -223,11 +223,11 @@ async fn whoever_wants_to_is_told_and_who_takes_part_is_listed(server: TestServe
     let iid = propose(&root, id, "feature/x", "main", json!({"assignee_ids": [ben.id]})).await;
     let path = format!("/projects/{id}/merge_requests/{iid}");
     assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], false);
-    let yes = ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(201).json();
-    assert_eq!(yes["subscribed"], true);
+    let subscribed = ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(201).json();
+    assert_eq!(subscribed["subscribed"], true);
     assert!(ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(304).body.is_empty());
-    let no = ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(201).json();
-    assert_eq!(no["subscribed"], false);
+    let unsubscribed = ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(201).json();
+    assert_eq!(unsubscribed["subscribed"], false);
     ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(304);
     root.post(&format!("{path}/subscribe"), json!({})).await.expect(304);
     let people = server.anonymous().get(&format!("{path}/participants")).await.expect(200);
@@ -236,24 +236,24 @@ async fn whoever_wants_to_is_told_and_who_takes_part_is_listed(server: TestServe
     let people = root.get(&format!("{path}/participants")).await.expect(200);
     assert_eq!((people.header("X-Total"), people.pluck("username").len()), ("3", 3));
     let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
-    for what in ["subscribe", "unsubscribe"] {
-        root.post(&format!("/projects/{id}/merge_requests/99/{what}"), json!({})).await.expect(404);
-        root.post(&format!("/projects/{id}/merge_requests/x/{what}"), json!({})).await.expect(400);
-        server.anonymous().post(&format!("{path}/{what}"), json!({})).await.expect(401);
-        narrow.post(&format!("{path}/{what}"), json!({})).await.expect(403);
+    for operation in ["subscribe", "unsubscribe"] {
+        root.post(&format!("/projects/{id}/merge_requests/99/{operation}"), json!({})).await.expect(404);
+        root.post(&format!("/projects/{id}/merge_requests/x/{operation}"), json!({})).await.expect(400);
+        server.anonymous().post(&format!("{path}/{operation}"), json!({})).await.expect(401);
+        narrow.post(&format!("{path}/{operation}"), json!({})).await.expect(403);
     }
     root.put(&format!("/projects/{id}"), json!({"visibility": "internal"})).await.expect(200);
-    for what in ["/participants", "/closes_issues", "/time_stats", ""] {
-        root.get(&format!("/projects/{id}/merge_requests/99{what}")).await.expect(404);
-        root.get(&format!("/projects/{id}/merge_requests/x{what}")).await.expect(400);
-        narrow.get(&format!("{path}{what}")).await.expect(403);
-        server.with_token("nonsense").get(&format!("{path}{what}")).await.expect(401);
+    for operation in ["/participants", "/closes_issues", "/time_stats", ""] {
+        root.get(&format!("/projects/{id}/merge_requests/99{operation}")).await.expect(404);
+        root.get(&format!("/projects/{id}/merge_requests/x{operation}")).await.expect(400);
+        narrow.get(&format!("{path}{operation}")).await.expect(403);
+        server.with_token("nonsense").get(&format!("{path}{operation}")).await.expect(401);
     }
     root.put(&format!("/projects/{id}"), json!({"visibility": "private"})).await.expect(200);
     ann.client.get(&path).await.expect(404);
 }
 
-async fn time_is_estimated_and_spent(server: TestServer) {
+async fn time_tracking_sets_adds_and_resets_times(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "timed").await;
     let id = project.id;
@@ -273,30 +273,30 @@ async fn time_is_estimated_and_spent(server: TestServer) {
     let times = root.post(&format!("{path}/reset_spent_time"), json!({})).await.expect(200).json();
     assert_eq!((&times["total_time_spent"], &times["time_estimate"]), (&json!(0), &json!(0)));
     assert_eq!(
-        told(&server, id, iid).await,
+        system_notes(&server, id, iid).await,
         ["changed time estimate to 1d 2h", "added 1h of time spent", "removed time estimate", "removed time spent",]
     );
-    for what in ["time_estimate", "add_spent_time", "reset_time_estimate", "reset_spent_time"] {
-        let wish = json!({"duration": "1h"});
-        guest.client.post(&format!("{path}/{what}"), wish.clone()).await.expect(403);
-        narrow.post(&format!("{path}/{what}"), wish.clone()).await.expect(403);
-        server.anonymous().post(&format!("{path}/{what}"), wish.clone()).await.expect(401);
-        root.post(&format!("/projects/{id}/merge_requests/99/{what}"), wish.clone()).await.expect(404);
-        root.post(&format!("/projects/{id}/merge_requests/x/{what}"), wish.clone()).await.expect(400);
-        if !what.starts_with("reset") {
-            root.post(&format!("{path}/{what}"), json!({"duration": "x".repeat(2 << 20)})).await.expect(413);
+    for operation in ["time_estimate", "add_spent_time", "reset_time_estimate", "reset_spent_time"] {
+        let body = json!({"duration": "1h"});
+        guest.client.post(&format!("{path}/{operation}"), body.clone()).await.expect(403);
+        narrow.post(&format!("{path}/{operation}"), body.clone()).await.expect(403);
+        server.anonymous().post(&format!("{path}/{operation}"), body.clone()).await.expect(401);
+        root.post(&format!("/projects/{id}/merge_requests/99/{operation}"), body.clone()).await.expect(404);
+        root.post(&format!("/projects/{id}/merge_requests/x/{operation}"), body.clone()).await.expect(400);
+        if !operation.starts_with("reset") {
+            root.post(&format!("{path}/{operation}"), json!({"duration": "x".repeat(2 << 20)})).await.expect(413);
         }
     }
 }
 
 on_every_database![
-    reviewers_are_refused_and_none_is_fine,
-    edits_change_what_is_sent_and_are_told,
-    what_does_not_do_is_refused,
-    a_merge_request_is_closed_and_opened_again,
-    they_are_assigned_to_who_sees_them,
-    what_is_merged_stays_so,
-    authors_and_developers_edit_and_owners_delete,
-    whoever_wants_to_is_told_and_who_takes_part_is_listed,
-    time_is_estimated_and_spent,
+    reviewer_ids_must_be_empty,
+    update_merge_request_changes_sent_fields_and_writes_system_notes,
+    update_merge_request_rejects_invalid_attributes,
+    merge_request_can_be_closed_and_reopened,
+    assignees_who_cannot_see_the_merge_request_are_dropped,
+    merged_merge_request_rejects_state_and_target_changes,
+    update_requires_author_or_developer_and_delete_requires_owner,
+    subscriptions_and_participants_reflect_callers_and_commenters,
+    time_tracking_sets_adds_and_resets_times,
 ];

@@ -1,4 +1,4 @@
-//! Which issues merge requests close, told from both sides.
+//! Issues that merge requests close, seen from both sides.
 
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
@@ -8,7 +8,7 @@ use crate::issues::open;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
-async fn descriptions_and_commits_say_what_is_closed(server: TestServer) {
+async fn closes_issues_lists_issues_from_description_and_commits(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "closing").await;
     let id = project.id;
@@ -40,16 +40,16 @@ async fn descriptions_and_commits_say_what_is_closed(server: TestServer) {
         let closers = server.anonymous().get(&format!("/projects/{project}/issues/{issue}/closed_by")).await;
         assert_eq!(closers.expect(200).pluck("iid"), [json!(iid)], "{project} {issue}");
     }
-    // What the description does not say any more is not closed any more; commits still say what they do.
+    // An issue removed from the description is no longer closed. Issues named in commits still are.
     root.put(&path, json!({"description": "Resolves #2"})).await.expect(200);
     assert_eq!(closed().await, [json!("three"), json!("two")]);
     assert_eq!((count(id, 1).await, count(id, 2).await, count(other.id, 1).await), (json!(0), json!(1), json!(0)));
-    // Only what is merged into the default branch closes anything.
+    // Only merge requests into the default branch close issues.
     root.put(&path, json!({"target_branch": "merged"})).await.expect(200);
     assert_eq!(closed().await, [json!(null); 0]);
     root.put(&path, json!({"target_branch": "main"})).await.expect(200);
     assert_eq!(count(id, 2).await, 1);
-    // Commits that come later say what they close, too.
+    // Messages of later commits are processed as well.
     let commit = json!({
         "branch": "feature/x", "commit_message": "Closes #1",
         "actions": [{"action": "create", "file_path": "later.txt", "content": "x"}],
@@ -61,7 +61,7 @@ async fn descriptions_and_commits_say_what_is_closed(server: TestServer) {
     assert_eq!((count(id, 1).await, count(id, 2).await), (json!(0), json!(0)));
 }
 
-async fn projects_may_close_nothing_and_nobody_closes_what_they_cannot_see(server: TestServer) {
+async fn closes_issues_excludes_invisible_issues_and_respects_autoclose(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "quiet").await;
     let id = project.id;
@@ -83,7 +83,7 @@ async fn projects_may_close_nothing_and_nobody_closes_what_they_cannot_see(serve
     assert_eq!(root.get(&format!("{path}/closes_issues")).await.expect(200).json(), json!([]));
 }
 
-async fn an_issue_counts_the_merge_requests_that_its_reader_sees(server: TestServer) {
+async fn merge_requests_count_includes_only_visible_merge_requests(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "counted").await;
     let id = project.id;
@@ -99,26 +99,26 @@ async fn an_issue_counts_the_merge_requests_that_its_reader_sees(server: TestSer
     let insider = hidden.member("insider", AccessLevel::Reporter).await;
     let guest = hidden.member("guest", AccessLevel::Guest).await;
     let outsider = server.person("outsider").await.client;
-    for (who, client, counts) in [
+    for (name, client, counts) in [
         ("root", &root, [2, 1]),
         ("insider", &insider, [2, 1]),
         ("guest", &guest, [1, 0]),
         ("outsider", &outsider, [1, 0]),
     ] {
         let list = client.get(&format!("/projects/{id}/issues?order_by=created_at&sort=asc")).await.expect(200);
-        assert_eq!(list.pluck("merge_requests_count"), counts.map(|count| json!(count)), "{who}");
+        assert_eq!(list.pluck("merge_requests_count"), counts.map(|count| json!(count)), "{name}");
         let one = client.get(&format!("/projects/{id}/issues/1")).await.expect(200).json();
-        assert_eq!(one["merge_requests_count"], counts[0], "{who}");
+        assert_eq!(one["merge_requests_count"], counts[0], "{name}");
     }
     let waiting = outsider.post(&format!("/projects/{id}/issues/1/todo"), json!({})).await.expect(201).json();
     assert_eq!(waiting["target"]["merge_requests_count"], 1);
-    // Nor are they told what closed it.
+    // Nor do they see the note about the merge request that closed the issue.
     root.put(&format!("/projects/{}/merge_requests/1/merge", hidden.id), json!({})).await.expect(200);
     server.finish_jobs().await;
     let notes = format!("/projects/{id}/issues/2/notes");
-    let told = root.get(&notes).await.expect(200).pluck("body");
-    assert!(told.contains(&json!("closed via merge request root/hidden!1")), "{told:?}");
-    assert_eq!(insider.get(&notes).await.expect(200).pluck("body"), told);
+    let bodies = root.get(&notes).await.expect(200).pluck("body");
+    assert!(bodies.contains(&json!("closed via merge request root/hidden!1")), "{bodies:?}");
+    assert_eq!(insider.get(&notes).await.expect(200).pluck("body"), bodies);
     for client in [&guest, &outsider] {
         let seen = client.get(&notes).await.expect(200);
         assert_eq!((seen.json(), seen.header("X-Total")), (json!([]), "0"));
@@ -127,7 +127,7 @@ async fn an_issue_counts_the_merge_requests_that_its_reader_sees(server: TestSer
     assert_eq!((&closed["state"], &closed["user_notes_count"]), (&json!("closed"), &json!(0)));
 }
 
-async fn what_is_closed_is_counted_again_when_the_project_decides_otherwise(server: TestServer) {
+async fn closing_issues_are_recounted_when_project_settings_change(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "turning").await;
     let id = project.id;
@@ -144,12 +144,12 @@ async fn what_is_closed_is_counted_again_when_the_project_decides_otherwise(serv
         "actions": [{"action": "create", "file_path": "y.txt", "content": "y"}],
     });
     root.post(&format!("/projects/{id}/repository/commits"), more).await.expect(201);
-    let shut = propose(&root, id, "y", "main", json!({"description": "Closes #3"})).await;
-    let shut = format!("/projects/{id}/merge_requests/{shut}");
-    root.put(&shut, json!({"state_event": "close"})).await.expect(200);
+    let closed_request = propose(&root, id, "y", "main", json!({"description": "Closes #3"})).await;
+    let closed_request = format!("/projects/{id}/merge_requests/{closed_request}");
+    root.put(&closed_request, json!({"state_event": "close"})).await.expect(200);
     let closed = async || {
         let mut all = Vec::new();
-        for path in [&first, &second, &shut] {
+        for path in [&first, &second, &closed_request] {
             let titles = root.get(&format!("{path}/closes_issues")).await.expect(200).pluck("title");
             all.extend(titles.iter().map(|title| title.as_str().expect("a title").to_owned()));
         }
@@ -166,34 +166,34 @@ async fn what_is_closed_is_counted_again_when_the_project_decides_otherwise(serv
         assert_eq!(counted, sorted);
         all.join(" ")
     };
-    let say = async |change: serde_json::Value| {
+    let update_project = async |change: serde_json::Value| {
         root.put(&format!("/projects/{id}"), change).await.expect(200);
         server.finish_jobs().await;
     };
     assert_eq!(closed().await, "one three");
-    say(json!({"default_branch": "merged"})).await;
+    update_project(json!({"default_branch": "merged"})).await;
     assert_eq!(closed().await, "two");
-    say(json!({"autoclose_referenced_issues": false})).await;
+    update_project(json!({"autoclose_referenced_issues": false})).await;
     assert_eq!(closed().await, "");
-    say(json!({"default_branch": "main"})).await;
+    update_project(json!({"default_branch": "main"})).await;
     assert_eq!(closed().await, "");
-    say(json!({"autoclose_referenced_issues": true})).await;
+    update_project(json!({"autoclose_referenced_issues": true})).await;
     assert_eq!(closed().await, "one");
-    // What is closed is looked at again when it is opened.
-    root.put(&shut, json!({"state_event": "reopen"})).await.expect(200);
+    // The closing issues are counted again when the merge request is reopened.
+    root.put(&closed_request, json!({"state_event": "reopen"})).await.expect(200);
     assert_eq!(closed().await, "one three");
-    // What was merged has closed what it closed.
+    // A merged merge request is not counted again.
     root.put(&format!("{first}/merge"), json!({})).await.expect(200);
     server.finish_jobs().await;
-    say(json!({"autoclose_referenced_issues": false})).await;
+    update_project(json!({"autoclose_referenced_issues": false})).await;
     assert_eq!(closed().await, "one");
-    // Whatever else changes has nothing counted.
+    // Other changes of the project enqueue no job.
     root.put(&format!("/projects/{id}"), json!({"description": "d", "default_branch": "main"})).await.expect(200);
     let waiting = storage::jobs::backlog(server.backend.database.read()).await.expect("the jobs");
     assert_eq!(waiting.waiting, 0);
 }
 
-async fn what_an_issue_names_is_related_to_it(server: TestServer) {
+async fn related_merge_requests_includes_mentioned_and_closing_ones(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "related").await;
     let id = project.id;
@@ -212,27 +212,30 @@ async fn what_an_issue_names_is_related_to_it(server: TestServer) {
     propose(&root, id, "y", "merged", json!({"title": "noted"})).await;
     let path = format!("/projects/{id}/issues/{issue}");
     root.post(&format!("{path}/notes"), json!({"body": "and related!3"})).await.expect(201);
-    let found = async |client: &crate::support::Client, what: &str| {
-        client.get(&format!("{path}/{what}")).await.expect(200).pluck("title")
+    let found = async |client: &crate::support::Client, operation: &str| {
+        client.get(&format!("{path}/{operation}")).await.expect(200).pluck("title")
     };
     assert_eq!(
         found(&root, "related_merge_requests").await,
         ["hush", "named", "closes", "noted"].map(|title| json!(title))
     );
-    let nobody = server.anonymous();
-    assert_eq!(found(&nobody, "related_merge_requests").await, ["named", "closes", "noted"].map(|title| json!(title)));
-    assert_eq!(found(&nobody, "closed_by").await, [json!("closes")]);
+    let anonymous = server.anonymous();
+    assert_eq!(
+        found(&anonymous, "related_merge_requests").await,
+        ["named", "closes", "noted"].map(|title| json!(title))
+    );
+    assert_eq!(found(&anonymous, "closed_by").await, [json!("closes")]);
     let ann = server.person("ann").await;
     let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
-    for what in ["related_merge_requests", "closed_by"] {
-        root.get(&format!("/projects/{id}/issues/99/{what}")).await.expect(404);
-        root.get(&format!("/projects/{id}/issues/x/{what}")).await.expect(400);
-        narrow.get(&format!("{path}/{what}")).await.expect(403);
-        server.with_token("nonsense").get(&format!("{path}/{what}")).await.expect(401);
+    for operation in ["related_merge_requests", "closed_by"] {
+        root.get(&format!("/projects/{id}/issues/99/{operation}")).await.expect(404);
+        root.get(&format!("/projects/{id}/issues/x/{operation}")).await.expect(400);
+        narrow.get(&format!("{path}/{operation}")).await.expect(403);
+        server.with_token("nonsense").get(&format!("{path}/{operation}")).await.expect(401);
     }
 }
 
-async fn issues_are_told_what_closed_them_as_it_is_named_from_there(server: TestServer) {
+async fn closed_via_note_references_the_merge_request_from_the_issue(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "closing").await;
     let other = Project::filled(&server, "elsewhere", Visibility::Public).await;
@@ -243,25 +246,25 @@ async fn issues_are_told_what_closed_them_as_it_is_named_from_there(server: Test
         propose(&root, project.id, "feature/x", "main", json!({"description": "Closes #1, root/elsewhere#1"})).await;
     root.put(&format!("/projects/{}/merge_requests/{iid}/merge", project.id), json!({})).await.expect(200);
     server.finish_jobs().await;
-    for (id, via) in [(project.id, format!("!{iid}")), (other.id, format!("root/closing!{iid}"))] {
+    for (id, reference) in [(project.id, format!("!{iid}")), (other.id, format!("root/closing!{iid}"))] {
         let mut notes = root.get(&format!("/projects/{id}/issues/1/notes")).await.expect(200).pluck("body");
-        // The commit of the merge may say so too, in a job of its own.
+        // The merge commit may add its own note in a separate job.
         let of_commit =
             |note: &serde_json::Value| note.as_str().is_some_and(|note| note.starts_with("mentioned in commit "));
         notes.retain(|note| !of_commit(note));
-        let told = ["closed via", "mentioned in"].map(|how| json!(format!("{how} merge request {via}")));
-        assert_eq!(notes, told);
+        let expected = ["closed via", "mentioned in"].map(|verb| json!(format!("{verb} merge request {reference}")));
+        assert_eq!(notes, expected);
     }
 }
 
-async fn a_change_to_what_is_so_already_is_none(server: TestServer) {
+async fn update_merge_request_with_current_values_changes_nothing(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "same").await;
-    let said = json!({"title": "t", "description": "d", "labels": "a", "squash": true});
-    let iid = propose(&root, project.id, "feature/x", "main", said.clone()).await;
+    let body = json!({"title": "t", "description": "d", "labels": "a", "squash": true});
+    let iid = propose(&root, project.id, "feature/x", "main", body.clone()).await;
     let path = format!("/projects/{}/merge_requests/{iid}", project.id);
     let before = root.get(&path).await.expect(200).json();
-    for same in [said, json!({"target_branch": "main"}), json!({"milestone_id": 0})] {
+    for same in [body, json!({"target_branch": "main"}), json!({"milestone_id": 0})] {
         let after = root.put(&path, same.clone()).await.expect(200).json();
         assert_eq!(after["updated_at"], before["updated_at"], "{same}");
     }
@@ -270,11 +273,11 @@ async fn a_change_to_what_is_so_already_is_none(server: TestServer) {
 }
 
 on_every_database![
-    descriptions_and_commits_say_what_is_closed,
-    projects_may_close_nothing_and_nobody_closes_what_they_cannot_see,
-    an_issue_counts_the_merge_requests_that_its_reader_sees,
-    what_is_closed_is_counted_again_when_the_project_decides_otherwise,
-    what_an_issue_names_is_related_to_it,
-    issues_are_told_what_closed_them_as_it_is_named_from_there,
-    a_change_to_what_is_so_already_is_none,
+    closes_issues_lists_issues_from_description_and_commits,
+    closes_issues_excludes_invisible_issues_and_respects_autoclose,
+    merge_requests_count_includes_only_visible_merge_requests,
+    closing_issues_are_recounted_when_project_settings_change,
+    related_merge_requests_includes_mentioned_and_closing_ones,
+    closed_via_note_references_the_merge_request_from_the_issue,
+    update_merge_request_with_current_values_changes_nothing,
 ];

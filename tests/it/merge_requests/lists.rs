@@ -8,14 +8,14 @@ use crate::support::code::{NewCommit, Project, file};
 use crate::support::places::group;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Merge requests that differ in everything one can ask for, made one after the other: `one` to `four`.
+/// Merge requests that differ in every attribute with a filter, created in the order `one` to `four`.
 struct Sample<'a> {
     project: Project<'a>,
     ann: i64,
     ben: i64,
 }
 
-/// A public project whose branches `b1` to `b4` each add a file.
+/// Creates a public project whose branches `b1` to `b4` each add a file.
 async fn branched<'a>(server: &'a TestServer, name: &str) -> Project<'a> {
     let project = Project::filled(server, name, Visibility::Public).await;
     for number in 1..=4 {
@@ -75,16 +75,16 @@ async fn sample(server: &TestServer) -> Sample<'_> {
     Sample { project, ann: ann.id, ben: ben.id }
 }
 
-/// The titles that a question finds, in the order they were made.
-async fn found(client: &Client, project: i64, question: &str) -> Vec<String> {
-    titles(client, &format!("/projects/{project}/merge_requests?sort=asc&{question}")).await
+/// Returns the titles that a query matches, in the order of creation.
+async fn found(client: &Client, project: i64, query: &str) -> Vec<String> {
+    titles(client, &format!("/projects/{project}/merge_requests?sort=asc&{query}")).await
 }
 
-async fn each_filter_finds_what_it_says(server: TestServer) {
+async fn list_merge_requests_applies_each_filter(server: TestServer) {
     let Sample { project, ann, ben } = sample(&server).await;
     let (root, id) = (server.root(), project.id);
     let (one, two, three, four) = ("one", "Draft: two", "three quick", "four [WIP]");
-    for (question, wanted) in [
+    for (query, wanted) in [
         ("state=opened", &[one, two, four][..]),
         ("state=closed", &[three]),
         ("state=merged", &[]),
@@ -140,18 +140,18 @@ async fn each_filter_finds_what_it_says(server: TestServer) {
         ("labels=bug&state=opened&assignee_username=ben&search=jumps&wip=yes", &[two]),
         ("labels=ui&author_username=ann&target_branch=main&source_branch=b4", &[four]),
     ] {
-        assert_eq!(found(&root, id, question).await, wanted, "{question}");
+        assert_eq!(found(&root, id, query).await, wanted, "{query}");
     }
     assert_eq!(found(&root, id, &format!("source_project_id={id}")).await, [one, two, three, four]);
     assert_eq!(found(&root, id, &format!("assignee_id={ben}")).await, [two]);
     assert_eq!(found(&root, id, &format!("assignee_id={ann}&labels=ui")).await, [two]);
 }
 
-async fn each_filter_turned_round_leaves_out_what_it_finds(server: TestServer) {
+async fn list_merge_requests_applies_each_negated_filter(server: TestServer) {
     let Sample { project, ann, .. } = sample(&server).await;
     let (root, id) = (server.root(), project.id);
     let (one, two, three, four) = ("one", "Draft: two", "three quick", "four [WIP]");
-    for (question, wanted) in [
+    for (query, wanted) in [
         ("not[labels]=bug", &[three, four][..]),
         ("not[labels]=bug,ui", &[three]),
         ("not[labels]=None", &[one, two, four]),
@@ -166,21 +166,21 @@ async fn each_filter_turned_round_leaves_out_what_it_finds(server: TestServer) {
         ("not[iids][]=1&not[iids][]=2", &[three, four]),
         ("labels=bug&not[labels]=ui", &[one]),
     ] {
-        assert_eq!(found(&root, id, question).await, wanted, "{question}");
+        assert_eq!(found(&root, id, query).await, wanted, "{query}");
     }
     assert_eq!(found(&root, id, &format!("not[assignee_id]={ann}")).await, [three, four]);
 }
 
-async fn every_order_is_kept_both_ways(server: TestServer) {
+async fn list_merge_requests_sorts_by_each_order_in_both_directions(server: TestServer) {
     let Sample { project, .. } = sample(&server).await;
     let (root, id) = (server.root(), project.id);
     let (one, two, three, four) = ("one", "Draft: two", "three quick", "four [WIP]");
-    // By a note, as a vote for one's own has no other way.
+    // Authors can vote for their own merge request only with a note.
     root.post(&format!("/projects/{id}/merge_requests/1/notes"), json!({"body": ":thumbsup:"})).await.expect(201);
     root.put(&format!("/projects/{id}/merge_requests/2"), json!({"squash": true})).await.expect(200);
     for (order, up, down) in [
         ("created_at", [one, two, three, four], [four, three, two, one]),
-        // What has no value comes last either way; equals the newer first.
+        // Merge requests without a value come last in both directions; ties are sorted from newest to oldest.
         ("milestone_due", [two, one, four, three], [one, two, four, three]),
         ("label_priority", [four, two, one, three], [one, four, two, three]),
         ("priority", [two, one, four, three], [one, two, four, three]),
@@ -195,12 +195,12 @@ async fn every_order_is_kept_both_ways(server: TestServer) {
     assert_eq!(changed[0], two);
 }
 
-async fn what_excludes_each_other_or_is_none_is_refused(server: TestServer) {
+async fn list_merge_requests_rejects_exclusive_and_invalid_parameters(server: TestServer) {
     let root = server.root();
     let project = branched(&server, "refused").await;
     let top = group(&root, "top", json!({})).await;
-    let places = [String::new(), format!("/groups/{top}"), format!("/projects/{}", project.id)];
-    for (question, message) in [
+    let prefixes = [String::new(), format!("/groups/{top}"), format!("/projects/{}", project.id)];
+    for (query, message) in [
         ("author_id=1&author_username=root", "author_id, author_username are mutually exclusive"),
         ("not[author_id]=1&not[author_username]=root", "not[author_id], not[author_username] are mutually exclusive"),
         ("assignee_id=me", "assignee_id should be an integer, 'None' or 'Any'"),
@@ -211,14 +211,14 @@ async fn what_excludes_each_other_or_is_none_is_refused(server: TestServer) {
         ("view=full", "view does not have a valid value"),
         ("source_project_id=x", "source_project_id is invalid"),
     ] {
-        for place in &places {
-            let refused = root.get(&format!("{place}/merge_requests?{question}")).await.expect(400).json();
-            assert_eq!(refused["message"], message, "{place} {question}");
+        for prefix in &prefixes {
+            let refused = root.get(&format!("{prefix}/merge_requests?{query}")).await.expect(400).json();
+            assert_eq!(refused["message"], message, "{prefix} {query}");
         }
     }
 }
 
-async fn lists_reach_over_projects_and_groups(server: TestServer) {
+async fn list_merge_requests_covers_projects_subgroups_and_instance(server: TestServer) {
     let root = server.root();
     let ann = server.person("ann").await;
     let top = group(&root, "top", json!({"visibility": "public"})).await;
@@ -235,7 +235,11 @@ async fn lists_reach_over_projects_and_groups(server: TestServer) {
     propose(&ann.client, other.id, "b2", "main", json!({"title": "ann's"})).await;
     assert_eq!(titles(&root, &format!("/groups/{top}/merge_requests?sort=asc")).await, ["u", "l"]);
     assert_eq!(titles(&root, &format!("/groups/{low}/merge_requests")).await, ["l"]);
-    assert_eq!(titles(&root, "/merge_requests?sort=asc").await, ["u", "l", "o"], "those of the caller");
+    assert_eq!(
+        titles(&root, "/merge_requests?sort=asc").await,
+        ["u", "l", "o"],
+        "the default scope is the merge requests of the caller"
+    );
     assert_eq!(titles(&ann.client, "/merge_requests").await, ["ann's"]);
     assert_eq!(titles(&ann.client, "/merge_requests?scope=all&sort=asc").await, ["u", "l", "o", "ann's"]);
     let second = "/merge_requests?scope=all&labels=bug&sort=asc&per_page=2&page=2";
@@ -252,17 +256,17 @@ async fn lists_reach_over_projects_and_groups(server: TestServer) {
     let brief = format!("/projects/{}/merge_requests?view=simple", lower.id);
     let brief = &root.get(&brief).await.expect(200).json()[0];
     assert_eq!(brief.as_object().map(serde_json::Map::len), Some(9), "{brief}");
-    // Archived projects are left out unless they are asked for.
+    // Archived projects are excluded by default.
     lower.archive().await;
     assert_eq!(titles(&root, &format!("/groups/{top}/merge_requests")).await, ["u"]);
     assert_eq!(titles(&root, "/merge_requests?non_archived=false&sort=asc").await, ["u", "l", "o"]);
     assert_eq!(titles(&root, &format!("/projects/{}/merge_requests", lower.id)).await, ["l"]);
-    // Without a token, those of a public project can be read.
-    let nobody = server.anonymous();
-    assert_eq!(titles(&nobody, &format!("/projects/{}/merge_requests", upper.id)).await, ["u"]);
-    nobody.get(&format!("/projects/{}/merge_requests?scope=created_by_me", upper.id)).await.expect(401);
-    nobody.get("/merge_requests").await.expect(401);
-    nobody.get(&format!("/groups/{top}/merge_requests")).await.expect(401);
+    // The merge requests of a public project can be read without a token.
+    let anonymous = server.anonymous();
+    assert_eq!(titles(&anonymous, &format!("/projects/{}/merge_requests", upper.id)).await, ["u"]);
+    anonymous.get(&format!("/projects/{}/merge_requests?scope=created_by_me", upper.id)).await.expect(401);
+    anonymous.get("/merge_requests").await.expect(401);
+    anonymous.get(&format!("/groups/{top}/merge_requests")).await.expect(401);
     let hidden = group(&root, "hidden", json!({})).await;
     ann.client.get(&format!("/groups/{hidden}/merge_requests")).await.expect(404);
     let narrow = server.token_of(ann.id, &["read_user"]).await;
@@ -271,7 +275,7 @@ async fn lists_reach_over_projects_and_groups(server: TestServer) {
     }
 }
 
-async fn milestones_list_what_belongs_to_them(server: TestServer) {
+async fn milestone_lists_return_its_merge_requests_and_issues(server: TestServer) {
     let Sample { project, .. } = sample(&server).await;
     let (root, id) = (server.root(), project.id);
     let milestones = root.get(&format!("/projects/{id}/milestones?title=soon")).await.expect(200).json();
@@ -292,22 +296,22 @@ async fn milestones_list_what_belongs_to_them(server: TestServer) {
     root.put(&format!("/projects/{id}/merge_requests/4"), json!({"milestone_id": whole})).await.expect(200);
     root.put(&format!("/projects/{id}/issues/2"), json!({"milestone_id": whole})).await.expect(200);
     let path = format!("/groups/{top}/milestones/{whole}");
-    for (what, wanted) in [("merge_requests", "four [WIP]"), ("issues", "without")] {
-        assert_eq!(titles(&root, &format!("{path}/{what}")).await, [wanted]);
-        root.get(&format!("/groups/{top}/milestones/99/{what}")).await.expect(404);
-        for place in [path.clone(), format!("/projects/{id}/milestones/{soon}")] {
-            narrow.get(&format!("{place}/{what}")).await.expect(403);
-            server.anonymous().get(&format!("{place}/{what}")).await.expect(401);
-            root.get(&format!("{place}/{what}?page=x")).await.expect(400);
+    for (list, wanted) in [("merge_requests", "four [WIP]"), ("issues", "without")] {
+        assert_eq!(titles(&root, &format!("{path}/{list}")).await, [wanted]);
+        root.get(&format!("/groups/{top}/milestones/99/{list}")).await.expect(404);
+        for prefix in [path.clone(), format!("/projects/{id}/milestones/{soon}")] {
+            narrow.get(&format!("{prefix}/{list}")).await.expect(403);
+            server.anonymous().get(&format!("{prefix}/{list}")).await.expect(401);
+            root.get(&format!("{prefix}/{list}?page=x")).await.expect(400);
         }
     }
 }
 
 on_every_database![
-    each_filter_finds_what_it_says,
-    each_filter_turned_round_leaves_out_what_it_finds,
-    every_order_is_kept_both_ways,
-    what_excludes_each_other_or_is_none_is_refused,
-    lists_reach_over_projects_and_groups,
-    milestones_list_what_belongs_to_them,
+    list_merge_requests_applies_each_filter,
+    list_merge_requests_applies_each_negated_filter,
+    list_merge_requests_sorts_by_each_order_in_both_directions,
+    list_merge_requests_rejects_exclusive_and_invalid_parameters,
+    list_merge_requests_covers_projects_subgroups_and_instance,
+    milestone_lists_return_its_merge_requests_and_issues,
 ];

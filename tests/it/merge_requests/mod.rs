@@ -15,7 +15,7 @@ use storage::entities::{Visibility, merge_requests, notes as note_rows};
 use crate::support::code::Project;
 use crate::support::{Client, TestServer};
 
-/// Makes a merge request from one branch of a project into another, and gives its number.
+/// Creates a merge request from one branch of a project into another and returns its IID.
 pub async fn propose(client: &Client, project: i64, source: &str, target: &str, more: Value) -> i64 {
     let mut body = json!({"source_branch": source, "target_branch": target, "title": source});
     let Value::Object(more) = more else { panic!("an object") };
@@ -24,25 +24,25 @@ pub async fn propose(client: &Client, project: i64, source: &str, target: &str, 
     answer.expect(201).json()["iid"].as_i64().expect("a number")
 }
 
-/// A public project of the administrator with the branches `main`, `feature/x` and `merged`.
+/// Creates a public project of the administrator with the branches `main`, `feature/x` and `merged`.
 async fn public_project<'a>(server: &'a TestServer, name: &str) -> Project<'a> {
     Project::filled(server, name, Visibility::Public).await
 }
 
-/// The titles of a list, in its order.
+/// Returns the titles of a list, in its order.
 async fn titles(client: &Client, path: &str) -> Vec<String> {
     let list = client.get(path).await.expect(200).pluck("title");
     list.iter().map(|title| title.as_str().expect("a title").to_owned()).collect()
 }
 
-/// The row of a merge request.
+/// Returns the row of a merge request.
 async fn row(server: &TestServer, project: i64, iid: i64) -> merge_requests::Model {
     let found = merge_requests::numbered(project, iid).one(server.backend.database.read()).await;
     found.expect("a lookup").expect("a merge request")
 }
 
-/// The bodies of the notes that the system wrote on a merge request, oldest first.
-async fn told(server: &TestServer, project: i64, iid: i64) -> Vec<String> {
+/// Returns the bodies of the system notes of a merge request, oldest first.
+async fn system_notes(server: &TestServer, project: i64, iid: i64) -> Vec<String> {
     let merge_request = row(server, project, iid).await;
     let found = note_rows::Entity::find()
         .filter(note_rows::Column::MergeRequestId.eq(merge_request.id))

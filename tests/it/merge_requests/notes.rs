@@ -1,4 +1,4 @@
-//! Notes on merge requests, and emoji awarded to both.
+//! Notes on merge requests, and award emoji on both.
 
 use serde_json::json;
 use storage::entities::AccessLevel;
@@ -6,7 +6,7 @@ use storage::entities::AccessLevel;
 use super::{propose, public_project};
 use crate::support::{TestServer, on_every_database, places};
 
-async fn notes_are_written_read_changed_and_removed(server: TestServer) {
+async fn merge_request_notes_can_be_created_read_updated_and_deleted(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "noted").await;
     let id = project.id;
@@ -14,18 +14,18 @@ async fn notes_are_written_read_changed_and_removed(server: TestServer) {
     let iid = propose(&root, id, "feature/x", "main", json!({})).await;
     let path = format!("/projects/{id}/merge_requests/{iid}");
     let notes = format!("{path}/notes");
-    let made = ann.client.post(&notes, json!({"body": "Why?"})).await.expect(201).json();
-    assert_eq!((&made["noteable_type"], &made["noteable_iid"]), (&json!("MergeRequest"), &json!(iid)));
-    assert_eq!((&made["resolvable"], &made["author"]["username"]), (&json!(false), &json!("ann")));
-    let note = format!("{notes}/{}", places::id(&made));
-    assert_eq!(root.get(&note).await.expect(200).json(), made);
+    let created = ann.client.post(&notes, json!({"body": "Why?"})).await.expect(201).json();
+    assert_eq!((&created["noteable_type"], &created["noteable_iid"]), (&json!("MergeRequest"), &json!(iid)));
+    assert_eq!((&created["resolvable"], &created["author"]["username"]), (&json!(false), &json!("ann")));
+    let note = format!("{notes}/{}", places::id(&created));
+    assert_eq!(root.get(&note).await.expect(200).json(), created);
     let changed = ann.client.put(&note, json!({"body": "How?"})).await.expect(200).json();
     assert_eq!(changed["body"], "How?");
     assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
     root.put(&path, json!({"title": "new"})).await.expect(200);
     let listed = root.get(&format!("{notes}?sort=asc")).await.expect(200);
     assert_eq!(listed.pluck("system"), [json!(false), json!(true)]);
-    // Where the discussion is locked, members write.
+    // In a locked discussion only members can write.
     root.put(&path, json!({"discussion_locked": true})).await.expect(200);
     ann.client.post(&notes, json!({"body": "x"})).await.expect(403);
     ann.client.put(&note, json!({"body": "x"})).await.expect(403);
@@ -38,19 +38,19 @@ async fn notes_are_written_read_changed_and_removed(server: TestServer) {
     old.delete(&note).await.expect(412);
     root.delete(&note).await.expect(204);
     assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
-    // Confidential ones are for their author and Reporters.
-    let hush = json!({"body": "hush", "confidential": true});
-    let hush = places::id(&ann.client.post(&notes, hush).await.expect(201).json());
-    guest.client.get(&format!("{notes}/{hush}")).await.expect(404);
-    ann.client.get(&format!("{notes}/{hush}")).await.expect(200);
+    // Confidential notes are visible only to their author and to Reporters.
+    let confidential_note = json!({"body": "hush", "confidential": true});
+    let confidential_note = places::id(&ann.client.post(&notes, confidential_note).await.expect(201).json());
+    guest.client.get(&format!("{notes}/{confidential_note}")).await.expect(404);
+    ann.client.get(&format!("{notes}/{confidential_note}")).await.expect(200);
     let events = format!("/projects/{id}/events?target_type=note");
     let shown = ann.client.get(&events).await.expect(200).json();
     assert_eq!(
         (&shown[0]["note"]["noteable_type"], &shown[0]["note"]["noteable_iid"]),
         (&json!("MergeRequest"), &json!(iid))
     );
-    assert!(!guest.client.get(&events).await.expect(200).pluck("target_id").contains(&json!(hush)));
-    // What is not there, does not do, or is not for the caller.
+    assert!(!guest.client.get(&events).await.expect(200).pluck("target_id").contains(&json!(confidential_note)));
+    // Missing resources, invalid parameters and missing permissions.
     let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
     let missing = format!("/projects/{id}/merge_requests/99/notes");
     for (list, one) in [(&notes, &note), (&missing, &format!("{missing}/1"))] {
@@ -70,21 +70,21 @@ async fn notes_are_written_read_changed_and_removed(server: TestServer) {
     root.post(&missing, json!({"body": "x"})).await.expect(404);
     for blank in [json!({}), json!({"body": " "})] {
         root.post(&notes, blank.clone()).await.expect(400);
-        root.put(&format!("{notes}/{hush}"), blank).await.expect(400);
+        root.put(&format!("{notes}/{confidential_note}"), blank).await.expect(400);
     }
     root.get(&format!("{notes}?sort=up")).await.expect(400);
     root.get(&format!("{notes}/x")).await.expect(400);
     root.delete(&format!("{notes}/x")).await.expect(400);
     let huge = json!({"body": "x".repeat(13 << 20)});
     root.post(&notes, huge.clone()).await.expect(413);
-    root.put(&format!("{notes}/{hush}"), huge).await.expect(413);
-    // In a private project, who may not read the code may not read them.
+    root.put(&format!("{notes}/{confidential_note}"), huge).await.expect(413);
+    // In a private project, a member who cannot read the code cannot read the notes.
     root.put(&format!("/projects/{id}"), json!({"visibility": "private"})).await.expect(200);
     guest.client.get(&notes).await.expect(404);
     guest.client.post(&notes, json!({"body": "x"})).await.expect(404);
 }
 
-async fn emoji_are_awarded_to_merge_requests_and_their_notes(server: TestServer) {
+async fn award_emoji_work_on_merge_requests_and_their_notes(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "awarded").await;
     let id = project.id;
@@ -97,8 +97,8 @@ async fn emoji_are_awarded_to_merge_requests_and_their_notes(server: TestServer)
     let note = format!("{path}/notes/{}", places::id(&note));
     for (to, kind) in [(&path, "MergeRequest"), (&note, "Note")] {
         let list = format!("{to}/award_emoji");
-        let made = ann.client.post(&list, json!({"name": "thumbsup"})).await.expect(201).json();
-        assert_eq!((&made["awardable_type"], &made["user"]["username"]), (&json!(kind), &json!("ann")));
+        let created = ann.client.post(&list, json!({"name": "thumbsup"})).await.expect(201).json();
+        assert_eq!((&created["awardable_type"], &created["user"]["username"]), (&json!(kind), &json!("ann")));
         ann.client.post(&list, json!({"name": "thumbsup"})).await.expect(404);
         root.post(&list, json!({"name": "+1"})).await.expect(404);
         ben.post(&list, json!({"name": "+1"})).await.expect(201);
@@ -107,8 +107,8 @@ async fn emoji_are_awarded_to_merge_requests_and_their_notes(server: TestServer)
             root.get(&list).await.expect(200).pluck("name"),
             ["thumbsup", "thumbsup", "thumbsdown"].map(|name| json!(name))
         );
-        let one = format!("{list}/{}", places::id(&made));
-        assert_eq!(root.get(&one).await.expect(200).json(), made);
+        let one = format!("{list}/{}", places::id(&created));
+        assert_eq!(root.get(&one).await.expect(200).json(), created);
         let other = server.person(&format!("other-{}", kind.to_lowercase())).await;
         other.client.delete(&one).await.expect(401);
         let old = ann.client.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
@@ -137,11 +137,11 @@ async fn emoji_are_awarded_to_merge_requests_and_their_notes(server: TestServer)
     }
     let shown = root.get(&path).await.expect(200).json();
     assert_eq!((&shown["upvotes"], &shown["downvotes"]), (&json!(1), &json!(1)));
-    // A note that is the name of an emoji awards it.
+    // A note that consists of an emoji name awards the emoji.
     let award = ann.client.post(&format!("{path}/notes"), json!({"body": ":thumbsup:"})).await.expect(201).json();
     assert_eq!(award["awardable_type"], "MergeRequest");
     assert_eq!(root.get(&path).await.expect(200).json()["upvotes"], 2);
-    // Votes and notes go with who gave them.
+    // Deleting a user deletes their votes and notes.
     ann.client.post(&format!("{path}/notes"), json!({"body": "gone"})).await.expect(201);
     root.delete(&format!("/users/{}?hard_delete=true", ann.id)).await.expect(204);
     server.finish_jobs().await;
@@ -149,4 +149,7 @@ async fn emoji_are_awarded_to_merge_requests_and_their_notes(server: TestServer)
     assert_eq!((&shown["upvotes"], &shown["user_notes_count"]), (&json!(1), &json!(1)));
 }
 
-on_every_database![notes_are_written_read_changed_and_removed, emoji_are_awarded_to_merge_requests_and_their_notes,];
+on_every_database![
+    merge_request_notes_can_be_created_read_updated_and_deleted,
+    award_emoji_work_on_merge_requests_and_their_notes,
+];

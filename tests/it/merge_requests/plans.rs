@@ -1,4 +1,4 @@
-//! How the databases go about lists of merge requests: none reads the whole table for its first page.
+//! Query plans of merge request lists: no list scans the whole table for its first page.
 
 use sea_orm::{ConnectionTrait, DbBackend};
 use serde_json::json;
@@ -9,10 +9,10 @@ use crate::support::places::{group, join};
 use crate::support::plans::{plan, statements, whole_reads};
 use crate::support::{TestServer, on_every_database};
 
-/// How many merge requests there are beside the few that are looked for.
-const MANY: usize = 20_000;
+/// Number of merge requests in addition to the few that match the queries.
+const CROWD_SIZE: usize = 20_000;
 
-/// The parameters of the lists, each alone, and some that are used together.
+/// Each list parameter alone, and some combinations.
 const QUERIES: &[&str] = &[
     "",
     "state=opened",
@@ -76,10 +76,11 @@ const QUERIES: &[&str] = &[
     "assignee_username[]=ada&not[milestone]=v1&not[labels]=ui",
 ];
 
-/// Many merge requests of a project, behind the server's back, with what they are looked for by.
-async fn crowd(server: &TestServer, project_id: i64, label_id: i64) {
+/// Inserts many merge requests of a project directly into the database, with labels and assignees.
+async fn insert_many_merge_requests(server: &TestServer, project_id: i64, label_id: i64) {
     let db = server.backend.database.write();
-    let numbers = format!("WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})", MANY + 99);
+    let numbers =
+        format!("WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})", CROWD_SIZE + 99);
     let time = "'2025-01-01T00:00:00+00:00'";
     let merge_requests = format!(
         "{numbers} INSERT INTO merge_requests (target_project_id, source_project_id, iid, author_id, title, \
@@ -99,8 +100,8 @@ async fn crowd(server: &TestServer, project_id: i64, label_id: i64) {
     server.backend.database.forget();
 }
 
-/// A public project of a group with one merge request that has what is looked for, and very many that have not.
-async fn crowded(server: &TestServer) -> (i64, Project<'_>) {
+/// Creates a public project of a group with one merge request that matches the queries and many that do not.
+async fn project_with_many_merge_requests(server: &TestServer) -> (i64, Project<'_>) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let one = public_project(server, "one").await;
@@ -114,13 +115,13 @@ async fn crowded(server: &TestServer) -> (i64, Project<'_>) {
     });
     let label = crate::labels::label(&root, &format!("/projects/{}", one.id), "ui").await;
     propose(&root, one.id, "needle", "main", json!({"labels": "bug"})).await;
-    crowd(server, one.id, label).await;
+    insert_many_merge_requests(server, one.id, label).await;
     (engines, one)
 }
 
-async fn no_list_reads_the_whole_table(server: TestServer) {
+async fn first_page_of_each_list_avoids_full_table_scans(server: TestServer) {
     let root = server.root();
-    let (engines, one) = crowded(&server).await;
+    let (engines, one) = project_with_many_merge_requests(&server).await;
     let ada = server.person("ada").await;
     join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
     let path = format!("/projects/{}/merge_requests/1", one.id);
@@ -130,13 +131,13 @@ async fn no_list_reads_the_whole_table(server: TestServer) {
         format!("/groups/{engines}/merge_requests?per_page=20"),
         format!("/projects/{}/merge_requests?per_page=20", one.id),
     ];
-    let whole = whole_reads(&server, &[&root, &ada.client], &lists, QUERIES, "merge_requests").await;
-    assert!(whole.is_empty(), "{} statements read everything: {}", whole.len(), whole.join("\n\n"));
+    let full_scans = whole_reads(&server, &[&root, &ada.client], &lists, QUERIES, "merge_requests").await;
+    assert!(full_scans.is_empty(), "{} statements scan the whole table: {}", full_scans.len(), full_scans.join("\n\n"));
 }
 
-async fn rare_words_are_found_in_the_index_of_texts(server: TestServer) {
+async fn search_for_rare_word_uses_the_text_index(server: TestServer) {
     let root = server.root();
-    crowded(&server).await;
+    project_with_many_merge_requests(&server).await;
     let index = match server.backend.database.read().get_database_backend() {
         DbBackend::Postgres => "ix_merge_requests_",
         _ => "VIRTUAL TABLE INDEX",
@@ -152,4 +153,4 @@ async fn rare_words_are_found_in_the_index_of_texts(server: TestServer) {
     assert_eq!(found.pluck("title"), ["needle"]);
 }
 
-on_every_database![no_list_reads_the_whole_table, rare_words_are_found_in_the_index_of_texts,];
+on_every_database![first_page_of_each_list_avoids_full_table_scans, search_for_rare_word_uses_the_text_index,];

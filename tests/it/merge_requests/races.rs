@@ -1,4 +1,4 @@
-//! Merge requests made and changed at the same time.
+//! Concurrent creation and updates of merge requests.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{propose, public_project};
 use crate::support::{TestServer, on_every_database};
 
-async fn many_at_once_get_numbers_without_a_gap(server: TestServer) {
+async fn concurrent_creates_assign_iids_without_gaps(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "busy").await;
     let id = project.id;
@@ -16,25 +16,25 @@ async fn many_at_once_get_numbers_without_a_gap(server: TestServer) {
         project.git(&["branch", &format!("b{number}"), "feature/x"]);
     }
     let path = format!("/projects/{id}/merge_requests");
-    let made = join_all((0..40).map(|number| {
-        // Some branches are proposed twice, and some titles do not do: these must take no number.
+    let created = join_all((0..40).map(|number| {
+        // Some branches are used twice and some titles are invalid. These requests must not use an IID.
         let title = if number % 10 == 9 { " ".to_owned() } else { format!("Number {number}") };
         let body = json!({"source_branch": format!("b{}", number % 30), "target_branch": "main", "title": title});
         root.post(&path, body)
     }))
     .await;
-    let statuses: BTreeSet<u16> = made.iter().map(|answer| answer.status).collect();
+    let statuses: BTreeSet<u16> = created.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [201, 400, 409].into());
-    let numbers: BTreeSet<i64> = made
+    let numbers: BTreeSet<i64> = created
         .iter()
         .filter(|answer| answer.status == 201)
         .map(|answer| answer.json()["iid"].as_i64().expect("a number"))
         .collect();
-    // Of thirty branches, three were proposed with a blank title only.
+    // Three of the thirty branches were sent only with a blank title.
     assert_eq!(numbers, (1..=27).collect());
 }
 
-async fn one_of_two_is_opened_again(server: TestServer) {
+async fn concurrent_reopen_of_two_returns_409_to_one(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "torn").await;
     let id = project.id;
@@ -45,16 +45,15 @@ async fn one_of_two_is_opened_again(server: TestServer) {
     for _ in 0..5 {
         root.put(&path(second), json!({"state_event": "close"})).await.expect(200);
         root.put(&path(first), json!({"state_event": "close"})).await.expect(200);
-        let (path_of_first, path_of_second, reopen) = (path(first), path(second), json!({"state_event": "reopen"}));
-        let (one, other) =
-            tokio::join!(root.put(&path_of_first, reopen.clone()), root.put(&path_of_second, reopen.clone()),);
+        let (first_path, second_path, reopen) = (path(first), path(second), json!({"state_event": "reopen"}));
+        let (one, other) = tokio::join!(root.put(&first_path, reopen.clone()), root.put(&second_path, reopen.clone()),);
         let mut statuses = [one.status, other.status];
         statuses.sort_unstable();
         assert_eq!(statuses, [200, 409]);
     }
 }
 
-async fn an_edit_and_a_removal_at_once_leave_one_outcome(server: TestServer) {
+async fn concurrent_update_and_delete_leave_the_merge_request_deleted(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "gone").await;
     let id = project.id;
@@ -69,7 +68,7 @@ async fn an_edit_and_a_removal_at_once_leave_one_outcome(server: TestServer) {
 }
 
 on_every_database![
-    many_at_once_get_numbers_without_a_gap,
-    one_of_two_is_opened_again,
-    an_edit_and_a_removal_at_once_leave_one_outcome,
+    concurrent_creates_assign_iids_without_gaps,
+    concurrent_reopen_of_two_returns_409_to_one,
+    concurrent_update_and_delete_leave_the_merge_request_deleted,
 ];

@@ -1,4 +1,4 @@
-//! What merge requests bring, and merging them.
+//! Commits and changes of merge requests, and merging them.
 
 mod methods;
 mod moves;
@@ -13,31 +13,31 @@ use storage::entities::Visibility;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{Answer, Client, TestServer};
 
-/// A project in which everybody who may push may merge into `main`, with a merge request from `feature/x`.
-struct Scene<'a> {
+/// A project with a merge request from `feature/x` into `main`.
+struct Fixture<'a> {
     project: Project<'a>,
     root: Client,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Fixture<'a> {
     async fn new(server: &'a TestServer, name: &str) -> Self {
         let project = Project::filled(server, name, Visibility::Public).await;
-        let scene = Self { project, root: server.root() };
-        scene.propose("feature/x", json!({})).await;
-        scene
+        let fixture = Self { project, root: server.root() };
+        fixture.propose("feature/x", json!({})).await;
+        fixture
     }
 
     fn url(&self, rest: &str) -> String {
         format!("/projects/{}{rest}", self.project.id)
     }
 
-    /// Makes a merge request into `main`, and gives its number.
+    /// Creates a merge request into `main` and returns its IID.
     async fn propose(&self, branch: &str, more: Value) -> i64 {
         let mut body = json!({"source_branch": branch, "target_branch": "main", "title": format!("Add {branch}")});
         let Value::Object(more) = more else { panic!("an object") };
         body.as_object_mut().expect("an object").extend(more);
-        let made = self.root.post(&self.url("/merge_requests"), body).await.expect(201).json();
-        made["iid"].as_i64().expect("a number")
+        let created = self.root.post(&self.url("/merge_requests"), body).await.expect(201).json();
+        created["iid"].as_i64().expect("a number")
     }
 
     async fn read(&self, iid: i64) -> Value {
@@ -54,7 +54,7 @@ impl<'a> Scene<'a> {
         self.root.put(&self.url(""), change).await.expect(200);
     }
 
-    /// Makes a branch with one commit of one file, and answers the commit.
+    /// Creates a branch with one commit of one file and returns the commit ID.
     fn branch(&self, name: &str, from: &str, path: &str, content: &str) -> String {
         self.project.import(&NewCommit {
             branch: name,
@@ -65,7 +65,7 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// What users and the system wrote on it, the oldest first.
+    /// Returns the bodies of all notes of a merge request, oldest first.
     async fn notes(&self, iid: i64) -> Vec<String> {
         let url = self.url(&format!("/merge_requests/{iid}/notes?sort=asc&per_page=100"));
         let notes = self.root.get(&url).await.expect(200).pluck("body");

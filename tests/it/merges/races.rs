@@ -1,50 +1,50 @@
-//! Several who merge and push at once: one outcome, and no change is lost.
+//! Concurrent merges and pushes: consistent outcomes without lost changes.
 
 use serde_json::{Value, json};
 
-use super::Scene;
+use super::Fixture;
 use crate::support::git::{Work, address};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{TestServer, on_every_database};
 
-async fn of_many_who_merge_one_does(server: TestServer) {
-    let scene = Scene::new(&server, "many").await;
-    let url = scene.url("/merge_requests/1/merge");
-    let all: Vec<_> = (0..8).map(|_| scene.root.put(&url, json!({}))).collect();
+async fn concurrent_merges_of_one_merge_request_succeed_once(server: TestServer) {
+    let fixture = Fixture::new(&server, "many").await;
+    let url = fixture.url("/merge_requests/1/merge");
+    let all: Vec<_> = (0..8).map(|_| fixture.root.put(&url, json!({}))).collect();
     let mut statuses: Vec<u16> = futures_util::future::join_all(all).await.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses[0], 200);
     assert!(statuses[1..].iter().all(|status| [405, 406].contains(status)), "{statuses:?}");
-    assert_eq!(scene.project.git(&["rev-list", "--count", "--merges", "main"]), "1");
-    assert_eq!(scene.notes(1).await, ["merged"]);
-    scene.project.fsck();
+    assert_eq!(fixture.project.git(&["rev-list", "--count", "--merges", "main"]), "1");
+    assert_eq!(fixture.notes(1).await, ["merged"]);
+    fixture.project.fsck();
 }
 
-async fn many_are_merged_at_once_and_all_arrive(server: TestServer) {
-    let scene = Scene::new(&server, "all").await;
+async fn concurrent_merges_of_several_merge_requests_all_succeed(server: TestServer) {
+    let fixture = Fixture::new(&server, "all").await;
     let mut iids = vec![1];
     for number in 0..6 {
-        scene.branch(&format!("b{number}"), "main", &format!("b{number}.txt"), "b\n");
-        iids.push(scene.propose(&format!("b{number}"), json!({})).await);
+        fixture.branch(&format!("b{number}"), "main", &format!("b{number}.txt"), "b\n");
+        iids.push(fixture.propose(&format!("b{number}"), json!({})).await);
     }
-    let merges = iids.iter().map(|iid| scene.merge(*iid, json!({})));
+    let merges = iids.iter().map(|iid| fixture.merge(*iid, json!({})));
     for answer in futures_util::future::join_all(merges).await {
         answer.expect(200);
     }
-    let names = scene.project.git(&["ls-tree", "--name-only", "main"]);
+    let names = fixture.project.git(&["ls-tree", "--name-only", "main"]);
     for number in 0..6 {
         assert!(names.contains(&format!("b{number}.txt")), "{names}");
     }
-    assert_eq!(scene.project.git(&["rev-list", "--count", "--merges", "main"]), "7");
-    scene.project.fsck();
+    assert_eq!(fixture.project.git(&["rev-list", "--count", "--merges", "main"]), "7");
+    fixture.project.fsck();
 }
 
-async fn pushes_to_the_target_meanwhile_lose_nothing(server: TestServer) {
-    let scene = Scene::new(&server, "pushes").await;
+async fn concurrent_pushes_to_target_and_merges_lose_no_commit(server: TestServer) {
+    let fixture = Fixture::new(&server, "pushes").await;
     let mut iids = vec![1];
     for number in 0..5 {
-        scene.branch(&format!("b{number}"), "main", &format!("b{number}.txt"), "b\n");
-        iids.push(scene.propose(&format!("b{number}"), json!({})).await);
+        fixture.branch(&format!("b{number}"), "main", &format!("b{number}.txt"), "b\n");
+        iids.push(fixture.propose(&format!("b{number}"), json!({})).await);
     }
     let pushing = async {
         let work = Work::empty();
@@ -56,7 +56,7 @@ async fn pushes_to_the_target_meanwhile_lose_nothing(server: TestServer) {
             let mut refused = 0;
             while !copy.run(&["push", "--quiet", "origin", "main"]).await.status.success() {
                 refused += 1;
-                assert!(refused < 100, "no push gets through");
+                assert!(refused < 100, "no push succeeds");
                 copy.git(&["pull", "--quiet", "--rebase", "origin", "main"]).await;
             }
         }
@@ -64,44 +64,44 @@ async fn pushes_to_the_target_meanwhile_lose_nothing(server: TestServer) {
     let merging = async {
         for iid in &iids {
             loop {
-                let answer = scene.merge(*iid, json!({})).await;
+                let answer = fixture.merge(*iid, json!({})).await;
                 match answer.status {
                     200 => break,
-                    // Pushes were faster time and again; that is for the caller to know.
+                    // The branch changed on every attempt, so the caller has to retry.
                     status => assert_eq!(status, 409),
                 }
             }
         }
     };
     tokio::join!(pushing, merging);
-    let names = scene.project.git(&["ls-tree", "--name-only", "main"]);
+    let names = fixture.project.git(&["ls-tree", "--name-only", "main"]);
     for number in 0..5 {
         for name in [format!("b{number}.txt"), format!("p{number}.txt")] {
             assert!(names.contains(&name), "{name}: {names}");
         }
     }
     for iid in iids {
-        let read = scene.read(iid).await;
+        let read = fixture.read(iid).await;
         assert_eq!(read["state"], "merged");
         let commit = read["merge_commit_sha"].as_str().expect("a commit");
-        scene.project.git(&["merge-base", "--is-ancestor", commit, "main"]);
+        fixture.project.git(&["merge-base", "--is-ancestor", commit, "main"]);
     }
-    scene.project.fsck();
+    fixture.project.fsck();
 }
 
-async fn a_push_to_the_source_meanwhile_is_merged_or_kept(server: TestServer) {
-    let scene = Scene::new(&server, "source").await;
+async fn concurrent_pushes_to_source_and_merge_lose_no_commit(server: TestServer) {
+    let fixture = Fixture::new(&server, "source").await;
     let body = |number: i32| json!({"branch": "feature/x", "content": "1", "commit_message": format!("More {number}")});
-    let url = |number: i32| scene.project.url(&format!("/files/more{number}"));
+    let url = |number: i32| fixture.project.url(&format!("/files/more{number}"));
     let pushing = async {
         for number in 0..5 {
-            scene.root.post(&url(number), body(number)).await.expect(201);
+            fixture.root.post(&url(number), body(number)).await.expect(201);
         }
     };
     let wanted = json!({"should_remove_source_branch": true});
     let merging = async {
         loop {
-            let answer = scene.merge(1, wanted.clone()).await;
+            let answer = fixture.merge(1, wanted.clone()).await;
             match answer.status {
                 200 => break answer.json(),
                 status => assert_eq!(status, 409),
@@ -112,11 +112,11 @@ async fn a_push_to_the_source_meanwhile_is_merged_or_kept(server: TestServer) {
     server.finish_jobs().await;
     let merged: &Value = &merged["sha"];
     let sha = merged.as_str().expect("a head");
-    scene.project.git(&["merge-base", "--is-ancestor", sha, "main"]);
-    let left = scene.project.references("refs/heads/feature");
-    let all = match left.is_empty() {
-        true => scene.project.git(&["ls-tree", "--name-only", "main"]),
-        false => scene.project.git(&["ls-tree", "--name-only", "feature/x"]),
+    fixture.project.git(&["merge-base", "--is-ancestor", sha, "main"]);
+    let remaining = fixture.project.references("refs/heads/feature");
+    let all = match remaining.is_empty() {
+        true => fixture.project.git(&["ls-tree", "--name-only", "main"]),
+        false => fixture.project.git(&["ls-tree", "--name-only", "feature/x"]),
     };
     for number in 0..5 {
         assert!(all.contains(&format!("more{number}")), "{all}");
@@ -124,8 +124,8 @@ async fn a_push_to_the_source_meanwhile_is_merged_or_kept(server: TestServer) {
 }
 
 on_every_database![
-    of_many_who_merge_one_does,
-    many_are_merged_at_once_and_all_arrive,
-    pushes_to_the_target_meanwhile_lose_nothing,
-    a_push_to_the_source_meanwhile_is_merged_or_kept,
+    concurrent_merges_of_one_merge_request_succeed_once,
+    concurrent_merges_of_several_merge_requests_all_succeed,
+    concurrent_pushes_to_target_and_merges_lose_no_commit,
+    concurrent_pushes_to_source_and_merge_lose_no_commit,
 ];

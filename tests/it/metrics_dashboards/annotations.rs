@@ -1,4 +1,4 @@
-//! Times that are marked on dashboards of environments and clusters.
+//! Annotations on metrics dashboards of environments and clusters.
 
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
@@ -13,19 +13,19 @@ use crate::support::places::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 use crate::{clusters, environments};
 
-/// An environment of a project.
+/// Creates an environment of a project.
 async fn environment(server: &TestServer, project_id: i64) -> i64 {
-    let place = format!("/projects/{project_id}");
-    environments::environment(&server.root(), &place, "production").await
+    let parent = format!("/projects/{project_id}");
+    environments::environment(&server.root(), &parent, "production").await
 }
 
-/// A cluster of a project, for some environments.
+/// Creates a cluster of a project for an environment scope.
 async fn cluster(server: &TestServer, project_id: i64, scope: &str) -> i64 {
-    let place = format!("/projects/{project_id}");
-    clusters::cluster(&server.root(), &place, scope).await
+    let parent = format!("/projects/{project_id}");
+    clusters::cluster(&server.root(), &parent, scope).await
 }
 
-/// A cluster of a group, made behind the API, which has none for groups.
+/// Inserts a cluster of a group into the database, because the API has no operation for it.
 async fn cluster_of_group(server: &TestServer, namespace_id: i64) -> i64 {
     let row = rows::ActiveModel {
         namespace_id: Set(Some(namespace_id)),
@@ -41,11 +41,11 @@ async fn open_gate(root: &Client) {
     gate(root, "metrics_dashboard_annotations", json!({"value": true})).await;
 }
 
-fn mark(path: &str) -> Value {
+fn annotation_body(path: &str) -> Value {
     json!({"dashboard_path": path, "starting_at": "2026-03-01T10:00:00Z", "description": "What happened"})
 }
 
-async fn times_are_marked_on_dashboards_of_environments_and_clusters(server: TestServer) {
+async fn create_annotation_works_for_environments_and_clusters(server: TestServer) {
     let root = server.root();
     let (one, _) = with_dashboards(&server, "one", Visibility::Private).await;
     let team = group(&root, "team", json!({})).await;
@@ -58,38 +58,38 @@ async fn times_are_marked_on_dashboards_of_environments_and_clusters(server: Tes
         (format!("/clusters/{of_project}"), json!(null), json!(of_project)),
         (format!("/clusters/{of_group}"), json!(null), json!(of_group)),
     ] {
-        // The slash at the end may be there.
+        // A trailing slash is accepted.
         for slash in ["", "/"] {
             let all = format!("{path}/metrics_dashboard/annotations{slash}");
-            // Not by `send`, which knows the document's form of the path alone.
+            // `send` accepts only paths as in the OpenAPI document, without a trailing slash.
             let post = async |body: Value| {
                 let answer = root.request(Method::POST, &all).json(&body).send().await.expect("an answer");
                 assert_eq!(answer.status(), 201, "{all}");
                 answer.json::<Value>().await.expect("JSON")
             };
-            let made = post(mark(BUILT_IN)).await;
+            let created = post(annotation_body(BUILT_IN)).await;
             assert_eq!(
-                made,
+                created,
                 json!({
-                    "id": made["id"], "starting_at": "2026-03-01T10:00:00.000Z", "ending_at": null, "dashboard_path": BUILT_IN,
+                    "id": created["id"], "starting_at": "2026-03-01T10:00:00.000Z", "ending_at": null, "dashboard_path": BUILT_IN,
                     "description": "What happened", "environment_id": environment_id, "cluster_id": cluster_id,
                 })
             );
-            let mut span = mark(&segment(BUILT_IN));
-            span["ending_at"] = json!("2026-03-01T12:00:00+02:00");
-            let made = post(span).await;
+            let mut interval = annotation_body(&segment(BUILT_IN));
+            interval["ending_at"] = json!("2026-03-01T12:00:00+02:00");
+            let created = post(interval).await;
             assert_eq!(
-                (&made["ending_at"], &made["dashboard_path"]),
+                (&created["ending_at"], &created["dashboard_path"]),
                 (&json!("2026-03-01T10:00:00.000Z"), &json!(BUILT_IN))
             );
         }
     }
-    let of_file = mark(&segment(".service/dashboards/a & b+c.yml"));
+    let of_file = annotation_body(&segment(".service/dashboards/a & b+c.yml"));
     let all = |path: String| format!("{path}/metrics_dashboard/annotations");
-    let made = root.post(&all(format!("/environments/{of_environment}")), of_file.clone()).await.expect(201).json();
-    assert_eq!(made["dashboard_path"], ".service/dashboards/a & b+c.yml");
+    let created = root.post(&all(format!("/environments/{of_environment}")), of_file.clone()).await.expect(201).json();
+    assert_eq!(created["dashboard_path"], ".service/dashboards/a & b+c.yml");
     root.post(&all(format!("/clusters/{of_project}")), of_file.clone()).await.expect(201);
-    // A group has no files.
+    // A group has no repository and so no dashboard files.
     root.post(&all(format!("/clusters/{of_group}")), of_file).await.expect(400);
     let db = server.backend.database.write();
     assert_eq!(Entity::find().all(db).await.expect("rows").len(), 14);
@@ -97,25 +97,25 @@ async fn times_are_marked_on_dashboards_of_environments_and_clusters(server: Tes
     assert_eq!(Entity::find().all(db).await.expect("rows").len(), 4);
 }
 
-async fn the_gate_is_closed_unless_somebody_opens_it(server: TestServer) {
+async fn create_annotation_returns_404_while_gate_is_closed(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/environments/{}/metrics_dashboard/annotations", environment(&server, work).await);
-    root.post(&all, mark(BUILT_IN)).await.expect(404);
+    root.post(&all, annotation_body(BUILT_IN)).await.expect(404);
     root.post(&all, json!({})).await.expect(400);
     server.anonymous().post(&all, json!({})).await.expect(401);
     gate(&root, "metrics_dashboard_annotations", json!({"value": true, "user": "root"})).await;
-    root.post(&all, mark(BUILT_IN)).await.expect(201);
+    root.post(&all, annotation_body(BUILT_IN)).await.expect(201);
     let ada = server.person("ada").await;
     join(&root, &format!("/projects/{work}"), ada.id, 40).await;
-    ada.client.post(&all, mark(BUILT_IN)).await.expect(404);
+    ada.client.post(&all, annotation_body(BUILT_IN)).await.expect(404);
     open_gate(&root).await;
-    ada.client.post(&all, mark(BUILT_IN)).await.expect(201);
+    ada.client.post(&all, annotation_body(BUILT_IN)).await.expect(201);
     root.delete("/features/metrics_dashboard_annotations").await.expect(204);
-    root.post(&all, mark(BUILT_IN)).await.expect(404);
+    root.post(&all, annotation_body(BUILT_IN)).await.expect(404);
 }
 
-async fn developers_mark_and_others_do_not(server: TestServer) {
+async fn create_annotation_requires_developer(server: TestServer) {
     let root = server.root();
     let open = project(&root, "open", json!({"visibility": "public"})).await;
     let hidden = project(&root, "hidden", json!({})).await;
@@ -123,9 +123,9 @@ async fn developers_mark_and_others_do_not(server: TestServer) {
     let secret = group(&root, "secret", json!({})).await;
     open_gate(&root).await;
     let (reporter, developer) = (server.person("reporter").await, server.person("developer").await);
-    for place in [format!("/projects/{open}"), format!("/groups/{team}")] {
-        join(&root, &place, reporter.id, 20).await;
-        join(&root, &place, developer.id, 30).await;
+    for parent in [format!("/projects/{open}"), format!("/groups/{team}")] {
+        join(&root, &parent, reporter.id, 20).await;
+        join(&root, &parent, developer.id, 30).await;
     }
     let all = |kind: &str, id: i64| format!("/{kind}/{id}/metrics_dashboard/annotations");
     let stranger = server.person("stranger").await.client;
@@ -137,32 +137,32 @@ async fn developers_mark_and_others_do_not(server: TestServer) {
         for (client, status) in
             [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403), (&developer.client, 201)]
         {
-            client.post(&path, mark(BUILT_IN)).await.expect(status);
+            client.post(&path, annotation_body(BUILT_IN)).await.expect(status);
         }
     }
-    let unknown = stranger.post(&all("environments", 4711), mark(BUILT_IN)).await.expect(404);
+    let unknown = stranger.post(&all("environments", 4711), annotation_body(BUILT_IN)).await.expect(404);
     for path in [
         all("environments", environment(&server, hidden).await),
         all("clusters", cluster(&server, hidden, "*").await),
         all("clusters", cluster_of_group(&server, secret).await),
         all("clusters", 4711),
     ] {
-        assert_eq!(stranger.post(&path, mark(BUILT_IN)).await.expect(404).body, unknown.body, "{path}");
+        assert_eq!(stranger.post(&path, annotation_body(BUILT_IN)).await.expect(404).body, unknown.body, "{path}");
     }
     let of_hidden = environment(&server, project(&root, "third", json!({})).await).await;
-    root.post(&all("environments", of_hidden), mark(BUILT_IN)).await.expect(201);
+    root.post(&all("environments", of_hidden), annotation_body(BUILT_IN)).await.expect(201);
     let archived = cluster(&server, open, "archived").await;
     root.post(&format!("/projects/{open}/archive"), json!({})).await.expect(201);
-    developer.client.post(&all("clusters", archived), mark(BUILT_IN)).await.expect(403);
+    developer.client.post(&all("clusters", archived), annotation_body(BUILT_IN)).await.expect(403);
 }
 
-async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
+async fn create_annotation_rejects_invalid_attributes(server: TestServer) {
     let root = server.root();
     let (one, _) = with_dashboards(&server, "one", Visibility::Private).await;
     let all = format!("/environments/{}/metrics_dashboard/annotations", environment(&server, one.id).await);
     open_gate(&root).await;
     let message = async |change: Value| {
-        let mut body = mark(BUILT_IN);
+        let mut body = annotation_body(BUILT_IN);
         body.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
         root.post(&all, body).await.expect(400).json()["message"].clone()
     };
@@ -191,17 +191,17 @@ async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
         json!({"dashboard_path": ["is too long (maximum is 255 characters)"]})
     );
     message(json!({"description": "a\0"})).await;
-    root.post("/environments/x/metrics_dashboard/annotations", mark(BUILT_IN)).await.expect(400);
-    // A span may end when it begins.
-    let mut moment = mark(BUILT_IN);
+    root.post("/environments/x/metrics_dashboard/annotations", annotation_body(BUILT_IN)).await.expect(400);
+    // `ending_at` can be equal to `starting_at`.
+    let mut moment = annotation_body(BUILT_IN);
     moment["ending_at"] = moment["starting_at"].clone();
     root.post(&all, moment).await.expect(201);
     assert_eq!(Entity::find().all(server.backend.database.read()).await.expect("rows").len(), 1);
 }
 
 on_every_database![
-    times_are_marked_on_dashboards_of_environments_and_clusters,
-    the_gate_is_closed_unless_somebody_opens_it,
-    developers_mark_and_others_do_not,
-    what_breaks_a_rule_is_refused_by_name,
+    create_annotation_works_for_environments_and_clusters,
+    create_annotation_returns_404_while_gate_is_closed,
+    create_annotation_requires_developer,
+    create_annotation_rejects_invalid_attributes,
 ];

@@ -1,4 +1,4 @@
-//! Dashboards of metrics that users starred (specification 2.15 and 4.15).
+//! Starred metrics dashboards.
 
 mod annotations;
 
@@ -14,7 +14,7 @@ use crate::support::{Client, TestServer, on_every_database};
 
 const BUILT_IN: &str = "config/prometheus/common_metrics.yml";
 
-/// A project with dashboards, and the address of the stars.
+/// Creates a project with dashboards and returns it with the path of its stars.
 async fn with_dashboards<'a>(server: &'a TestServer, name: &str, visibility: Visibility) -> (Project<'a>, String) {
     let project = Project::filled(server, name, visibility).await;
     project.import(&NewCommit {
@@ -46,12 +46,12 @@ async fn star(client: &Client, stars: &str, path: &str) -> Value {
     client.post(stars, json!({"dashboard_path": path})).await.expect(201).json()
 }
 
-/// Takes stars back and says how many.
+/// Deletes stars and returns their number.
 async fn unstar(client: &Client, stars: &str, query: &str) -> Value {
     client.delete(&format!("{stars}{query}")).await.expect(200).json()["deleted_rows"].clone()
 }
 
-async fn dashboards_are_starred_escaped_or_not_and_unstarred(server: TestServer) {
+async fn star_accepts_escaped_paths_and_unstar_returns_deleted_rows(server: TestServer) {
     let (project, stars) = with_dashboards(&server, "one", Visibility::Private).await;
     let (root, ada) = (server.root(), server.person("ada").await);
     server.enrol(project.id, ada.id, AccessLevel::Reporter).await;
@@ -63,19 +63,19 @@ async fn dashboards_are_starred_escaped_or_not_and_unstarred(server: TestServer)
     let escaped = segment(".service/dashboards/a & b+c.yml");
     let starred = star(&ada.client, &stars, &escaped).await;
     assert_eq!(starred["dashboard_path"], ".service/dashboards/a & b+c.yml");
-    // In the query it is escaped once more, or not.
-    let in_query = async |path: &str| {
+    // In the query string the path can be escaped once or twice.
+    let star_by_query = async |path: &str| {
         let answer = ada.client.send(ada.client.request(Method::POST, &format!("{stars}?dashboard_path={path}"))).await;
         answer.expect(201).json()["dashboard_path"].clone()
     };
-    assert_eq!(in_query(".service%2Fdashboards%2Fone.yml").await, ".service/dashboards/one.yml");
-    assert_eq!(in_query(".gitlab%252Fdashboards%252Fthree.yml").await, ".gitlab/dashboards/three.yml");
+    assert_eq!(star_by_query(".service%2Fdashboards%2Fone.yml").await, ".service/dashboards/one.yml");
+    assert_eq!(star_by_query(".gitlab%252Fdashboards%252Fthree.yml").await, ".gitlab/dashboards/three.yml");
     star(&root, &stars, BUILT_IN).await;
     for path in [BUILT_IN, ".service/dashboards/one.yml", &escaped] {
         let again = ada.client.post(&stars, json!({"dashboard_path": path})).await.expect(400);
         assert_eq!(again.json()["message"], json!({"dashboard_path": ["has already been taken"]}), "{path}");
     }
-    // One goes, then one that nobody starred, then the rest, and nobody else's.
+    // Deletes one star, then none, then the remaining stars of the caller only.
     assert_eq!(unstar(&ada.client, &stars, &format!("?dashboard_path={}", segment(&escaped))).await, 1);
     assert_eq!(unstar(&ada.client, &stars, &format!("?dashboard_path={}", segment(&escaped))).await, 0);
     assert_eq!(unstar(&ada.client, &stars, "?dashboard_path=no/such.yml").await, 0);
@@ -87,7 +87,7 @@ async fn dashboards_are_starred_escaped_or_not_and_unstarred(server: TestServer)
     star(&ada.client, &stars, BUILT_IN).await;
 }
 
-async fn where_there_is_no_dashboard_there_is_nothing_to_star(server: TestServer) {
+async fn star_rejects_paths_that_are_not_dashboards(server: TestServer) {
     let (project, stars) = with_dashboards(&server, "one", Visibility::Private).await;
     let root = server.root();
     let message = async |body: Value| root.post(&stars, body).await.expect(400).message();
@@ -125,7 +125,7 @@ async fn where_there_is_no_dashboard_there_is_nothing_to_star(server: TestServer
         );
     }
     message(json!({"dashboard_path": "x".repeat(4_097)})).await;
-    // The default branch counts as it is now; without one only the dashboard of all projects is there.
+    // The current default branch applies. Without one only the built-in dashboard exists.
     project.set_default_branch("feature/x").await;
     star(&root, &stars, ".service/dashboards/elsewhere.yml").await;
     message(json!({"dashboard_path": ".service/dashboards/one.yml"})).await;
@@ -137,7 +137,7 @@ async fn where_there_is_no_dashboard_there_is_nothing_to_star(server: TestServer
     star(&root, &stars, BUILT_IN).await;
 }
 
-async fn reporters_star_and_others_do_not(server: TestServer) {
+async fn star_and_unstar_require_reporter(server: TestServer) {
     let (project, stars) = with_dashboards(&server, "open", Visibility::Public).await;
     let (guest, reporter) = (server.person("guest").await, server.person("reporter").await);
     server.enrol(project.id, guest.id, AccessLevel::Guest).await;
@@ -148,22 +148,22 @@ async fn reporters_star_and_others_do_not(server: TestServer) {
         client.delete(&stars).await.expect(status);
     }
     star(&reporter.client, &stars, ".service/dashboards/one.yml").await;
-    let (hidden, of_hidden) = with_dashboards(&server, "hidden", Visibility::Private).await;
-    stranger.post(&of_hidden, json!({"dashboard_path": BUILT_IN})).await.expect(404);
-    stranger.delete(&of_hidden).await.expect(404);
-    // Who may not read the code learns nothing of its files.
+    let (hidden, hidden_stars) = with_dashboards(&server, "hidden", Visibility::Private).await;
+    stranger.post(&hidden_stars, json!({"dashboard_path": BUILT_IN})).await.expect(404);
+    stranger.delete(&hidden_stars).await.expect(404);
+    // Dashboard files are hidden from users who cannot read the code.
     hidden
         .update(|row| row.repository_access_level = sea_orm::ActiveValue::Set(projects::FeatureAccess::Disabled))
         .await;
-    server.root().post(&of_hidden, json!({"dashboard_path": ".service/dashboards/one.yml"})).await.expect(400);
-    star(&server.root(), &of_hidden, BUILT_IN).await;
+    server.root().post(&hidden_stars, json!({"dashboard_path": ".service/dashboards/one.yml"})).await.expect(400);
+    star(&server.root(), &hidden_stars, BUILT_IN).await;
     project.archive().await;
     reporter.client.post(&stars, json!({"dashboard_path": BUILT_IN})).await.expect(403);
 }
 
-async fn stars_given_at_once_are_one_and_go_with_their_user_and_project(server: TestServer) {
+async fn stars_are_unique_and_deleted_with_their_user_and_project(server: TestServer) {
     let (project, stars) = with_dashboards(&server, "one", Visibility::Private).await;
-    let (other, of_other) = with_dashboards(&server, "other", Visibility::Private).await;
+    let (other, other_stars) = with_dashboards(&server, "other", Visibility::Private).await;
     let ada = server.person("ada").await;
     for project in [&project, &other] {
         server.enrol(project.id, ada.id, AccessLevel::Reporter).await;
@@ -173,23 +173,23 @@ async fn stars_given_at_once_are_one_and_go_with_their_user_and_project(server: 
     let mut statuses: Vec<u16> = futures_util::future::join_all(all).await.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400, 400]);
-    star(&ada.client, &of_other, BUILT_IN).await;
-    star(&server.root(), &of_other, BUILT_IN).await;
+    star(&ada.client, &other_stars, BUILT_IN).await;
+    star(&server.root(), &other_stars, BUILT_IN).await;
     let db = server.backend.database.write();
-    let left = async || Entity::find().all(db).await.expect("rows").len();
-    assert_eq!(left().await, 3);
+    let remaining = async || Entity::find().all(db).await.expect("rows").len();
+    assert_eq!(remaining().await, 3);
     projects::Entity::delete_by_id(project.id).exec(db).await.expect("a removal");
-    assert_eq!(left().await, 2);
-    // The namespace of the user is in the way of removing the row by hand, so the whole way is gone.
+    assert_eq!(remaining().await, 2);
+    // The namespace of the user prevents deletion of the row, so the user is deleted through the API.
     server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
     server.finish_jobs().await;
     assert!(users::Entity::find_by_id(ada.id).one(db).await.expect("a look").is_none());
-    assert_eq!(left().await, 1);
+    assert_eq!(remaining().await, 1);
 }
 
 on_every_database![
-    dashboards_are_starred_escaped_or_not_and_unstarred,
-    where_there_is_no_dashboard_there_is_nothing_to_star,
-    reporters_star_and_others_do_not,
-    stars_given_at_once_are_one_and_go_with_their_user_and_project,
+    star_accepts_escaped_paths_and_unstar_returns_deleted_rows,
+    star_rejects_paths_that_are_not_dashboards,
+    star_and_unstar_require_reporter,
+    stars_are_unique_and_deleted_with_their_user_and_project,
 ];

@@ -7,46 +7,46 @@ use storage::entities::{issues, milestones};
 use crate::support::places::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Makes a milestone below `/projects/:id` or `/groups/:id` and gives its id.
-pub async fn milestone(client: &Client, place: &str, title: &str) -> i64 {
+/// Creates a milestone below `/projects/:id` or `/groups/:id` and returns its ID.
+pub async fn milestone(client: &Client, parent: &str, title: &str) -> i64 {
     let body = json!({ "title": title });
-    id(&client.post(&format!("{place}/milestones"), body).await.expect(201).json())
+    id(&client.post(&format!("{parent}/milestones"), body).await.expect(201).json())
 }
 
-/// An issue that belongs to a milestone.
+/// Creates an issue of a milestone and returns its ID.
 async fn issue_of(server: &TestServer, project_id: i64, iid: i64, milestone_id: i64) -> i64 {
     let issue = server.bare_issue(project_id, iid, &[]).await.id;
     server.change_issue(issue, |row| row.milestone_id = Set(Some(milestone_id))).await;
     issue
 }
 
-async fn milestones_are_made_read_changed_and_deleted_in_projects_and_groups(server: TestServer) {
+async fn milestones_can_be_created_read_updated_and_deleted(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let team = group(&root, "team", json!({})).await;
     let base = root.get(&format!("/groups/{team}")).await.expect(200).json()["web_url"].clone();
     let base = base.as_str().expect("an address").trim_end_matches("/groups/team").to_owned();
-    for (place, page) in [
+    for (parent, page) in [
         (format!("/projects/{work}"), format!("{base}/root/work/-/milestones/1")),
         (format!("/groups/{team}"), format!("{base}/groups/team/-/milestones/1")),
     ] {
-        let all = format!("{place}/milestones");
+        let all = format!("{parent}/milestones");
         let body =
             json!({ "title": " v1 ", "description": "First", "start_date": "2020-01-01", "due_date": "2020-01-31" });
-        let made = root.post(&all, body.clone()).await.expect(201).json();
+        let created = root.post(&all, body.clone()).await.expect(201).json();
         let mut wanted = json!({
-            "id": made["id"], "iid": 1, "title": "v1", "description": "First", "state": "active",
+            "id": created["id"], "iid": 1, "title": "v1", "description": "First", "state": "active",
             "start_date": "2020-01-01", "due_date": "2020-01-31", "expired": true, "web_url": page,
-            "created_at": made["created_at"], "updated_at": made["updated_at"],
+            "created_at": created["created_at"], "updated_at": created["updated_at"],
         });
-        match place.starts_with("/projects") {
+        match parent.starts_with("/projects") {
             true => wanted["project_id"] = json!(work),
             false => wanted["group_id"] = json!(team),
         }
-        assert_eq!(made, wanted);
+        assert_eq!(created, wanted);
         let taken = root.post(&all, body).await.expect(400).json()["message"].clone();
         assert_eq!(taken, json!({ "title": ["already being used for another group or project milestone."] }));
-        let one = format!("{all}/{}", made["id"]);
+        let one = format!("{all}/{}", created["id"]);
         assert_eq!(root.get(&one).await.expect(200).json(), wanted);
         let change = json!({ "title": "v1.0", "description": null, "due_date": null, "state_event": "close" });
         let changed = root.put(&one, change).await.expect(200).json();
@@ -55,7 +55,7 @@ async fn milestones_are_made_read_changed_and_deleted_in_projects_and_groups(ser
         assert_eq!((&changed["start_date"], &changed["state"]), (&json!("2020-01-01"), &json!("closed")));
         let again = root.put(&one, json!({ "state_event": "activate", "title": "v1.0" })).await.expect(200).json();
         assert_eq!(again["state"], "active");
-        let second = milestone(&root, &place, "second").await;
+        let second = milestone(&root, &parent, "second").await;
         root.put(&format!("{all}/{second}"), json!({ "title": "v1.0" })).await.expect(400);
         let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
         early.delete(&one).await.expect(412);
@@ -63,14 +63,14 @@ async fn milestones_are_made_read_changed_and_deleted_in_projects_and_groups(ser
         root.delete(&one).await.expect(404);
         assert_eq!(root.get(&one).await.expect(404).message(), "404 Milestone Not Found");
         root.put(&one, json!({ "title": "x" })).await.expect(404);
-        // Numbers are not given out again.
+        // IIDs are not reused.
         root.delete(&format!("{all}/{second}")).await.expect(204);
-        milestone(&root, &place, "third").await;
+        milestone(&root, &parent, "third").await;
         assert_eq!(root.get(&all).await.expect(200).pluck("iid"), [3]);
     }
 }
 
-async fn what_no_milestone_may_be_is_refused_in_the_usual_words(server: TestServer) {
+async fn create_and_update_milestone_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/milestones");
@@ -92,7 +92,7 @@ async fn what_no_milestone_may_be_is_refused_in_the_usual_words(server: TestServ
     root.put(&one, json!({ "due_date": "soon" })).await.expect(400);
 }
 
-async fn lists_are_filtered_and_reach_up_when_asked(server: TestServer) {
+async fn list_milestones_applies_filters_and_includes_parents_on_request(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
     let low = group(&root, "low", json!({ "parent_id": top })).await;
@@ -107,8 +107,8 @@ async fn lists_are_filtered_and_reach_up_when_asked(server: TestServer) {
     root.put(&format!("{work}/milestones/{closed}"), json!({ "state_event": "close", "description": "Was b" }))
         .await
         .expect(200);
-    let titles = async |place: &str, query: &str| {
-        root.get(&format!("{place}/milestones?{query}")).await.expect(200).pluck("title")
+    let titles = async |parent: &str, query: &str| {
+        root.get(&format!("{parent}/milestones?{query}")).await.expect(200).pluck("title")
     };
     assert_eq!(titles(&work, "").await, ["closed", "c_d", "b", "a"]);
     assert_eq!(titles(&work, "state=closed").await, ["closed"]);
@@ -123,22 +123,22 @@ async fn lists_are_filtered_and_reach_up_when_asked(server: TestServer) {
     let pages = all.pluck("web_url");
     assert!(pages[2].as_str().expect("an address").ends_with("/groups/top/-/milestones/1"), "{pages:?}");
     root.get(&format!("{work}/milestones?state=open")).await.expect(400);
-    // Titles are taken below as well.
+    // A title is unique among ancestors and descendants.
     root.post(&format!("{work}/milestones"), json!({ "title": "Above" })).await.expect(400);
     root.post(&format!("{low}/milestones"), json!({ "title": "Above" })).await.expect(400);
 }
 
-async fn developers_write_and_whoever_sees_the_place_reads(server: TestServer) {
+async fn milestone_writes_require_developer_and_reads_require_visibility(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
-    for (number, place) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
-        let all = format!("{place}/milestones");
+    for (number, parent) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
+        let all = format!("{parent}/milestones");
         let reporter = server.person(&format!("reporter-{number}")).await;
         let developer = server.person(&format!("developer-{number}")).await;
-        join(&root, place, reporter.id, 20).await;
-        join(&root, place, developer.id, 30).await;
-        let one = milestone(&developer.client, place, "v1").await;
+        join(&root, parent, reporter.id, 20).await;
+        join(&root, parent, developer.id, 30).await;
+        let one = milestone(&developer.client, parent, "v1").await;
         let one = format!("{all}/{one}");
         server.anonymous().get(&all).await.expect(200);
         server.anonymous().get(&one).await.expect(200);
@@ -155,7 +155,7 @@ async fn developers_write_and_whoever_sees_the_place_reads(server: TestServer) {
     root.get(&format!("/projects/{work}/milestones/{one}")).await.expect(404);
 }
 
-async fn what_belongs_to_a_milestone_knows_when_it_is_due(server: TestServer) {
+async fn milestone_due_date_is_copied_to_its_items(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let one = milestone(&root, &format!("/projects/{work}"), "v1").await;
@@ -179,7 +179,7 @@ async fn what_belongs_to_a_milestone_knows_when_it_is_due(server: TestServer) {
     assert_eq!(due().await, (false, None));
 }
 
-async fn what_happens_to_milestones_of_projects_is_recorded(server: TestServer) {
+async fn project_milestone_changes_create_events(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let one = milestone(&root, &format!("/projects/{work}"), "v1").await;
@@ -199,18 +199,18 @@ async fn what_happens_to_milestones_of_projects_is_recorded(server: TestServer) 
     }
 }
 
-async fn a_promoted_milestone_takes_those_of_the_same_title_with_it(server: TestServer) {
+async fn promote_milestone_replaces_milestones_of_the_same_title(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
     let work = project(&root, "work", json!({ "namespace_id": team })).await;
     let other = project(&root, "other", json!({ "namespace_id": team })).await;
     let outside = project(&root, "outside", json!({})).await;
-    let mut made = Vec::new();
-    for place in [work, other, outside] {
-        let one = milestone(&root, &format!("/projects/{place}"), "v1").await;
-        made.push((one, issue_of(&server, place, 1, one).await));
+    let mut created = Vec::new();
+    for parent in [work, other, outside] {
+        let one = milestone(&root, &format!("/projects/{parent}"), "v1").await;
+        created.push((one, issue_of(&server, parent, 1, one).await));
     }
-    let path = format!("/projects/{work}/milestones/{}", made[0].0);
+    let path = format!("/projects/{work}/milestones/{}", created[0].0);
     root.put(&path, json!({ "due_date": "2030-01-31", "state_event": "close" })).await.expect(200);
     let ada = server.person("ada").await;
     join(&root, &format!("/projects/{work}"), ada.id, 40).await;
@@ -219,30 +219,30 @@ async fn a_promoted_milestone_takes_those_of_the_same_title_with_it(server: Test
     assert_eq!((&promoted["group_id"], &promoted["iid"]), (&json!(team), &json!(1)));
     assert_eq!((&promoted["due_date"], &promoted["state"]), (&json!("2030-01-31"), &json!("closed")));
     let mut issues: Vec<issues::Model> = Vec::new();
-    for (_, issue) in &made {
+    for (_, issue) in &created {
         issues.push(server.issue(*issue).await);
     }
-    let belong: Vec<_> = issues.iter().map(|issue| json!(issue.milestone_id) == promoted["id"]).collect();
-    assert_eq!(belong, [true, true, false]);
+    let assigned: Vec<_> = issues.iter().map(|issue| json!(issue.milestone_id) == promoted["id"]).collect();
+    assert_eq!(assigned, [true, true, false]);
     assert_eq!(issues[1].milestone_due_on.map(|day| day.to_string()).as_deref(), Some("2030-01-31"));
-    let left = milestones::Entity::find().count(server.backend.database.read()).await.expect("milestones");
-    assert_eq!(left, 2);
+    let remaining = milestones::Entity::find().count(server.backend.database.read()).await.expect("milestones");
+    assert_eq!(remaining, 2);
     root.post(&format!("{path}/promote"), json!({})).await.expect(404);
-    let alone = format!("/projects/{outside}/milestones/{}/promote", made[2].0);
-    root.post(&alone, json!({})).await.expect(400);
+    let without_group = format!("/projects/{outside}/milestones/{}/promote", created[2].0);
+    root.post(&without_group, json!({})).await.expect(400);
 }
 
-async fn milestones_made_at_the_same_time_have_numbers_of_their_own(server: TestServer) {
+async fn concurrent_creates_assign_unique_iids(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
-    let place = format!("/projects/{work}");
+    let parent = format!("/projects/{work}");
     let many = (0..6).map(|number| {
-        let (root, place) = (root.clone(), place.clone());
-        async move { milestone(&root, &place, &format!("m{number}")).await }
+        let (root, parent) = (root.clone(), parent.clone());
+        async move { milestone(&root, &parent, &format!("m{number}")).await }
     });
     futures_util::future::join_all(many).await;
     let mut iids: Vec<i64> = root
-        .get(&format!("{place}/milestones"))
+        .get(&format!("{parent}/milestones"))
         .await
         .expect(200)
         .pluck("iid")
@@ -254,12 +254,12 @@ async fn milestones_made_at_the_same_time_have_numbers_of_their_own(server: Test
 }
 
 on_every_database![
-    milestones_are_made_read_changed_and_deleted_in_projects_and_groups,
-    what_no_milestone_may_be_is_refused_in_the_usual_words,
-    lists_are_filtered_and_reach_up_when_asked,
-    developers_write_and_whoever_sees_the_place_reads,
-    what_belongs_to_a_milestone_knows_when_it_is_due,
-    what_happens_to_milestones_of_projects_is_recorded,
-    a_promoted_milestone_takes_those_of_the_same_title_with_it,
-    milestones_made_at_the_same_time_have_numbers_of_their_own,
+    milestones_can_be_created_read_updated_and_deleted,
+    create_and_update_milestone_reject_invalid_attributes,
+    list_milestones_applies_filters_and_includes_parents_on_request,
+    milestone_writes_require_developer_and_reads_require_visibility,
+    milestone_due_date_is_copied_to_its_items,
+    project_milestone_changes_create_events,
+    promote_milestone_replaces_milestones_of_the_same_title,
+    concurrent_creates_assign_unique_iids,
 ];

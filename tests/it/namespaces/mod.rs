@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::places::{group, join};
 use crate::support::{TestServer, on_every_database};
 
-async fn each_caller_has_their_own_namespaces(server: TestServer) {
+async fn list_namespaces_returns_namespaces_of_the_caller(server: TestServer) {
     let root = server.root();
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
@@ -40,7 +40,7 @@ async fn each_caller_has_their_own_namespaces(server: TestServer) {
     assert_eq!((&read["id"], &read["parent_id"]), (&json!(inner), &json!(engines)));
 }
 
-async fn a_namespace_is_read_by_number_or_path_by_who_may_see_it(server: TestServer) {
+async fn get_namespace_by_id_or_path_requires_visibility(server: TestServer) {
     let root = server.root();
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let hidden = group(&root, "hidden", json!({})).await;
@@ -56,14 +56,14 @@ async fn a_namespace_is_read_by_number_or_path_by_who_may_see_it(server: TestSer
     server.anonymous().get(&format!("/namespaces/{open}")).await.expect(401);
 }
 
-async fn a_page_costs_the_same_for_one_namespace_and_for_twenty(server: TestServer) {
+async fn list_statement_count_is_independent_of_namespace_count(server: TestServer) {
     let root = server.root();
     let cost = async || {
         let before = server.statements();
         root.get("/namespaces").await.expect(200);
         server.statements() - before
     };
-    // The first use of a token is noted.
+    // The first use of a token needs an additional statement.
     cost().await;
     let one = cost().await;
     for number in 0..10 {
@@ -75,7 +75,7 @@ async fn a_page_costs_the_same_for_one_namespace_and_for_twenty(server: TestServ
 }
 
 on_every_database![
-    each_caller_has_their_own_namespaces,
-    a_namespace_is_read_by_number_or_path_by_who_may_see_it,
-    a_page_costs_the_same_for_one_namespace_and_for_twenty,
+    list_namespaces_returns_namespaces_of_the_caller,
+    get_namespace_by_id_or_path_requires_visibility,
+    list_statement_count_is_independent_of_namespace_count,
 ];

@@ -1,4 +1,4 @@
-//! Who may do what with notes.
+//! Permissions on notes.
 
 use serde_json::json;
 use storage::entities::AccessLevel;
@@ -8,18 +8,18 @@ use crate::issues::open;
 use crate::support::places::project;
 use crate::support::{TestServer, on_every_database};
 
-async fn nobody_and_strangers_are_turned_away(server: TestServer) {
+async fn notes_return_401_to_anonymous_and_404_to_strangers(server: TestServer) {
     let root = server.root();
     let (_, path) = issue(&server, "open").await;
     let note = write(&root, &path, json!({"body": "open"})).await;
-    let (nobody, ann) = (server.anonymous(), server.person("ann").await);
+    let (anonymous, ann) = (server.anonymous(), server.person("ann").await);
     let notes = format!("{path}/notes");
     for answer in [
-        nobody.get(&notes).await,
-        nobody.get(&note).await,
-        nobody.post(&notes, json!({"body": "x"})).await,
-        nobody.put(&note, json!({"body": "x"})).await,
-        nobody.delete(&note).await,
+        anonymous.get(&notes).await,
+        anonymous.get(&note).await,
+        anonymous.post(&notes, json!({"body": "x"})).await,
+        anonymous.put(&note, json!({"body": "x"})).await,
+        anonymous.delete(&note).await,
     ] {
         assert_eq!(answer.expect(401).message(), "401 Unauthorized");
     }
@@ -46,7 +46,7 @@ async fn nobody_and_strangers_are_turned_away(server: TestServer) {
     assert_eq!(bodies(&ann.client, &format!("{hidden}/notes")).await, ["me, too", "hush"]);
 }
 
-async fn notes_on_confidential_issues_are_as_hidden_as_these(server: TestServer) {
+async fn notes_on_confidential_issues_are_hidden(server: TestServer) {
     let root = server.root();
     let (id, _) = issue(&server, "secret").await;
     let (author, guest) = (server.person("author").await, server.person("guest").await);
@@ -70,7 +70,7 @@ async fn notes_on_confidential_issues_are_as_hidden_as_these(server: TestServer)
         assert_eq!(server.anonymous().get(&list).await.expect(200).json(), json!([]), "{list}");
         assert_eq!(root.get(&list).await.expect(200).json()[0]["note"]["body"], "hush");
     }
-    // Whoever wrote on what is hidden from them now cannot read it any more.
+    // Authors cannot read their notes on an issue that became confidential.
     let (_, open_path) = issue(&server, "turned").await;
     let note = write(&guest.client, &open_path, json!({"body": "mine"})).await;
     root.put(&open_path, json!({"confidential": true})).await.expect(200);
@@ -78,7 +78,7 @@ async fn notes_on_confidential_issues_are_as_hidden_as_these(server: TestServer)
     assert_eq!(guest.client.get("/events?target_type=note").await.expect(200).json(), json!([]));
 }
 
-async fn confidential_notes_are_for_their_authors_and_reporters(server: TestServer) {
+async fn confidential_notes_are_visible_to_author_and_reporters(server: TestServer) {
     let (id, path) = issue(&server, "few").await;
     let (ann, guest) = (server.person("ann").await, server.person("guest").await);
     let reporter = server.person("reporter").await;
@@ -87,9 +87,9 @@ async fn confidential_notes_are_for_their_authors_and_reporters(server: TestServ
     write(&ann.client, &path, json!({"body": "open"})).await;
     let hidden = write(&ann.client, &path, json!({"body": "hush", "confidential": true})).await;
     let list = format!("{path}/notes");
-    for few in [&ann, &reporter] {
-        assert_eq!(bodies(&few.client, &list).await, ["hush", "open"]);
-        assert_eq!(few.client.get(&hidden).await.expect(200).json()["confidential"], true);
+    for person in [&ann, &reporter] {
+        assert_eq!(bodies(&person.client, &list).await, ["hush", "open"]);
+        assert_eq!(person.client.get(&hidden).await.expect(200).json()["confidential"], true);
     }
     let listed = guest.client.get(&list).await.expect(200);
     assert_eq!((listed.pluck("body"), listed.header("X-Total")), (vec![json!("open")], "1"));
@@ -103,14 +103,14 @@ async fn confidential_notes_are_for_their_authors_and_reporters(server: TestServ
     assert_eq!(guest.client.get(&path).await.expect(200).json()["user_notes_count"], 1);
     let events = format!("/projects/{id}/events?target_type=note");
     assert_eq!(guest.client.get(&events).await.expect(200).json().as_array().map(Vec::len), Some(1));
-    for few in [&ann, &reporter] {
-        assert_eq!(few.client.get(&events).await.expect(200).json().as_array().map(Vec::len), Some(2));
+    for person in [&ann, &reporter] {
+        assert_eq!(person.client.get(&events).await.expect(200).json().as_array().map(Vec::len), Some(2));
     }
     ann.client.delete(&hidden).await.expect(204);
     assert_eq!(ann.client.get(&path).await.expect(200).json()["user_notes_count"], 1);
 }
 
-async fn where_the_discussion_is_locked_members_write(server: TestServer) {
+async fn locked_discussion_allows_writes_by_members_only(server: TestServer) {
     let root = server.root();
     let (id, path) = issue(&server, "locked").await;
     let (ann, guest) = (server.person("ann").await, server.person("guest").await);
@@ -126,23 +126,23 @@ async fn where_the_discussion_is_locked_members_write(server: TestServer) {
     write(&guest.client, &path, json!({"body": "after"})).await;
 }
 
-async fn only_owners_say_when_a_note_was_made(server: TestServer) {
+async fn create_note_accepts_created_at_from_owners_only(server: TestServer) {
     let (id, path) = issue(&server, "dated").await;
     let (owner, maintainer) = (server.person("owner").await, server.person("maintainer").await);
     server.enrol(id, owner.id, AccessLevel::Owner).await;
     server.enrol(id, maintainer.id, AccessLevel::Maintainer).await;
     let body = json!({"body": "old", "created_at": "2016-03-11T03:45:40Z"});
-    for (person, obeyed) in [(&owner, true), (&maintainer, false)] {
-        let made = person.client.post(&format!("{path}/notes"), body.clone()).await.expect(201).json();
-        assert_eq!(made["created_at"] == "2016-03-11T03:45:40.000Z", obeyed);
-        assert_eq!(made["created_at"], made["updated_at"]);
+    for (person, accepted) in [(&owner, true), (&maintainer, false)] {
+        let created = person.client.post(&format!("{path}/notes"), body.clone()).await.expect(201).json();
+        assert_eq!(created["created_at"] == "2016-03-11T03:45:40.000Z", accepted);
+        assert_eq!(created["created_at"], created["updated_at"]);
     }
 }
 
 on_every_database![
-    nobody_and_strangers_are_turned_away,
-    notes_on_confidential_issues_are_as_hidden_as_these,
-    confidential_notes_are_for_their_authors_and_reporters,
-    where_the_discussion_is_locked_members_write,
-    only_owners_say_when_a_note_was_made,
+    notes_return_401_to_anonymous_and_404_to_strangers,
+    notes_on_confidential_issues_are_hidden,
+    confidential_notes_are_visible_to_author_and_reporters,
+    locked_discussion_allows_writes_by_members_only,
+    create_note_accepts_created_at_from_owners_only,
 ];

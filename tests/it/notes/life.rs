@@ -1,4 +1,4 @@
-//! The life of a note: written, read, edited, removed.
+//! Creating, reading, updating and deleting notes.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -8,13 +8,13 @@ use super::{bodies, issue, write};
 use crate::issues::open;
 use crate::support::{TestServer, on_every_database};
 
-async fn a_note_shows_every_field_of_the_specification(server: TestServer) {
+async fn create_note_returns_all_fields(server: TestServer) {
     let (id, path) = issue(&server, "shown").await;
     let ann = server.person("ann").await;
     let before = ann.client.get(&path).await.expect(200).json();
-    let made = ann.client.post(&format!("{path}/notes"), json!({"body": "It **works** \u{1f600} "})).await;
-    let made = made.expect(201).json();
-    let keys: Vec<&String> = made.as_object().expect("an object").keys().collect();
+    let created = ann.client.post(&format!("{path}/notes"), json!({"body": "It **works** \u{1f600} "})).await;
+    let created = created.expect(201).json();
+    let keys: Vec<&String> = created.as_object().expect("an object").keys().collect();
     assert_eq!(
         keys,
         [
@@ -34,34 +34,34 @@ async fn a_note_shows_every_field_of_the_specification(server: TestServer) {
             "commands_changes",
         ]
     );
-    assert_eq!(made["body"], "It **works** \u{1f600} ");
+    assert_eq!(created["body"], "It **works** \u{1f600} ");
     for field in ["type", "attachment"] {
-        assert_eq!(made[field], json!(null), "{field}");
+        assert_eq!(created[field], json!(null), "{field}");
     }
     for field in ["system", "resolvable", "confidential"] {
-        assert_eq!(made[field], false, "{field}");
+        assert_eq!(created[field], false, "{field}");
     }
-    assert_eq!((&made["noteable_id"], &made["noteable_type"]), (&before["id"], &json!("Issue")));
-    assert_eq!((&made["noteable_iid"], &made["commands_changes"]), (&before["iid"], &json!({})));
-    assert_eq!(made["created_at"], made["updated_at"]);
-    let author = &made["author"];
+    assert_eq!((&created["noteable_id"], &created["noteable_type"]), (&before["id"], &json!("Issue")));
+    assert_eq!((&created["noteable_iid"], &created["commands_changes"]), (&before["iid"], &json!({})));
+    assert_eq!(created["created_at"], created["updated_at"]);
+    let author = &created["author"];
     assert_eq!((&author["id"], &author["username"]), (&json!(ann.id), &json!("ann")));
     assert_eq!((&author["email"], &author["state"]), (&json!("ann@example.com"), &json!("active")));
     assert!(author["created_at"].is_string());
-    assert_eq!(ann.client.get(&format!("{path}/notes/{}", made["id"])).await.expect(200).json(), made);
+    assert_eq!(ann.client.get(&format!("{path}/notes/{}", created["id"])).await.expect(200).json(), created);
     let by_path = format!("/projects/of-shown%2Fshown/issues/{}/notes", before["iid"]);
-    assert_eq!(ann.client.get(&by_path).await.expect(200).json(), json!([made]));
+    assert_eq!(ann.client.get(&by_path).await.expect(200).json(), json!([created]));
     let after = ann.client.get(&path).await.expect(200).json();
     assert_eq!(after["user_notes_count"], 1);
-    assert!(after["updated_at"].as_str() > before["updated_at"].as_str(), "the issue changed by it");
-    let known = ann.client.get(&format!("{path}/participants")).await.expect(200).pluck("username");
-    assert_eq!(known, [json!("root"), json!("ann")]);
+    assert!(after["updated_at"].as_str() > before["updated_at"].as_str(), "the note updates the issue");
+    let participants = ann.client.get(&format!("{path}/participants")).await.expect(200).pluck("username");
+    assert_eq!(participants, [json!("root"), json!("ann")]);
     let form = [("body", "of a form"), ("confidential", "true")];
-    let made = server.root().post_form(&format!("/projects/{id}/issues/1/notes"), &form).await.expect(201).json();
-    assert_eq!((&made["body"], &made["confidential"]), (&json!("of a form"), &json!(true)));
+    let created = server.root().post_form(&format!("/projects/{id}/issues/1/notes"), &form).await.expect(201).json();
+    assert_eq!((&created["body"], &created["confidential"]), (&json!("of a form"), &json!(true)));
 }
 
-async fn what_does_not_do_is_refused(server: TestServer) {
+async fn create_and_update_note_reject_invalid_bodies(server: TestServer) {
     let root = server.root();
     let (id, path) = issue(&server, "refused").await;
     let notes = format!("{path}/notes");
@@ -86,19 +86,19 @@ async fn what_does_not_do_is_refused(server: TestServer) {
     let other = open(&root, id, json!({"title": "other"})).await;
     let own = note.rsplit('/').next().expect("a number");
     let elsewhere = format!("/projects/{id}/issues/{other}/notes/{own}");
-    for gone in [&format!("{notes}/999999"), &elsewhere] {
-        assert_eq!(root.get(gone).await.expect(404).message(), "404 Not found");
-        root.put(gone, json!({"body": "x"})).await.expect(404);
-        root.delete(gone).await.expect(404);
+    for missing_note in [&format!("{notes}/999999"), &elsewhere] {
+        assert_eq!(root.get(missing_note).await.expect(404).message(), "404 Not found");
+        root.put(missing_note, json!({"body": "x"})).await.expect(404);
+        root.delete(missing_note).await.expect(404);
     }
     let missing = format!("/projects/{id}/issues/99/notes");
     for answer in [root.get(&missing).await, root.post(&missing, json!({"body": "x"})).await] {
         assert_eq!(answer.expect(404).message(), "404 Issue Not Found");
     }
-    assert_eq!(root.get(&notes).await.expect(200).header("X-Total"), "2", "nothing else was kept");
+    assert_eq!(root.get(&notes).await.expect(200).header("X-Total"), "2", "rejected notes are not stored");
 }
 
-async fn authors_and_maintainers_edit_and_remove(server: TestServer) {
+async fn update_and_delete_note_require_author_or_maintainer(server: TestServer) {
     let root = server.root();
     let (id, path) = issue(&server, "edited").await;
     let (ann, ben) = (server.person("ann").await, server.person("ben").await);
@@ -106,14 +106,14 @@ async fn authors_and_maintainers_edit_and_remove(server: TestServer) {
     server.enrol(id, developer.id, AccessLevel::Developer).await;
     server.enrol(id, maintainer.id, AccessLevel::Maintainer).await;
     let note = write(&ann.client, &path, json!({"body": "first"})).await;
-    let made = ann.client.get(&note).await.expect(200).json();
+    let created = ann.client.get(&note).await.expect(200).json();
     for other in [&ben, &developer] {
         other.client.put(&note, json!({"body": "x"})).await.expect(403);
         other.client.delete(&note).await.expect(403);
     }
     let changed = ann.client.put(&note, json!({"body": "second"})).await.expect(200).json();
-    assert_eq!((&changed["body"], &changed["created_at"]), (&json!("second"), &made["created_at"]));
-    assert!(changed["updated_at"].as_str() > made["updated_at"].as_str());
+    assert_eq!((&changed["body"], &changed["created_at"]), (&json!("second"), &created["created_at"]));
+    assert!(changed["updated_at"].as_str() > created["updated_at"].as_str());
     assert_eq!(ann.client.get(&path).await.expect(200).json()["user_notes_count"], 1);
     let changed = maintainer.client.put(&note, json!({"body": ":tada:"})).await.expect(200).json();
     assert_eq!((&changed["body"], &changed["author"]["id"]), (&json!(":tada:"), &json!(ann.id)));
@@ -125,17 +125,17 @@ async fn authors_and_maintainers_edit_and_remove(server: TestServer) {
     let second = write(&ann.client, &path, json!({"body": "again"})).await;
     maintainer.client.delete(&second).await.expect(204);
     assert_eq!(ann.client.get(&path).await.expect(200).json()["user_notes_count"], 0);
-    // What tells of a change is nobody's.
+    // System notes cannot be updated or deleted.
     root.put(&path, json!({"title": "New"})).await.expect(200);
-    let told = root.get(&format!("{path}/notes")).await.expect(200).json();
-    assert_eq!((&told[0]["system"], &told[0]["author"]["username"]), (&json!(true), &json!("root")));
-    let told = format!("{path}/notes/{}", told[0]["id"]);
-    root.put(&told, json!({"body": "x"})).await.expect(403);
-    root.delete(&told).await.expect(403);
+    let listed = root.get(&format!("{path}/notes")).await.expect(200).json();
+    assert_eq!((&listed[0]["system"], &listed[0]["author"]["username"]), (&json!(true), &json!("root")));
+    let system_note = format!("{path}/notes/{}", listed[0]["id"]);
+    root.put(&system_note, json!({"body": "x"})).await.expect(403);
+    root.delete(&system_note).await.expect(403);
     assert_eq!(ann.client.get(&path).await.expect(200).json()["user_notes_count"], 0);
 }
 
-async fn an_emoji_alone_is_awarded(server: TestServer) {
+async fn note_that_is_an_emoji_name_awards_the_emoji(server: TestServer) {
     let (_, path) = issue(&server, "awarded").await;
     let notes = format!("{path}/notes");
     let (root, ann) = (server.root(), server.person("ann").await);
@@ -154,8 +154,8 @@ async fn an_emoji_alone_is_awarded(server: TestServer) {
     let shown = root.get(&path).await.expect(200).json();
     assert_eq!((&shown["upvotes"], &shown["downvotes"]), (&json!(2), &json!(1)));
     assert_eq!(shown["user_notes_count"], 0);
-    let liked = ann.client.get("/issues?scope=all&my_reaction_emoji=tada").await.expect(200);
-    assert_eq!(liked.pluck("id"), [number]);
+    let awarded = ann.client.get("/issues?scope=all&my_reaction_emoji=tada").await.expect(200);
+    assert_eq!(awarded.pluck("id"), [number]);
     for text in [" :tada:", ":tada: well done", ":unheard of:", "tada"] {
         let note = ann.client.post(&notes, json!({"body": text})).await.expect(201).json();
         assert_eq!(note["body"], text);
@@ -163,18 +163,18 @@ async fn an_emoji_alone_is_awarded(server: TestServer) {
     assert_eq!(bodies(&root, &notes).await.len(), 4);
 }
 
-async fn a_note_stays_when_its_author_goes(server: TestServer) {
+async fn note_remains_after_its_author_is_deleted(server: TestServer) {
     let root = server.root();
     let (_, path) = issue(&server, "kept").await;
     let ann = server.person("ann").await;
     let note = write(&ann.client, &path, json!({"body": "kept"})).await;
     root.delete(&format!("/users/{}", ann.id)).await.expect(204);
     server.finish_jobs().await;
-    let kept = root.get(&note).await.expect(200).json();
-    assert_eq!((&kept["body"], &kept["author"]["username"]), (&json!("kept"), &json!("ghost")));
+    let found = root.get(&note).await.expect(200).json();
+    assert_eq!((&found["body"], &found["author"]["username"]), (&json!("kept"), &json!("ghost")));
 }
 
-async fn notes_go_with_an_author_whose_contributions_go(server: TestServer) {
+async fn hard_delete_of_user_deletes_their_notes(server: TestServer) {
     let root = server.root();
     let (id, path) = issue(&server, "removed").await;
     let (ann, ben) = (server.person("ann").await, server.person("ben").await);
@@ -185,12 +185,15 @@ async fn notes_go_with_an_author_whose_contributions_go(server: TestServer) {
     }
     root.delete(&format!("/users/{}?hard_delete=true", ann.id)).await.expect(204);
     server.finish_jobs().await;
-    let left = root.get(&format!("{path}/notes")).await.expect(200);
-    assert_eq!((left.pluck("body")[0].clone(), left.pluck("system")), (json!("kept"), vec![json!(false), json!(true)]));
+    let remaining = root.get(&format!("{path}/notes")).await.expect(200);
+    assert_eq!(
+        (remaining.pluck("body")[0].clone(), remaining.pluck("system")),
+        (json!("kept"), vec![json!(false), json!(true)])
+    );
     assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
 }
 
-async fn a_million_characters_pass_however_they_are_written(server: TestServer) {
+async fn note_of_one_million_escaped_characters_is_accepted(server: TestServer) {
     let root = server.root();
     let (_, path) = issue(&server, "long").await;
     let url = format!("{path}/notes");
@@ -199,20 +202,20 @@ async fn a_million_characters_pass_however_they_are_written(server: TestServer) 
     let forms = [("application/json", escaped), ("application/x-www-form-urlencoded", encoded)];
     for (kind, body) in forms {
         let request = root.request(Method::POST, &url).header("content-type", kind).body(body.clone());
-        let made = root.send(request).await.expect(201).json();
-        assert_eq!(made["body"].as_str().map(|text| text.chars().count()), Some(1_000_000), "{kind}");
+        let created = root.send(request).await.expect(201).json();
+        assert_eq!(created["body"].as_str().map(|text| text.chars().count()), Some(1_000_000), "{kind}");
         let request =
-            root.request(Method::PUT, &format!("{url}/{}", made["id"])).header("content-type", kind).body(body);
+            root.request(Method::PUT, &format!("{url}/{}", created["id"])).header("content-type", kind).body(body);
         root.send(request).await.expect(200);
     }
 }
 
 on_every_database![
-    a_note_shows_every_field_of_the_specification,
-    what_does_not_do_is_refused,
-    authors_and_maintainers_edit_and_remove,
-    an_emoji_alone_is_awarded,
-    a_note_stays_when_its_author_goes,
-    notes_go_with_an_author_whose_contributions_go,
-    a_million_characters_pass_however_they_are_written,
+    create_note_returns_all_fields,
+    create_and_update_note_reject_invalid_bodies,
+    update_and_delete_note_require_author_or_maintainer,
+    note_that_is_an_emoji_name_awards_the_emoji,
+    note_remains_after_its_author_is_deleted,
+    hard_delete_of_user_deletes_their_notes,
+    note_of_one_million_escaped_characters_is_accepted,
 ];

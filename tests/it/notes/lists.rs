@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{bodies, issue, write};
 use crate::support::{TestServer, on_every_database};
 
-async fn notes_are_listed_in_each_order_and_ties_follow_it(server: TestServer) {
+async fn list_notes_sorts_by_each_order_with_ties_in_its_direction(server: TestServer) {
     let root = server.root();
     let (_, path) = issue(&server, "ordered").await;
     let (early, late) = ("2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z");
@@ -13,8 +13,11 @@ async fn notes_are_listed_in_each_order_and_ties_follow_it(server: TestServer) {
     for (body, at) in [("a", late), ("b", early), ("c", late), ("d", early)] {
         notes.push(write(&root, &path, json!({"body": body, "created_at": at})).await);
     }
-    let made = root.get(&notes[0]).await.expect(200).json();
-    assert_eq!((&made["created_at"], &made["updated_at"]), (&json!("2021-01-01T00:00:00.000Z"), &made["created_at"]));
+    let created = root.get(&notes[0]).await.expect(200).json();
+    assert_eq!(
+        (&created["created_at"], &created["updated_at"]),
+        (&json!("2021-01-01T00:00:00.000Z"), &created["created_at"])
+    );
     root.put(&notes[1], json!({"body": "b"})).await.expect(200);
     let list = format!("{path}/notes");
     for (query, order) in [
@@ -36,7 +39,7 @@ async fn notes_are_listed_in_each_order_and_ties_follow_it(server: TestServer) {
     assert!(page.header("Link").contains("rel=\"first\""));
 }
 
-async fn notes_of_the_system_are_listed_and_labels_make_none(server: TestServer) {
+async fn list_notes_includes_system_notes_and_none_for_labels(server: TestServer) {
     let root = server.root();
     let (_, path) = issue(&server, "told").await;
     root.put(&path, json!({"add_labels": "bug"})).await.expect(200);
@@ -49,6 +52,6 @@ async fn notes_of_the_system_are_listed_and_labels_make_none(server: TestServer)
 }
 
 on_every_database![
-    notes_are_listed_in_each_order_and_ties_follow_it,
-    notes_of_the_system_are_listed_and_labels_make_none,
+    list_notes_sorts_by_each_order_with_ties_in_its_direction,
+    list_notes_includes_system_notes_and_none_for_labels,
 ];

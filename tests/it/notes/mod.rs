@@ -10,7 +10,7 @@ use crate::issues::open;
 use crate::support::places::{group, project};
 use crate::support::{Client, TestServer};
 
-/// A public project of the administrator's with an issue, and the path of that.
+/// Creates a public project of the administrator with an issue and returns its ID and the path of the issue.
 async fn issue(server: &TestServer, name: &str) -> (i64, String) {
     let root = server.root();
     let group = group(&root, &format!("of-{name}"), json!({"visibility": "public"})).await;
@@ -20,13 +20,13 @@ async fn issue(server: &TestServer, name: &str) -> (i64, String) {
     (id, format!("/projects/{id}/issues/{iid}"))
 }
 
-/// Writes a note on something, and gives its path.
+/// Creates a note on a noteable and returns its path.
 pub async fn write(client: &Client, path: &str, body: Value) -> String {
-    let made = client.post(&format!("{path}/notes"), body).await.expect(201);
-    format!("{path}/notes/{}", made.json()["id"])
+    let created = client.post(&format!("{path}/notes"), body).await.expect(201);
+    format!("{path}/notes/{}", created.json()["id"])
 }
 
-/// What the notes of a list say, in its order.
+/// Returns the bodies of the notes of a list, in its order.
 async fn bodies(client: &Client, path: &str) -> Vec<Value> {
     client.get(path).await.expect(200).pluck("body")
 }

@@ -1,4 +1,4 @@
-//! Notes written, changed and removed at the same time.
+//! Concurrent creation, updates and deletion of notes.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{bodies, issue, write};
 use crate::support::{TestServer, on_every_database};
 
-async fn an_edit_and_a_removal_at_once_leave_one_outcome(server: TestServer) {
+async fn concurrent_update_and_deletes_leave_the_note_deleted(server: TestServer) {
     let root = server.root();
     let (_, path) = issue(&server, "torn").await;
     for _ in 0..10 {
@@ -22,12 +22,12 @@ async fn an_edit_and_a_removal_at_once_leave_one_outcome(server: TestServer) {
     assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 0);
 }
 
-async fn of_notes_at_once_each_counts_and_of_votes_one(server: TestServer) {
+async fn concurrent_notes_are_all_counted_and_votes_count_once(server: TestServer) {
     let root = server.root();
     let (_, path) = issue(&server, "busy").await;
     let notes = format!("{path}/notes");
-    let made = join_all((0..20).map(|number| root.post(&notes, json!({"body": format!("{number}")})))).await;
-    assert!(made.iter().all(|answer| answer.status == 201));
+    let created = join_all((0..20).map(|number| root.post(&notes, json!({"body": format!("{number}")})))).await;
+    assert!(created.iter().all(|answer| answer.status == 201));
     assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 20);
     assert_eq!(bodies(&root, &format!("{notes}?per_page=100")).await.len(), 20);
     let votes = join_all((0..10).map(|_| root.post(&notes, json!({"body": ":+1:"})))).await;
@@ -36,7 +36,7 @@ async fn of_notes_at_once_each_counts_and_of_votes_one(server: TestServer) {
     assert_eq!(root.get(&path).await.expect(200).json()["upvotes"], 1);
 }
 
-async fn a_note_on_what_is_removed_at_once_is_written_or_not(server: TestServer) {
+async fn concurrent_create_note_and_delete_issue_are_consistent(server: TestServer) {
     let root = server.root();
     let (id, _) = issue(&server, "gone").await;
     for _ in 0..10 {
@@ -51,7 +51,7 @@ async fn a_note_on_what_is_removed_at_once_is_written_or_not(server: TestServer)
 }
 
 on_every_database![
-    an_edit_and_a_removal_at_once_leave_one_outcome,
-    of_notes_at_once_each_counts_and_of_votes_one,
-    a_note_on_what_is_removed_at_once_is_written_or_not,
+    concurrent_update_and_deletes_leave_the_note_deleted,
+    concurrent_notes_are_all_counted_and_votes_count_once,
+    concurrent_create_note_and_delete_issue_are_consistent,
 ];

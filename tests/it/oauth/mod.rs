@@ -1,4 +1,4 @@
-//! OAuth 2.0 from the question to the token, and everything that must not work.
+//! OAuth 2.0: authorization, tokens and invalid requests.
 
 mod authorization;
 mod refreshing;
@@ -15,13 +15,13 @@ use crate::support::browser::{Browser, Seen, token};
 use crate::support::people::{PASSWORD, Person};
 use crate::support::{Answer, TestServer};
 
-/// Where applications of the tests send users back to.
+/// Redirect URI of the applications in the tests.
 const CALLBACK: &str = "https://app.example/callback?from=holdfast";
-/// A verifier of PKCE.
+/// Code verifier for PKCE.
 const VERIFIER: &str = "a-verifier-of-the-tests-that-is-long-enough-for-it";
 
-/// An application and a browser in which a user is signed in.
-struct Stage<'a> {
+/// An application, and a browser with a signed-in user.
+struct Fixture<'a> {
     server: &'a TestServer,
     application: Value,
     user: Person,
@@ -32,7 +32,7 @@ fn challenge() -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(VERIFIER.as_bytes()))
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Fixture<'a> {
     async fn new(server: &'a TestServer, extra: Value) -> Self {
         let mut body = json!({ "name": "<App>", "redirect_uri": CALLBACK, "scopes": "api read_user sudo" });
         body.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
@@ -52,7 +52,7 @@ impl<'a> Stage<'a> {
         self.application["secret"].as_str().expect("a secret")
     }
 
-    /// The question's address; `extra` adds and replaces parameters, an empty value leaves one out.
+    /// Returns the URL of the consent page. `extra` adds and replaces parameters; an empty value removes one.
     fn address(&self, extra: &[(&str, &str)]) -> String {
         let mut pairs =
             vec![("client_id", self.uid()), ("redirect_uri", CALLBACK), ("response_type", "code"), ("state", "s & t")];
@@ -62,8 +62,8 @@ impl<'a> Stage<'a> {
         format!("/oauth/authorize?{}", url.query().expect("a query"))
     }
 
-    /// Answers the question with a button of its form.
-    async fn answer(&mut self, address: &str, decision: &str) -> Seen {
+    /// Submits the consent form with a decision.
+    async fn submit(&mut self, address: &str, decision: &str) -> Seen {
         let page = self.browser.get(address).await;
         assert_eq!(page.status, 200, "{}", page.text);
         let mut fields: Vec<(String, String)> =
@@ -74,17 +74,17 @@ impl<'a> Stage<'a> {
         self.browser.post("/oauth/authorize", &pairs).await
     }
 
-    /// A code that the user granted.
+    /// Returns an authorization code that the user granted.
     async fn code(&mut self, extra: &[(&str, &str)]) -> String {
         let address = self.address(extra);
-        let seen = self.answer(&address, "authorize").await;
-        parameter(&seen, "code").expect("a code")
+        let response = self.submit(&address, "authorize").await;
+        parameter(&response, "code").expect("a code")
     }
 
-    /// A request to one of the places where applications ask.
-    async fn ask(&self, place: &str, pairs: &[(&str, &str)]) -> Answer {
+    /// Sends a form to an OAuth endpoint.
+    async fn send_form(&self, endpoint: &str, pairs: &[(&str, &str)]) -> Answer {
         let client = self.server.anonymous();
-        client.send(client.request(reqwest::Method::POST, &format!("//oauth/{place}")).form(pairs)).await
+        client.send(client.request(reqwest::Method::POST, &format!("//oauth/{endpoint}")).form(pairs)).await
     }
 
     async fn exchange(&self, code: &str, extra: &[(&str, &str)]) -> Answer {
@@ -97,7 +97,7 @@ impl<'a> Stage<'a> {
         ];
         pairs.retain(|(name, _)| !extra.iter().any(|(other, _)| name == other));
         pairs.extend(extra.iter().filter(|(_, value)| !value.is_empty()));
-        self.ask("token", &pairs).await
+        self.send_form("token", &pairs).await
     }
 
     async fn refresh(&self, refresh_token: &Value, extra: &[(&str, &str)]) -> Answer {
@@ -108,26 +108,26 @@ impl<'a> Stage<'a> {
             ("client_secret", self.secret()),
         ];
         pairs.extend(extra);
-        self.ask("token", &pairs).await
+        self.send_form("token", &pairs).await
     }
 
-    /// Tokens that the user granted.
+    /// Returns tokens that the user granted.
     async fn tokens(&mut self, extra: &[(&str, &str)]) -> Value {
         let code = self.code(extra).await;
         self.exchange(&code, &[]).await.expect(200).json()
     }
 
-    /// What the API answers to an access token.
+    /// Returns the status of an API request with an access token.
     async fn status(&self, access_token: &Value) -> u16 {
         let bearer = format!("Bearer {}", access_token.as_str().expect("a token"));
         self.server.anonymous().header("Authorization", &bearer).get("/user").await.status
     }
 }
 
-/// A parameter of the address that an answer leads to.
-fn parameter(seen: &Seen, name: &str) -> Option<String> {
-    assert_eq!(seen.status, 303, "{}", seen.text);
-    let target = Url::parse(seen.headers[LOCATION].to_str().expect("text")).expect("an absolute address");
+/// Returns a query parameter of the redirect target of a response.
+fn parameter(response: &Seen, name: &str) -> Option<String> {
+    assert_eq!(response.status, 303, "{}", response.text);
+    let target = Url::parse(response.headers[LOCATION].to_str().expect("text")).expect("an absolute address");
     let found = target.query_pairs().find(|(known, _)| known == name);
     found.map(|(_, value)| value.into_owned())
 }

@@ -1,32 +1,32 @@
-//! Tokens that stand for a user.
+//! Personal access tokens.
 
 use reqwest::Method;
 use serde_json::json;
 
 use crate::support::{TestServer, on_every_database};
 
-async fn an_administrator_makes_a_token_that_is_shown_once(server: TestServer) {
+async fn create_token_by_administrator_returns_secret_once(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}/personal_access_tokens", ada.id);
     let body = json!({ "name": "laptop", "scopes": ["read_user"], "expires_at": null });
-    let made = server.root().post(&path, body).await.expect(201).json();
-    let secret = made["token"].as_str().expect("a token").to_owned();
+    let created = server.root().post(&path, body).await.expect(201).json();
+    let secret = created["token"].as_str().expect("a token").to_owned();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "name": "laptop", "revoked": false, "created_at": made["created_at"],
+            "id": created["id"], "name": "laptop", "revoked": false, "created_at": created["created_at"],
             "scopes": ["read_user"], "user_id": ada.id, "active": true, "expires_at": null, "last_used_at": null,
             "token": secret,
         })
     );
     let own = server.with_token(&secret).get("/personal_access_tokens/self").await.expect(200).json();
-    assert_eq!((&own["id"], own.get("token")), (&made["id"], None));
+    assert_eq!((&own["id"], own.get("token")), (&created["id"], None));
     let listed = server.root().get(&format!("/personal_access_tokens?user_id={}", ada.id)).await.expect(200);
     assert!(!listed.text().contains(&secret));
     assert!(listed.json()[1]["last_used_at"].is_string());
 }
 
-async fn making_is_checked_like_any_other(server: TestServer) {
+async fn create_token_validates_parameters_and_permissions(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}/personal_access_tokens", ada.id);
     let refused = server.root().post(&path, json!({ "name": "x" })).await.expect(400);
@@ -38,7 +38,7 @@ async fn making_is_checked_like_any_other(server: TestServer) {
     assert_eq!(server.root().post(&path, json!({ "name": "x".repeat(1_100_000) })).await.status, 413);
 }
 
-async fn callers_list_their_own_and_administrators_all(server: TestServer) {
+async fn list_tokens_returns_own_and_to_administrators_all(server: TestServer) {
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     assert_eq!(ada.client.get("/personal_access_tokens").await.expect(200).pluck("user_id"), [ada.id]);
     let own = format!("/personal_access_tokens?user_id={}", ada.id);
@@ -61,7 +61,7 @@ async fn callers_list_their_own_and_administrators_all(server: TestServer) {
     assert_eq!(server.with_token(&token).get("/personal_access_tokens").await.status, 403);
 }
 
-async fn holders_revoke_their_own_tokens(server: TestServer) {
+async fn users_can_revoke_their_own_tokens(server: TestServer) {
     let ada = server.person("ada").await;
     let secret = server.token_of(ada.id, &["api"]).await;
     let path = format!("/personal_access_tokens/{}", server.token_row(&secret).await.id);
@@ -74,7 +74,7 @@ async fn holders_revoke_their_own_tokens(server: TestServer) {
     assert_eq!(ada.client.get("/personal_access_tokens?state=active").await.pluck("revoked"), [false]);
 }
 
-async fn others_do_not_revoke_but_administrators_do(server: TestServer) {
+async fn revoke_of_other_users_token_requires_administrator(server: TestServer) {
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let secret = server.token_of(ada.id, &["api"]).await;
     let path = format!("/personal_access_tokens/{}", server.token_row(&secret).await.id);
@@ -89,7 +89,7 @@ async fn others_do_not_revoke_but_administrators_do(server: TestServer) {
     assert_eq!(server.root().delete("/personal_access_tokens/first").await.status, 400);
 }
 
-async fn a_token_of_any_scope_may_look_at_itself(server: TestServer) {
+async fn get_self_works_with_any_scope(server: TestServer) {
     let ada = server.person("ada").await;
     for scope in domain::kernel::policy::SCOPES {
         let secret = server.token_of(ada.id, &[scope]).await;
@@ -102,7 +102,7 @@ async fn a_token_of_any_scope_may_look_at_itself(server: TestServer) {
     assert_eq!(server.root().get("/personal_access_tokens/self?a=%FF").await.status, 400);
 }
 
-async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server: TestServer) {
+async fn list_statement_count_is_independent_of_token_count(server: TestServer) {
     let root = server.root();
     root.get("/personal_access_tokens").await.expect(200);
     let count = async || {
@@ -119,11 +119,11 @@ async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server: TestServe
 }
 
 on_every_database![
-    an_administrator_makes_a_token_that_is_shown_once,
-    making_is_checked_like_any_other,
-    callers_list_their_own_and_administrators_all,
-    holders_revoke_their_own_tokens,
-    others_do_not_revoke_but_administrators_do,
-    a_token_of_any_scope_may_look_at_itself,
-    a_list_takes_as_many_statements_for_twenty_as_for_one,
+    create_token_by_administrator_returns_secret_once,
+    create_token_validates_parameters_and_permissions,
+    list_tokens_returns_own_and_to_administrators_all,
+    users_can_revoke_their_own_tokens,
+    revoke_of_other_users_token_requires_administrator,
+    get_self_works_with_any_scope,
+    list_statement_count_is_independent_of_token_count,
 ];

@@ -1,4 +1,4 @@
-//! Expressions and zones that are no such things, in all places that take them: each is refused by name or kept as it is.
+//! Random cron expressions and time zones: each is stored unchanged or rejected with the name of the attribute.
 
 use chrono::Utc;
 use rand::rngs::StdRng;
@@ -13,8 +13,8 @@ use crate::support::{Answer, Client, TestServer, on_every_database};
 
 const SEED: u64 = 0x5eed_c207;
 
-/// Texts that look a little like `model`.
-fn garbage(random: &mut StdRng, model: &str) -> String {
+/// Returns a random mutation of `model`.
+fn mutate(random: &mut StdRng, model: &str) -> String {
     let letters: Vec<char> =
         "0123456789*/,- \t\n\0LW#?@%'\"\\{}<>;sunJan_\u{e4}\u{661}\u{202e}\u{1f4a5}".chars().collect();
     let mut text: Vec<char> = match random.random_range(0..6) {
@@ -32,8 +32,12 @@ fn garbage(random: &mut StdRng, model: &str) -> String {
     text.into_iter().collect()
 }
 
-/// What became of an attribute: kept as it was sent, without the blanks around it, or refused by name. Anything else fails.
-async fn kept(client: &Client, one: &str, answer: Answer, name: &str, sent: &str) -> bool {
+/// Returns whether an attribute was stored as sent, except for surrounding whitespace.
+///
+/// # Panics
+///
+/// If it was neither stored nor rejected with its name.
+async fn is_stored(client: &Client, one: &str, answer: Answer, name: &str, sent: &str) -> bool {
     match answer.status {
         200 => {
             let read = client.get(one).await.expect(200).json();
@@ -42,25 +46,25 @@ async fn kept(client: &Client, one: &str, answer: Answer, name: &str, sent: &str
         }
         400 => {
             let message = &answer.json()["message"];
-            let named = match message {
+            let names_attribute = match message {
                 Value::String(text) => text.starts_with(name),
                 _ => message[name].is_array(),
             };
-            assert!(named, "{name} {sent:?}: {message}");
+            assert!(names_attribute, "{name} {sent:?}: {message}");
             false
         }
         status => panic!("{name} {sent:?}: {status}"),
     }
 }
 
-async fn garbage_is_refused_by_name_and_changes_nothing(server: TestServer) {
+async fn random_cron_and_timezone_values_are_stored_or_rejected(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "garbage", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
-    let schedule = format!("{place}/pipeline_schedules/{}", schedule(&root, &place).await);
-    let freeze = format!("{place}/freeze_periods/{}", freeze_period(&root, &place).await);
+    let project_path = format!("/projects/{}", project.id);
+    let schedule = format!("{project_path}/pipeline_schedules/{}", schedule(&root, &project_path).await);
+    let freeze = format!("{project_path}/freeze_periods/{}", freeze_period(&root, &project_path).await);
     let mut random = StdRng::seed_from_u64(SEED);
-    let (mut sound, mut refused) = (0, 0);
+    let (mut stored, mut refused) = (0, 0);
     for round in 0..120 {
         let (one, name, model) = [
             (&schedule, "cron", "5,10 */2 1-15 * mon-fri"),
@@ -69,11 +73,11 @@ async fn garbage_is_refused_by_name_and_changes_nothing(server: TestServer) {
             (&freeze, "freeze_end", "0 7 * jan-jun 1"),
             (&freeze, "cron_timezone", "Wellington"),
         ][round % 5];
-        let text = garbage(&mut random, model);
+        let text = mutate(&mut random, model);
         let before = root.get(one).await.expect(200).json();
         let answer = root.put(one, json!({ name: text })).await;
-        if kept(&root, one, answer, name, &text).await {
-            sound += 1;
+        if is_stored(&root, one, answer, name, &text).await {
+            stored += 1;
         } else {
             assert_eq!(root.get(one).await.expect(200).json(), before);
             refused += 1;
@@ -81,7 +85,7 @@ async fn garbage_is_refused_by_name_and_changes_nothing(server: TestServer) {
         let next = time(&root.get(&schedule).await.expect(200).json()["next_run_at"]);
         assert!(next > Utc::now() - chrono::TimeDelta::minutes(2), "{text:?}");
     }
-    assert!(sound > 15 && refused > 60, "{sound} and {refused}");
+    assert!(stored > 15 && refused > 60, "{stored} and {refused}");
 }
 
-on_every_database![garbage_is_refused_by_name_and_changes_nothing,];
+on_every_database![random_cron_and_timezone_values_are_stored_or_rejected,];

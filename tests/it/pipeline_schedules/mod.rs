@@ -1,4 +1,4 @@
-//! Pipeline schedules of projects (specification 2.7, 3.4 and 4.6).
+//! Pipeline schedules of projects.
 
 mod garbage;
 mod nodes;
@@ -14,11 +14,11 @@ use crate::support::code::Project;
 use crate::support::places::id;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Makes a schedule below `/projects/:id` for `main`, and gives its id.
-pub async fn schedule(client: &Client, place: &str) -> i64 {
+/// Creates a schedule below `/projects/:id` for `main` and returns its ID.
+pub async fn schedule(client: &Client, project_path: &str) -> i64 {
     let body = json!({ "description": "nightly", "ref": "main", "cron": "0 0 1 1 *" });
-    let made = client.post(&format!("{place}/pipeline_schedules"), body).await;
-    id(&made.expect(201).json())
+    let created = client.post(&format!("{project_path}/pipeline_schedules"), body).await;
+    id(&created.expect(201).json())
 }
 
 fn time(value: &Value) -> DateTime<Utc> {
@@ -26,42 +26,42 @@ fn time(value: &Value) -> DateTime<Utc> {
     DateTime::parse_from_rfc3339(text).expect("a time").to_utc()
 }
 
-async fn schedules_are_made_read_changed_and_removed(server: TestServer) {
+async fn schedules_can_be_created_read_updated_and_deleted(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "work", Visibility::Private).await;
     let all = format!("/projects/{}/pipeline_schedules", project.id);
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let body = json!({ "description": "Nightly", "ref": "not-there-yet", "cron": " 30 2 * * 1-5 ", "cron_timezone": "Asia/Tokyo", "active": false });
-    let made = root.post(&all, body).await.expect(201).json();
+    let created = root.post(&all, body).await.expect(201).json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "description": "Nightly", "ref": "not-there-yet", "cron": "30 2 * * 1-5", "cron_timezone": "Asia/Tokyo",
-            "next_run_at": made["next_run_at"], "active": false, "created_at": made["created_at"], "updated_at": made["updated_at"],
-            "owner": made["owner"], "last_pipeline": null, "variables": [],
+            "id": created["id"], "description": "Nightly", "ref": "not-there-yet", "cron": "30 2 * * 1-5", "cron_timezone": "Asia/Tokyo",
+            "next_run_at": created["next_run_at"], "active": false, "created_at": created["created_at"], "updated_at": created["updated_at"],
+            "owner": created["owner"], "last_pipeline": null, "variables": [],
         })
     );
-    assert_eq!(made["owner"]["username"], "root");
-    // Tokyo is nine hours ahead, always.
-    let next = time(&made["next_run_at"]);
+    assert_eq!(created["owner"]["username"], "root");
+    // Tokyo is always nine hours ahead of UTC.
+    let next = time(&created["next_run_at"]);
     assert!((next.hour(), next.minute(), next.second()) == (17, 30, 0) && next > Utc::now());
-    let one = format!("{all}/{}", made["id"]);
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    let one = format!("{all}/{}", created["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     let plain = json!({ "description": "x", "ref": "main", "cron": "0 * * * *" });
     let second = root.post(&all, plain).await.expect(201).json();
     assert_eq!((&second["cron_timezone"], &second["active"]), (&json!("UTC"), &json!(true)));
     assert!(time(&second["next_run_at"]) <= Utc::now() + TimeDelta::hours(1));
-    let short = |whole: &Value| {
-        let mut short = whole.clone();
+    let short = |full: &Value| {
+        let mut short = full.clone();
         let fields = short.as_object_mut().expect("an object");
         fields.remove("last_pipeline");
         fields.remove("variables");
         short
     };
-    assert_eq!(root.get(&all).await.expect(200).json(), json!([short(&second), short(&made)]));
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([short(&second), short(&created)]));
     assert_eq!(root.get(&format!("{all}?scope=active")).await.expect(200).json(), json!([short(&second)]));
-    assert_eq!(root.get(&format!("{all}?scope=inactive")).await.expect(200).json(), json!([short(&made)]));
-    assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([short(&made)]));
+    assert_eq!(root.get(&format!("{all}?scope=inactive")).await.expect(200).json(), json!([short(&created)]));
+    assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([short(&created)]));
     assert_eq!(root.get(&format!("{all}?scope=all")).await.expect(400).message(), "scope does not have a valid value");
     let changed =
         root.put(&one, json!({ "cron": "0 4 * * *", "active": true, "ref": "main" })).await.expect(200).json();
@@ -88,11 +88,11 @@ async fn schedules_are_made_read_changed_and_removed(server: TestServer) {
     }
 }
 
-async fn every_update_finds_anew_when_it_runs_next(server: TestServer) {
+async fn update_schedule_recalculates_next_run(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "anew", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
-    let one = format!("{place}/pipeline_schedules/{}", schedule(&root, &place).await);
+    let project_path = format!("/projects/{}", project.id);
+    let one = format!("{project_path}/pipeline_schedules/{}", schedule(&root, &project_path).await);
     let next = time(&root.get(&one).await.expect(200).json()["next_run_at"]);
     let db = server.backend.database.write();
     for change in [json!({}), json!({ "description": "x" }), json!({ "active": false }), json!({ "active": true })] {
@@ -107,52 +107,55 @@ async fn every_update_finds_anew_when_it_runs_next(server: TestServer) {
     }
 }
 
-async fn what_does_not_do_is_refused_by_name(server: TestServer) {
+async fn create_and_update_schedule_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "faults", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
-    let all = format!("{place}/pipeline_schedules");
-    let one = format!("{all}/{}", schedule(&root, &place).await);
-    let sound = root.get(&one).await.expect(200).json();
+    let project_path = format!("/projects/{}", project.id);
+    let all = format!("{project_path}/pipeline_schedules");
+    let one = format!("{all}/{}", schedule(&root, &project_path).await);
+    let unchanged = root.get(&one).await.expect(200).json();
     let message = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
     assert_eq!(message(json!({})).await, "description is missing, ref is missing, cron is missing");
-    let whole = |name: &str, value: &str| {
+    let body_with = |name: &str, value: &str| {
         let mut body = json!({ "description": "x", "ref": "main", "cron": "* * * * *" });
         body[name] = json!(value);
         body
     };
     for blank in ["", " "] {
-        assert_eq!(message(whole("ref", blank)).await, "ref is empty");
-        assert_eq!(message(whole("description", blank)).await, json!({ "description": ["can't be blank"] }));
-        assert_eq!(message(whole("cron", blank)).await, json!({ "cron": [" is invalid syntax", "can't be blank"] }));
+        assert_eq!(message(body_with("ref", blank)).await, "ref is empty");
+        assert_eq!(message(body_with("description", blank)).await, json!({ "description": ["can't be blank"] }));
+        assert_eq!(
+            message(body_with("cron", blank)).await,
+            json!({ "cron": [" is invalid syntax", "can't be blank"] })
+        );
         let refused = root.put(&one, json!({ "ref": blank })).await.expect(400);
         assert_eq!(refused.json()["message"], json!({ "ref": ["can't be blank"] }));
         root.put(&one, json!({ "description": blank })).await.expect(400);
     }
     let invalid = json!([" is invalid syntax"]);
     for cron in ["0 0 0 * *", "x", "@daily", "* * * *", "* * * * * *", "0 0 31 2 *", "*/0 * * * *", "0 0 * * 1; rm"] {
-        assert_eq!(message(whole("cron", cron)).await, json!({ "cron": invalid }), "{cron}");
+        assert_eq!(message(body_with("cron", cron)).await, json!({ "cron": invalid }), "{cron}");
         root.put(&one, json!({ "cron": cron })).await.expect(400);
     }
     for zone in ["Mars/Base", "UTC+25", "../etc/passwd"] {
-        assert_eq!(message(whole("cron_timezone", zone)).await, json!({ "cron_timezone": invalid }), "{zone}");
+        assert_eq!(message(body_with("cron_timezone", zone)).await, json!({ "cron_timezone": invalid }), "{zone}");
         root.put(&one, json!({ "cron_timezone": zone })).await.expect(400);
     }
     for (name, length) in [("description", 256), ("ref", 1025), ("cron", 256)] {
-        root.post(&all, whole(name, &"x".repeat(length))).await.expect(400);
+        root.post(&all, body_with(name, &"x".repeat(length))).await.expect(400);
     }
-    assert_eq!(root.get(&one).await.expect(200).json(), sound);
-    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [sound["id"].clone()]);
+    assert_eq!(root.get(&one).await.expect(200).json(), unchanged);
+    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [unchanged["id"].clone()]);
 }
 
-async fn a_project_has_at_most_ten(server: TestServer) {
+async fn project_has_at_most_ten_schedules(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "ten", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
+    let project_path = format!("/projects/{}", project.id);
     for _ in 0..9 {
-        schedule(&root, &place).await;
+        schedule(&root, &project_path).await;
     }
-    let all = format!("{place}/pipeline_schedules");
+    let all = format!("{project_path}/pipeline_schedules");
     let body = json!({ "description": "x", "ref": "main", "cron": "0 1 * * *" });
     let answers = futures_util::future::join_all((0..3).map(|_| root.post(&all, body.clone()))).await;
     let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
@@ -163,11 +166,11 @@ async fn a_project_has_at_most_ten(server: TestServer) {
     assert_eq!(refused.json()["message"], json!({ "base": [text] }));
 }
 
-async fn developers_have_their_own_and_maintainers_all(server: TestServer) {
+async fn schedule_writes_require_owner_or_maintainer(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "roles", Visibility::Public).await;
-    let place = format!("/projects/{}", project.id);
-    let all = format!("{place}/pipeline_schedules");
+    let project_path = format!("/projects/{}", project.id);
+    let all = format!("{project_path}/pipeline_schedules");
     let developer = project.member("developer", AccessLevel::Developer).await;
     let other = project.member("other", AccessLevel::Developer).await;
     let maintainer = project.member("maintainer", AccessLevel::Maintainer).await;
@@ -189,7 +192,7 @@ async fn developers_have_their_own_and_maintainers_all(server: TestServer) {
         client.put(&format!("{one}/variables/K"), json!({ "value": "w" })).await.expect(status);
         client.delete(&format!("{one}/variables/K")).await.expect(status);
     }
-    // Other Developers read and play it.
+    // Other Developers can read and play it.
     assert_eq!(other.get(&one).await.expect(200).json()["variables"][0]["value"], "v");
     assert_eq!(
         other.post(&format!("{one}/play"), json!({})).await.expect(201).json(),
@@ -211,12 +214,12 @@ async fn developers_have_their_own_and_maintainers_all(server: TestServer) {
     assert_eq!(again["owner"], taken["owner"]);
     developer.put(&one, json!({ "description": "mine" })).await.expect(403);
     let elsewhere = Project::filled(&server, "elsewhere", Visibility::Private).await;
-    root.get(&one.replace(&place, &format!("/projects/{}", elsewhere.id))).await.expect(404);
+    root.get(&one.replace(&project_path, &format!("/projects/{}", elsewhere.id))).await.expect(404);
     maintainer.get(&format!("/projects/{}/pipeline_schedules", elsewhere.id)).await.expect(404);
-    root.put(&place, json!({ "builds_access_level": "disabled" })).await.expect(200);
+    root.put(&project_path, json!({ "builds_access_level": "disabled" })).await.expect(200);
     maintainer.get(&all).await.expect(403);
     maintainer.post(&all, body.clone()).await.expect(403);
-    root.put(&place, json!({ "builds_access_level": "enabled" })).await.expect(200);
+    root.put(&project_path, json!({ "builds_access_level": "enabled" })).await.expect(200);
     project.archive().await;
     maintainer.get(&one).await.expect(200);
     maintainer.post(&all, body).await.expect(403);
@@ -225,9 +228,9 @@ async fn developers_have_their_own_and_maintainers_all(server: TestServer) {
 }
 
 on_every_database![
-    schedules_are_made_read_changed_and_removed,
-    every_update_finds_anew_when_it_runs_next,
-    what_does_not_do_is_refused_by_name,
-    a_project_has_at_most_ten,
-    developers_have_their_own_and_maintainers_all,
+    schedules_can_be_created_read_updated_and_deleted,
+    update_schedule_recalculates_next_run,
+    create_and_update_schedule_reject_invalid_attributes,
+    project_has_at_most_ten_schedules,
+    schedule_writes_require_owner_or_maintainer,
 ];

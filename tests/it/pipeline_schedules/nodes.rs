@@ -1,4 +1,4 @@
-//! Many schedules that are due in the same minute, and several servers on one PostgreSQL.
+//! Many schedules that are due in the same minute, on several nodes with one PostgreSQL database.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::support::git::Work;
 use crate::support::places::id;
 use crate::support::process::{Site, TOKEN};
 
-/// How many schedules are due.
-const MANY: i64 = 200;
+/// Number of due schedules.
+const SCHEDULE_COUNT: i64 = 200;
 
-/// Longer than the lease of a job that a killed server had.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// Timeout that is longer than the lease of a job of a killed node.
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 #[tokio::test]
-async fn each_runs_once_on_three_nodes_of_which_one_is_killed() {
+async fn due_schedules_run_once_on_three_nodes_when_one_is_killed() {
     let Some(kind) = Kind::postgresql() else { return };
     let site = Site::new(&kind).await;
     let first = site.serve(&[]).await;
@@ -32,10 +32,10 @@ async fn each_runs_once_on_three_nodes_of_which_one_is_killed() {
     site.import("p", &work.path).await;
     let project = id(&client.get("/projects/root%2Fp").await.expect(200).json());
     first.stop().await;
-    // They came due while no server was there; the limit of a project is no matter of the database.
+    // The schedules became due while no node was running. The database does not enforce the limit per project.
     let db = Database::connect(&site.database_url(), &Options::default()).await.expect("a database");
     let due = now() - TimeDelta::minutes(1);
-    let schedules = (0..MANY).map(|number| rows::ActiveModel {
+    let schedules = (0..SCHEDULE_COUNT).map(|number| rows::ActiveModel {
         project_id: Set(project),
         owner_id: Set(Some(owner)),
         description: Set(number.to_string()),
@@ -50,30 +50,30 @@ async fn each_runs_once_on_three_nodes_of_which_one_is_killed() {
     });
     let inserted = rows::Entity::insert_many(schedules).exec_without_returning(db.write()).await;
     inserted.expect("schedules");
-    let made = async || pipelines::Entity::find().all(db.read()).await.expect("pipelines");
-    let (doomed, second, third) = tokio::join!(site.serve(&[]), site.serve(&[]), site.serve(&[]));
-    // As soon as some have run, whatever the server is doing then.
-    let begun = async {
-        while made().await.len() < 20 {
+    let created_pipelines = async || pipelines::Entity::find().all(db.read()).await.expect("pipelines");
+    let (killed_node, second, third) = tokio::join!(site.serve(&[]), site.serve(&[]), site.serve(&[]));
+    // The node is killed in any state after some schedules have run.
+    let started = async {
+        while created_pipelines().await.len() < 20 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, begun).await.expect("pipelines");
-    doomed.kill().await;
-    let killed_at = made().await.len();
+    tokio::time::timeout(TIMEOUT, started).await.expect("pipelines");
+    killed_node.kill().await;
+    let killed_at = created_pipelines().await.len();
     let finished = async {
         while !rows::due(db.read(), now(), 1).await.expect("a look").is_empty() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, finished).await.expect("all that is due");
+    tokio::time::timeout(TIMEOUT, finished).await.expect("all that is due");
     let mut runs: HashMap<Option<i64>, usize> = HashMap::new();
-    for pipeline in made().await {
+    for pipeline in created_pipelines().await {
         assert_eq!((pipeline.scheduled_for, pipeline.user_id), (Some(due), Some(owner)));
         *runs.entry(pipeline.schedule_id).or_default() += 1;
     }
-    assert_eq!((runs.len() as i64, runs.values().max()), (MANY, Some(&1)), "killed after {killed_at}");
-    // A restart finds nothing more to do.
+    assert_eq!((runs.len() as i64, runs.values().max()), (SCHEDULE_COUNT, Some(&1)), "killed after {killed_at}");
+    // A restart runs no schedule again.
     second.stop().await;
     let again = site.serve(&[]).await;
     let client = Client::new(&again.base, Some(TOKEN));

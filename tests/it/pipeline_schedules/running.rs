@@ -1,4 +1,4 @@
-//! Schedules that are due, and those that somebody plays.
+//! Runs of due schedules and of played schedules.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::delivery::pipeline_schedules::{enqueue_due, run_due};
@@ -11,13 +11,13 @@ use crate::support::code::Project;
 use crate::support::places::id;
 use crate::support::{TestServer, on_every_database};
 
-/// Lets a schedule be due since an instant.
+/// Sets the time since which a schedule is due.
 async fn due_since(server: &TestServer, id: i64, instant: DateTime<Utc>) {
     let row = rows::ActiveModel { id: Set(id), next_run_at: Set(instant), ..Default::default() };
     row.update(server.backend.database.write()).await.expect("a change");
 }
 
-/// What every node does every few seconds, and what follows from it; gives how many were due.
+/// Enqueues due schedules, as every node does every few seconds, runs the jobs and returns the number of due schedules.
 async fn tick(server: &TestServer) -> usize {
     let due = enqueue_due(&server.backend).await.expect("a look");
     server.finish_jobs().await;
@@ -33,12 +33,12 @@ fn minutes_ago(count: i64) -> DateTime<Utc> {
     storage::entities::now() - TimeDelta::minutes(count)
 }
 
-async fn a_schedule_that_is_due_makes_one_pipeline_with_its_variables(server: TestServer) {
+async fn due_schedule_creates_one_pipeline_with_its_variables(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "due", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
-    let number = schedule(&root, &place).await;
-    let one = format!("{place}/pipeline_schedules/{number}");
+    let project_path = format!("/projects/{}", project.id);
+    let number = schedule(&root, &project_path).await;
+    let one = format!("{project_path}/pipeline_schedules/{number}");
     for (key, kind) in [("A", "env_var"), ("B", "file")] {
         let body = json!({ "key": key, "value": "x", "variable_type": kind });
         root.post(&format!("{one}/variables"), body).await.expect(201);
@@ -50,14 +50,15 @@ async fn a_schedule_that_is_due_makes_one_pipeline_with_its_variables(server: Te
     assert_eq!(tick(&server).await, 1);
     assert_eq!(tick(&server).await, 0);
     let after = root.get(&one).await.expect(200).json();
-    // However often it would have run meanwhile, it runs once, and the next time is after now.
+    // Missed runs are combined into one, and the next run is in the future.
     assert_eq!(after["next_run_at"], before["next_run_at"]);
-    let made = root.get(&format!("{place}/pipelines")).await.expect(200).json();
-    assert_eq!((&after["last_pipeline"], made.as_array().map(Vec::len)), (&made[0], Some(1)));
-    assert_eq!((&made[0]["sha"], &made[0]["ref"]), (&json!(project.id("main")), &json!("main")));
-    let variables = root.get(&format!("{place}/pipelines/{}/variables", made[0]["id"])).await.expect(200).json();
+    let created = root.get(&format!("{project_path}/pipelines")).await.expect(200).json();
+    assert_eq!((&after["last_pipeline"], created.as_array().map(Vec::len)), (&created[0], Some(1)));
+    assert_eq!((&created[0]["sha"], &created[0]["ref"]), (&json!(project.id("main")), &json!("main")));
+    let variables =
+        root.get(&format!("{project_path}/pipelines/{}/variables", created[0]["id"])).await.expect(200).json();
     assert_eq!(variables, after["variables"]);
-    // One that is not active is not run, however long it is due.
+    // An inactive schedule does not run, even if it is overdue.
     root.put(&one, json!({ "active": false })).await.expect(200);
     due_since(&server, number, minutes_ago(7)).await;
     assert_eq!(tick(&server).await, 0);
@@ -65,7 +66,7 @@ async fn a_schedule_that_is_due_makes_one_pipeline_with_its_variables(server: Te
     assert_eq!(all_pipelines(&server).await.len(), 1);
 }
 
-async fn however_many_run_it_at_once_it_runs_once(server: TestServer) {
+async fn concurrent_runs_of_due_schedule_create_one_pipeline(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "once", Visibility::Private).await;
     let number = schedule(&root, &format!("/projects/{}", project.id)).await;
@@ -77,11 +78,11 @@ async fn however_many_run_it_at_once_it_runs_once(server: TestServer) {
     }
 }
 
-async fn playing_makes_a_pipeline_of_the_callers_and_leaves_the_next_time(server: TestServer) {
+async fn play_creates_pipeline_of_caller_and_preserves_next_run(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "played", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
-    let all = format!("{place}/pipeline_schedules");
+    let project_path = format!("/projects/{}", project.id);
+    let all = format!("{project_path}/pipeline_schedules");
     let developer = project.member("developer", AccessLevel::Developer).await;
     let body = json!({ "description": "x", "ref": "feature/x", "cron": "0 1 * * *", "active": false });
     let one = format!("{all}/{}", id(&root.post(&all, body).await.expect(201).json()));
@@ -93,14 +94,15 @@ async fn playing_makes_a_pipeline_of_the_callers_and_leaves_the_next_time(server
     for field in ["next_run_at", "updated_at", "active", "owner"] {
         assert_eq!(after[field], before[field], "{field}");
     }
-    let made = root.get(&format!("{place}/pipelines/{}", after["last_pipeline"]["id"])).await.expect(200).json();
+    let created =
+        root.get(&format!("{project_path}/pipelines/{}", after["last_pipeline"]["id"])).await.expect(200).json();
     assert_eq!(
-        (&made["user"]["username"], &made["ref"], &made["status"]),
+        (&created["user"]["username"], &created["ref"], &created["status"]),
         (&json!("developer"), &json!("feature/x"), &json!("pending"))
     );
-    let variables = root.get(&format!("{place}/pipelines/{}/variables", made["id"])).await.expect(200);
+    let variables = root.get(&format!("{project_path}/pipelines/{}/variables", created["id"])).await.expect(200);
     assert_eq!(variables.pluck("key"), [json!("A")]);
-    // As often as wanted.
+    // A schedule can be played repeatedly.
     developer.post(&format!("{one}/play"), json!({})).await.expect(201);
     assert_eq!(all_pipelines(&server).await.len(), 2);
     root.put(&one, json!({ "ref": "main" })).await.expect(200);
@@ -112,14 +114,14 @@ async fn playing_makes_a_pipeline_of_the_callers_and_leaves_the_next_time(server
     assert_eq!(all_pipelines(&server).await.len(), 2);
 }
 
-async fn what_cannot_run_is_left_out_and_tried_the_next_time(server: TestServer) {
+async fn schedule_that_cannot_run_is_skipped_until_the_next_time(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "skipped", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
+    let project_path = format!("/projects/{}", project.id);
     let ann = server.person("ann").await;
     server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
-    let number = schedule(&ann.client, &place).await;
-    let one = format!("{place}/pipeline_schedules/{number}");
+    let number = schedule(&ann.client, &project_path).await;
+    let one = format!("{project_path}/pipeline_schedules/{number}");
     let runs = async || {
         let before = all_pipelines(&server).await.len();
         due_since(&server, number, minutes_ago(1)).await;
@@ -129,37 +131,37 @@ async fn what_cannot_run_is_left_out_and_tried_the_next_time(server: TestServer)
         all_pipelines(&server).await.len() - before
     };
     assert_eq!(runs().await, 1);
-    let member = format!("{place}/members/{}", ann.id);
-    // `main` is protected: Developers neither push nor merge.
+    let member = format!("{project_path}/members/{}", ann.id);
+    // `main` is protected, so Developers can neither push nor merge.
     for level in [30, 20] {
         root.put(&member, json!({ "access_level": level })).await.expect(200);
         assert_eq!(runs().await, 0, "{level}");
     }
     root.delete(&member).await.expect(204);
     assert_eq!(runs().await, 0);
-    root.post(&format!("{place}/members"), json!({ "user_id": ann.id, "access_level": 40 })).await.expect(201);
+    root.post(&format!("{project_path}/members"), json!({ "user_id": ann.id, "access_level": 40 })).await.expect(201);
     assert_eq!(runs().await, 1);
     root.put(&one, json!({ "ref": "nowhere" })).await.expect(200);
     assert_eq!(runs().await, 0);
     root.put(&one, json!({ "ref": "main" })).await.expect(200);
-    root.post(&format!("{place}/archive"), json!({})).await.expect(201);
+    root.post(&format!("{project_path}/archive"), json!({})).await.expect(201);
     assert_eq!(runs().await, 0);
-    root.post(&format!("{place}/unarchive"), json!({})).await.expect(201);
+    root.post(&format!("{project_path}/unarchive"), json!({})).await.expect(201);
     assert_eq!(runs().await, 1);
 }
 
-async fn the_schedules_of_who_is_shut_out_or_gone_end(server: TestServer) {
+async fn schedules_of_blocked_and_deleted_users_are_deactivated(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "ended", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
+    let project_path = format!("/projects/{}", project.id);
     let ann = server.person("ann").await;
     server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
-    let number = schedule(&ann.client, &place).await;
-    let one = format!("{place}/pipeline_schedules/{number}");
+    let number = schedule(&ann.client, &project_path).await;
+    let one = format!("{project_path}/pipeline_schedules/{number}");
     let active = async || root.get(&one).await.expect(200).json()["active"].clone();
     root.post(&format!("/users/{}/block", ann.id), json!({})).await.expect(201);
     assert_eq!(active().await, false);
-    // Also one that somebody switched on since.
+    // This includes a schedule that was activated again.
     root.put(&one, json!({ "active": true })).await.expect(200);
     due_since(&server, number, minutes_ago(1)).await;
     assert_eq!(tick(&server).await, 1);
@@ -174,7 +176,7 @@ async fn the_schedules_of_who_is_shut_out_or_gone_end(server: TestServer) {
     due_since(&server, number, minutes_ago(1)).await;
     tick(&server).await;
     assert_eq!((active().await, all_pipelines(&server).await.len()), (json!(false), 0));
-    // Whoever takes it over lets it run again.
+    // It runs again after another user takes ownership.
     root.post(&format!("{one}/take_ownership"), json!({})).await.expect(201);
     root.put(&one, json!({ "active": true })).await.expect(200);
     due_since(&server, number, minutes_ago(1)).await;
@@ -182,32 +184,32 @@ async fn the_schedules_of_who_is_shut_out_or_gone_end(server: TestServer) {
     assert_eq!(all_pipelines(&server).await.len(), 1);
 }
 
-async fn a_change_while_it_is_due_is_what_runs(server: TestServer) {
+async fn update_and_delete_of_due_schedule_prevent_its_run(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "changed", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
-    let number = schedule(&root, &place).await;
+    let project_path = format!("/projects/{}", project.id);
+    let number = schedule(&root, &project_path).await;
     due_since(&server, number, minutes_ago(1)).await;
     enqueue_due(&server.backend).await.expect("a look");
-    // The change finds anew when it runs next, so it is not due any more.
-    root.put(&format!("{place}/pipeline_schedules/{number}"), json!({ "ref": "feature/x" })).await.expect(200);
+    // The update recalculates the next run, so the schedule is no longer due.
+    root.put(&format!("{project_path}/pipeline_schedules/{number}"), json!({ "ref": "feature/x" })).await.expect(200);
     server.finish_jobs().await;
     assert_eq!(all_pipelines(&server).await, []);
     due_since(&server, number, minutes_ago(1)).await;
     enqueue_due(&server.backend).await.expect("a look");
     enqueue_due(&server.backend).await.expect("another look");
-    root.delete(&format!("{place}/pipeline_schedules/{number}")).await.expect(200);
+    root.delete(&format!("{project_path}/pipeline_schedules/{number}")).await.expect(200);
     server.finish_jobs().await;
     assert_eq!(all_pipelines(&server).await, []);
-    let list = root.get(&format!("{place}/pipeline_schedules")).await.expect(200).json();
+    let list = root.get(&format!("{project_path}/pipeline_schedules")).await.expect(200).json();
     assert_eq!(list, Value::Array(Vec::new()));
 }
 
 on_every_database![
-    a_schedule_that_is_due_makes_one_pipeline_with_its_variables,
-    however_many_run_it_at_once_it_runs_once,
-    playing_makes_a_pipeline_of_the_callers_and_leaves_the_next_time,
-    what_cannot_run_is_left_out_and_tried_the_next_time,
-    the_schedules_of_who_is_shut_out_or_gone_end,
-    a_change_while_it_is_due_is_what_runs,
+    due_schedule_creates_one_pipeline_with_its_variables,
+    concurrent_runs_of_due_schedule_create_one_pipeline,
+    play_creates_pipeline_of_caller_and_preserves_next_run,
+    schedule_that_cannot_run_is_skipped_until_the_next_time,
+    schedules_of_blocked_and_deleted_users_are_deactivated,
+    update_and_delete_of_due_schedule_prevent_its_run,
 ];

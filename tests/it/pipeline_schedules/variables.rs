@@ -1,4 +1,4 @@
-//! Variables of schedules.
+//! Variables of pipeline schedules.
 
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
@@ -8,17 +8,17 @@ use super::schedule;
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};
 
-async fn variables_are_made_changed_and_removed(server: TestServer) {
+async fn schedule_variables_can_be_created_updated_and_deleted(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "vars", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
-    let one = format!("{place}/pipeline_schedules/{}", schedule(&root, &place).await);
+    let project_path = format!("/projects/{}", project.id);
+    let one = format!("{project_path}/pipeline_schedules/{}", schedule(&root, &project_path).await);
     let all = format!("{one}/variables");
-    let made = root.post(&all, json!({ "key": "TOKEN", "value": "rather-secret" })).await.expect(201).json();
-    assert_eq!(made, json!({ "variable_type": "env_var", "key": "TOKEN", "value": "rather-secret" }));
+    let created = root.post(&all, json!({ "key": "TOKEN", "value": "rather-secret" })).await.expect(201).json();
+    assert_eq!(created, json!({ "variable_type": "env_var", "key": "TOKEN", "value": "rather-secret" }));
     let file = json!({ "key": "token", "value": "", "variable_type": "file" });
     assert_eq!(root.post(&all, file.clone()).await.expect(201).json(), file);
-    assert_eq!(root.get(&one).await.expect(200).json()["variables"], json!([made, file]));
+    assert_eq!(root.get(&one).await.expect(200).json()["variables"], json!([created, file]));
     let rows = pipeline_schedule_variables::Entity::find().all(server.backend.database.read()).await.expect("rows");
     assert!(rows.iter().all(|row| !row.value_encrypted.contains("rather-secret")));
     let changed = root.put(&format!("{all}/TOKEN"), json!({ "key": "X", "value": "new" })).await.expect(200).json();
@@ -41,33 +41,37 @@ async fn variables_are_made_changed_and_removed(server: TestServer) {
     }
     assert_eq!(root.get(&one).await.expect(200).json()["variables"], json!([file]));
     root.delete(&one).await.expect(200);
-    let left = pipeline_schedule_variables::Entity::find().all(server.backend.database.read()).await.expect("rows");
-    assert_eq!(left, []);
+    let remaining =
+        pipeline_schedule_variables::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    assert_eq!(remaining, []);
 }
 
-async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
+async fn create_and_update_variable_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "rules", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
-    let one = format!("{place}/pipeline_schedules/{}", schedule(&root, &place).await);
+    let project_path = format!("/projects/{}", project.id);
+    let one = format!("{project_path}/pipeline_schedules/{}", schedule(&root, &project_path).await);
     let all = format!("{one}/variables");
-    let fault = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
+    let error_message = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
     let characters = "can contain only letters, digits and '_'.";
     for key in ["a-b", "a b", "ä", "a\n", "$(x)"] {
-        assert_eq!(fault(json!({ "key": key, "value": "v" })).await, json!({ "key": [characters] }), "{key}");
+        assert_eq!(error_message(json!({ "key": key, "value": "v" })).await, json!({ "key": [characters] }), "{key}");
     }
-    assert_eq!(fault(json!({ "key": "", "value": "v" })).await, json!({ "key": ["can't be blank", characters] }));
+    assert_eq!(
+        error_message(json!({ "key": "", "value": "v" })).await,
+        json!({ "key": ["can't be blank", characters] })
+    );
     let long = json!({ "key": ["is too long (maximum is 255 characters)"] });
-    assert_eq!(fault(json!({ "key": "k".repeat(256), "value": "v" })).await, long);
+    assert_eq!(error_message(json!({ "key": "k".repeat(256), "value": "v" })).await, long);
     root.post(&all, json!({ "key": "k".repeat(255), "value": "v" })).await.expect(201);
     assert_eq!(
-        fault(json!({ "key": "k".repeat(255), "value": "w" })).await,
+        error_message(json!({ "key": "k".repeat(255), "value": "w" })).await,
         json!({ "key": ["has already been taken"] })
     );
-    assert_eq!(fault(json!({})).await, "key is missing, value is missing");
-    let kind = fault(json!({ "key": "K", "value": "v", "variable_type": "x" })).await;
+    assert_eq!(error_message(json!({})).await, "key is missing, value is missing");
+    let kind = error_message(json!({ "key": "K", "value": "v", "variable_type": "x" })).await;
     assert_eq!(kind, "variable_type does not have a valid value");
-    assert!(fault(json!({ "key": "K", "value": "v".repeat(10_001) })).await["value"].is_array());
+    assert!(error_message(json!({ "key": "K", "value": "v".repeat(10_001) })).await["value"].is_array());
     root.post(&all, json!({ "key": "K", "value": "v".repeat(10_000) })).await.expect(201);
     assert_eq!(root.put(&format!("{all}/K"), json!({})).await.expect(400).message(), "value is missing");
     root.put(&format!("{all}/K"), json!({ "value": "v".repeat(10_001) })).await.expect(400);
@@ -77,4 +81,7 @@ async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
     assert!(answers.iter().all(|answer| [201, 400].contains(&answer.status)));
 }
 
-on_every_database![variables_are_made_changed_and_removed, what_breaks_a_rule_is_refused_by_name,];
+on_every_database![
+    schedule_variables_can_be_created_updated_and_deleted,
+    create_and_update_variable_reject_invalid_attributes,
+];

@@ -1,4 +1,4 @@
-//! Triggers of pipelines.
+//! Pipeline triggers.
 
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
@@ -8,37 +8,37 @@ use crate::support::code::Project;
 use crate::support::places::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Makes a trigger below `/projects/:id` and gives its id and its token.
-pub async fn trigger(client: &Client, place: &str) -> (i64, String) {
+/// Creates a trigger below `/projects/:id` and returns its ID and token.
+pub async fn trigger(client: &Client, project_path: &str) -> (i64, String) {
     let body = json!({ "description": "nightly" });
-    let made = client.post(&format!("{place}/triggers"), body).await.expect(201).json();
-    (id(&made), made["token"].as_str().expect("a token").to_owned())
+    let created = client.post(&format!("{project_path}/triggers"), body).await.expect(201).json();
+    (id(&created), created["token"].as_str().expect("a token").to_owned())
 }
 
-async fn triggers_are_made_read_changed_and_removed(server: TestServer) {
+async fn triggers_can_be_created_read_updated_and_deleted(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({})).await);
     let all = format!("{work}/triggers");
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-    let made = root.post(&all, json!({ "description": "nightly" })).await.expect(201).json();
+    let created = root.post(&all, json!({ "description": "nightly" })).await.expect(201).json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "token": made["token"], "description": "nightly", "created_at": made["created_at"],
-            "updated_at": made["updated_at"], "last_used": null, "owner": made["owner"],
+            "id": created["id"], "token": created["token"], "description": "nightly", "created_at": created["created_at"],
+            "updated_at": created["updated_at"], "last_used": null, "owner": created["owner"],
         })
     );
-    let token = made["token"].as_str().expect("a token");
-    assert!(token.starts_with("hftrig-") && token.len() == 39 && made["owner"]["username"] == "root");
-    let one = format!("{all}/{}", made["id"]);
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    let token = created["token"].as_str().expect("a token");
+    assert!(token.starts_with("hftrig-") && token.len() == 39 && created["owner"]["username"] == "root");
+    let one = format!("{all}/{}", created["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     let (second, _) = trigger(&root, &work).await;
-    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [made["id"].clone(), json!(second)]);
+    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [created["id"].clone(), json!(second)]);
     assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).pluck("id"), [json!(second)]);
     let changed = root.put(&one, json!({ "description": "hourly" })).await.expect(200).json();
-    assert_eq!((&changed["description"], &changed["token"]), (&json!("hourly"), &made["token"]));
+    assert_eq!((&changed["description"], &changed["token"]), (&json!("hourly"), &created["token"]));
     assert_eq!(root.put(&one, json!({})).await.expect(200).json()["description"], "hourly");
-    // What is kept gives nobody the token.
+    // The token is stored encrypted.
     let rows = pipeline_triggers::Entity::find().all(server.backend.database.read()).await.expect("rows");
     assert!(rows.iter().all(|row| !format!("{row:?}").contains(token)));
     for body in [json!({ "description": "" }), json!({ "description": " " })] {
@@ -56,7 +56,7 @@ async fn triggers_are_made_read_changed_and_removed(server: TestServer) {
     }
 }
 
-async fn only_its_owner_is_shown_the_token(server: TestServer) {
+async fn trigger_token_is_returned_to_its_owner_only(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
     let (ann, developer) = (server.person("ann").await, server.person("developer").await);
@@ -82,55 +82,56 @@ async fn only_its_owner_is_shown_the_token(server: TestServer) {
     root.delete(&one.replace(&work, &other)).await.expect(404);
 }
 
-async fn a_token_starts_a_pipeline_with_variables_and_nothing_else(server: TestServer) {
+async fn trigger_token_starts_pipeline_with_variables_and_grants_no_access(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "started", Visibility::Private).await;
     project.git(&["tag", "v1", "main~1"]);
-    let place = format!("/projects/{}", project.id);
-    let (number, token) = trigger(&root, &place).await;
-    let nobody = server.anonymous();
-    let run = format!("{place}/trigger/pipeline");
+    let project_path = format!("/projects/{}", project.id);
+    let (number, token) = trigger(&root, &project_path).await;
+    let anonymous = server.anonymous();
+    let run = format!("{project_path}/trigger/pipeline");
     let body = json!({ "token": token, "ref": "main", "variables": { "A": "1", "B": "x y" } });
-    let made = nobody.post(&run, body).await.expect(201).json();
+    let created = anonymous.post(&run, body).await.expect(201).json();
     assert_eq!(
-        (&made["ref"], &made["sha"], &made["status"]),
+        (&created["ref"], &created["sha"], &created["status"]),
         (&json!("main"), &json!(project.id("main")), &json!("pending"))
     );
-    assert_eq!(made["user"]["username"], "root");
-    assert_eq!(made["web_url"], format!("{}/root/started/-/pipelines/{}", server.base, made["id"]));
-    let variables = async |number: &Value| root.get(&format!("{place}/pipelines/{number}/variables")).await.expect(200);
-    let given = variables(&made["id"]).await;
+    assert_eq!(created["user"]["username"], "root");
+    assert_eq!(created["web_url"], format!("{}/root/started/-/pipelines/{}", server.base, created["id"]));
+    let variables =
+        async |number: &Value| root.get(&format!("{project_path}/pipelines/{number}/variables")).await.expect(200);
+    let stored_variables = variables(&created["id"]).await;
     assert_eq!(
-        (given.pluck("key"), given.pluck("value")),
+        (stored_variables.pluck("key"), stored_variables.pluck("value")),
         (vec![json!("A"), json!("B")], vec![json!("1"), json!("x y")])
     );
-    assert_eq!(root.get(&format!("{place}/pipelines/{}", made["id"])).await.expect(200).json(), made);
-    assert!(root.get(&format!("{place}/triggers/{number}")).await.expect(200).json()["last_used"].is_string());
-    // As a form, by the path of the project, and with the reference in the path.
+    assert_eq!(root.get(&format!("{project_path}/pipelines/{}", created["id"])).await.expect(200).json(), created);
+    assert!(root.get(&format!("{project_path}/triggers/{number}")).await.expect(200).json()["last_used"].is_string());
+    // With a form, with the path of the project, and with the ref in the URL.
     let form = [("token", token.as_str()), ("ref", "v1"), ("variables[A]", "2")];
-    let made = nobody.post_form("/projects/root%2Fstarted/trigger/pipeline", &form).await.expect(201).json();
-    assert_eq!((&made["ref"], &made["tag"]), (&json!("v1"), &json!(true)));
-    assert_eq!(variables(&made["id"]).await.pluck("value"), [json!("2")]);
-    let made = nobody
-        .post(&format!("{place}/ref/feature%2Fx/trigger/pipeline?token={token}"), json!({}))
+    let created = anonymous.post_form("/projects/root%2Fstarted/trigger/pipeline", &form).await.expect(201).json();
+    assert_eq!((&created["ref"], &created["tag"]), (&json!("v1"), &json!(true)));
+    assert_eq!(variables(&created["id"]).await.pluck("value"), [json!("2")]);
+    let created = anonymous
+        .post(&format!("{project_path}/ref/feature%2Fx/trigger/pipeline?token={token}"), json!({}))
         .await
         .expect(201)
         .json();
-    assert_eq!(made["ref"], "feature/x");
-    // It opens nothing else.
-    server.with_token(&token).get(&place).await.expect(401);
-    nobody.get(&format!("{place}/pipelines")).await.expect(404);
+    assert_eq!(created["ref"], "feature/x");
+    // The token grants no other access.
+    server.with_token(&token).get(&project_path).await.expect(401);
+    anonymous.get(&format!("{project_path}/pipelines")).await.expect(404);
 }
 
-async fn what_does_not_do_starts_nothing(server: TestServer) {
+async fn trigger_pipeline_rejects_invalid_tokens_refs_and_variables(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "refused", Visibility::Private).await;
     let other = Project::filled(&server, "other", Visibility::Public).await;
-    let (place, elsewhere) = (format!("/projects/{}", project.id), format!("/projects/{}", other.id));
-    let (_, token) = trigger(&root, &place).await;
-    let nobody = server.anonymous();
-    let run = format!("{place}/trigger/pipeline");
-    let hidden = nobody.post(&run, json!({ "token": "hftrig-unknown", "ref": "main" })).await.expect(404);
+    let (project_path, elsewhere) = (format!("/projects/{}", project.id), format!("/projects/{}", other.id));
+    let (_, token) = trigger(&root, &project_path).await;
+    let anonymous = server.anonymous();
+    let run = format!("{project_path}/trigger/pipeline");
+    let hidden = anonymous.post(&run, json!({ "token": "hftrig-unknown", "ref": "main" })).await.expect(404);
     for (path, sent) in [
         (format!("{elsewhere}/trigger/pipeline"), token.as_str()),
         ("/projects/4711/trigger/pipeline".to_owned(), token.as_str()),
@@ -139,7 +140,7 @@ async fn what_does_not_do_starts_nothing(server: TestServer) {
         (run.clone(), &token[..30]),
         (run.clone(), "hftrig-' or 1=1"),
     ] {
-        let answer = nobody.post(&path, json!({ "token": sent, "ref": "main" })).await.expect(404);
+        let answer = anonymous.post(&path, json!({ "token": sent, "ref": "main" })).await.expect(404);
         assert_eq!(answer.body, hidden.body, "{path} {sent}");
     }
     for (body, text) in [
@@ -147,55 +148,55 @@ async fn what_does_not_do_starts_nothing(server: TestServer) {
         (json!({ "token": token }), "ref is missing"),
         (json!({ "token": token, "ref": "" }), "ref is empty"),
     ] {
-        assert_eq!(nobody.post(&run, body).await.expect(400).message(), text);
+        assert_eq!(anonymous.post(&run, body).await.expect(400).message(), text);
     }
-    let unknown = nobody.post(&run, json!({ "token": token, "ref": "nowhere" })).await.expect(400);
+    let unknown = anonymous.post(&run, json!({ "token": token, "ref": "nowhere" })).await.expect(400);
     assert_eq!(unknown.json()["message"], json!({ "base": ["Reference not found"] }));
     for variables in [json!("x"), json!(["x"]), json!({ "a": { "b": "c" } }), json!({ "a-b": "c" }), json!({ "": "c" })]
     {
         let body = json!({ "token": token, "ref": "main", "variables": variables });
-        nobody.post(&run, body).await.expect(400);
+        anonymous.post(&run, body).await.expect(400);
     }
-    assert_eq!(root.get(&format!("{place}/pipelines")).await.expect(200).json(), json!([]));
+    assert_eq!(root.get(&format!("{project_path}/pipelines")).await.expect(200).json(), json!([]));
 }
 
-async fn a_trigger_may_do_what_its_owner_may(server: TestServer) {
+async fn trigger_has_the_permissions_of_its_owner(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "owners", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
+    let project_path = format!("/projects/{}", project.id);
     let ann = server.person("ann").await;
     server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
-    let (_, token) = trigger(&ann.client, &place).await;
-    let nobody = server.anonymous();
+    let (_, token) = trigger(&ann.client, &project_path).await;
+    let anonymous = server.anonymous();
     let run = async |name: &str| {
         let body = json!({ "token": token, "ref": name });
-        nobody.post(&format!("{place}/trigger/pipeline"), body).await.status
+        anonymous.post(&format!("{project_path}/trigger/pipeline"), body).await.status
     };
     assert_eq!([run("main").await, run("feature/x").await], [201, 201]);
-    let member = format!("{place}/members/{}", ann.id);
+    let member = format!("{project_path}/members/{}", ann.id);
     root.put(&member, json!({ "access_level": 30 })).await.expect(200);
     assert_eq!([run("main").await, run("feature/x").await], [403, 201]);
     root.put(&member, json!({ "access_level": 20 })).await.expect(200);
     assert_eq!(run("feature/x").await, 403);
     root.delete(&member).await.expect(204);
     assert_eq!(run("feature/x").await, 403);
-    join(&root, &place, ann.id, 40).await;
-    root.put(&place, json!({ "builds_access_level": "disabled" })).await.expect(200);
+    join(&root, &project_path, ann.id, 40).await;
+    root.put(&project_path, json!({ "builds_access_level": "disabled" })).await.expect(200);
     assert_eq!(run("feature/x").await, 403);
-    root.put(&place, json!({ "builds_access_level": "enabled" })).await.expect(200);
+    root.put(&project_path, json!({ "builds_access_level": "enabled" })).await.expect(200);
     root.post(&format!("/users/{}/block", ann.id), json!({})).await.expect(201);
     assert_eq!(run("feature/x").await, 403);
     root.post(&format!("/users/{}/unblock", ann.id), json!({})).await.expect(201);
     assert_eq!(run("feature/x").await, 201);
-    root.post(&format!("{place}/archive"), json!({})).await.expect(201);
+    root.post(&format!("{project_path}/archive"), json!({})).await.expect(201);
     assert_eq!(run("feature/x").await, 403);
-    root.post(&format!("{place}/unarchive"), json!({})).await.expect(201);
+    root.post(&format!("{project_path}/unarchive"), json!({})).await.expect(201);
     root.delete(&format!("/users/{}", ann.id)).await.expect(204);
     server.finish_jobs().await;
     assert_eq!(run("feature/x").await, 404);
 }
 
-async fn a_project_has_at_most_a_hundred(server: TestServer) {
+async fn project_has_at_most_one_hundred_triggers(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({})).await);
     for _ in 0..99 {
@@ -210,10 +211,10 @@ async fn a_project_has_at_most_a_hundred(server: TestServer) {
 }
 
 on_every_database![
-    triggers_are_made_read_changed_and_removed,
-    only_its_owner_is_shown_the_token,
-    a_token_starts_a_pipeline_with_variables_and_nothing_else,
-    what_does_not_do_starts_nothing,
-    a_trigger_may_do_what_its_owner_may,
-    a_project_has_at_most_a_hundred,
+    triggers_can_be_created_read_updated_and_deleted,
+    trigger_token_is_returned_to_its_owner_only,
+    trigger_token_starts_pipeline_with_variables_and_grants_no_access,
+    trigger_pipeline_rejects_invalid_tokens_refs_and_variables,
+    trigger_has_the_permissions_of_its_owner,
+    project_has_at_most_one_hundred_triggers,
 ];

@@ -12,34 +12,34 @@ use crate::support::code::Project;
 use crate::support::places::id;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// Makes a pipeline for a branch or tag of a project, and gives its id.
+/// Creates a pipeline for a branch or tag of a project and returns its ID.
 pub async fn pipeline(client: &Client, project: i64, name: &str) -> i64 {
     let body = json!({ "ref": name, "variables": [{ "key": "A", "value": "1" }] });
     id(&client.post(&format!("/projects/{project}/pipeline"), body).await.expect(201).json())
 }
 
-/// The ids in a list, in its order.
+/// Returns the IDs of a list, in its order.
 async fn ids(client: &Client, path: &str) -> Vec<i64> {
     let list = client.get(path).await.expect(200).pluck("id");
     list.iter().map(|id| id.as_i64().expect("an id")).collect()
 }
 
-async fn pipelines_are_made_read_and_removed(server: TestServer) {
+async fn pipelines_can_be_created_read_and_deleted(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "piped", Visibility::Public).await;
-    let place = format!("/projects/{}", project.id);
+    let project_path = format!("/projects/{}", project.id);
     let body = json!({ "ref": "main", "variables": [
         { "key": "DEPLOY", "value": "staging" }, { "key": "NOTES", "value": "x\ny", "variable_type": "file" },
     ] });
-    let made = root.post(&format!("{place}/pipeline"), body).await.expect(201).json();
-    let number = id(&made);
+    let created = root.post(&format!("{project_path}/pipeline"), body).await.expect(201).json();
+    let number = id(&created);
     let web_url = format!("{}/root/piped/-/pipelines/{number}", server.base);
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": number, "sha": project.id("main"), "ref": "main", "status": "pending", "created_at": made["created_at"],
-            "updated_at": made["updated_at"], "web_url": web_url, "before_sha": "0".repeat(40), "tag": false, "yaml_errors": null,
-            "user": made["user"], "started_at": null, "finished_at": null, "committed_at": null, "duration": null, "coverage": null,
+            "id": number, "sha": project.id("main"), "ref": "main", "status": "pending", "created_at": created["created_at"],
+            "updated_at": created["updated_at"], "web_url": web_url, "before_sha": "0".repeat(40), "tag": false, "yaml_errors": null,
+            "user": created["user"], "started_at": null, "finished_at": null, "committed_at": null, "duration": null, "coverage": null,
             "detailed_status": {
                 "icon": "status_pending", "text": "pending", "label": "pending", "group": "pending", "tooltip": "pending",
                 "has_details": true, "details_path": format!("/root/piped/-/pipelines/{number}"), "illustration": null,
@@ -47,14 +47,14 @@ async fn pipelines_are_made_read_and_removed(server: TestServer) {
             },
         })
     );
-    assert_eq!(made["user"]["username"], "root");
-    let one = format!("{place}/pipelines/{number}");
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    assert_eq!(created["user"]["username"], "root");
+    let one = format!("{project_path}/pipelines/{number}");
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
     assert_eq!(
-        root.get(&format!("{place}/pipelines")).await.expect(200).json(),
+        root.get(&format!("{project_path}/pipelines")).await.expect(200).json(),
         json!([{
-            "id": number, "sha": made["sha"], "ref": "main", "status": "pending", "created_at": made["created_at"],
-            "updated_at": made["updated_at"], "web_url": web_url,
+            "id": number, "sha": created["sha"], "ref": "main", "status": "pending", "created_at": created["created_at"],
+            "updated_at": created["updated_at"], "web_url": web_url,
         }])
     );
     assert_eq!(
@@ -66,7 +66,7 @@ async fn pipelines_are_made_read_and_removed(server: TestServer) {
     );
     let second = root.get(&format!("{one}/variables?per_page=1&page=2")).await.expect(200);
     assert_eq!((second.pluck("key"), second.header("x-total")), (vec![json!("NOTES")], "2"));
-    // What is kept tells nobody.
+    // The values are stored encrypted.
     let rows = pipeline_variables::Entity::find().all(server.backend.database.read()).await.expect("rows");
     assert!(rows.iter().all(|row| !row.value_encrypted.contains("staging")));
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
@@ -85,7 +85,7 @@ async fn pipelines_are_made_read_and_removed(server: TestServer) {
     assert_eq!(pipeline_variables::Entity::find().all(db).await.expect("rows"), []);
 }
 
-async fn a_pipeline_is_for_a_branch_or_a_tag_that_is_there(server: TestServer) {
+async fn create_pipeline_requires_existing_branch_or_tag(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "refs", Visibility::Private).await;
     project.git(&["tag", "v1", "main~1"]);
@@ -98,9 +98,9 @@ async fn a_pipeline_is_for_a_branch_or_a_tag_that_is_there(server: TestServer) {
         ("refs/heads/main", "main", false, "refs/heads/main"),
         ("refs/tags/main", "main", true, "refs/tags/main"),
     ] {
-        let made = root.post(&all, json!({ "ref": name })).await.expect(201).json();
+        let created = root.post(&all, json!({ "ref": name })).await.expect(201).json();
         assert_eq!(
-            (&made["ref"], &made["tag"], &made["sha"]),
+            (&created["ref"], &created["tag"], &created["sha"]),
             (&json!(shown), &json!(tag), &json!(project.id(revision))),
             "{name}"
         );
@@ -130,23 +130,23 @@ async fn a_pipeline_is_for_a_branch_or_a_tag_that_is_there(server: TestServer) {
     root.post(&format!("/projects/{}/pipeline", empty.id), json!({ "ref": "main" })).await.expect(400);
 }
 
-async fn variables_that_break_a_rule_are_refused_by_name(server: TestServer) {
+async fn create_pipeline_rejects_invalid_variables(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "vars", Visibility::Private).await;
     let all = format!("/projects/{}/pipeline", project.id);
     let send = async |variables: Value| root.post(&all, json!({ "ref": "main", "variables": variables })).await;
-    let fault = async |variables: Value| send(variables).await.expect(400).json()["message"].clone();
+    let error_message = async |variables: Value| send(variables).await.expect(400).json()["message"].clone();
     let characters = json!({ "key": ["can contain only letters, digits and '_'."] });
     for key in ["a-b", "a b", "$A", "a\n", "ä"] {
-        assert_eq!(fault(json!([{ "key": key, "value": "secret" }])).await, characters, "{key}");
+        assert_eq!(error_message(json!([{ "key": key, "value": "secret" }])).await, characters, "{key}");
     }
     let long = json!({ "key": ["is too long (maximum is 255 characters)"] });
-    assert_eq!(fault(json!([{ "key": "k".repeat(256), "value": "" }])).await, long);
+    assert_eq!(error_message(json!([{ "key": "k".repeat(256), "value": "" }])).await, long);
     send(json!([{ "key": "k".repeat(255), "value": "" }])).await.expect(201);
     send(json!([{ "key": "K", "value": "v".repeat(10_000) }])).await.expect(201);
-    assert!(fault(json!([{ "key": "K", "value": "v".repeat(10_001) }])).await["value"].is_array());
+    assert!(error_message(json!([{ "key": "K", "value": "v".repeat(10_001) }])).await["value"].is_array());
     let twice = json!([{ "key": "K", "value": "1" }, { "key": "K", "value": "2" }]);
-    assert_eq!(fault(twice).await, json!({ "variables": ["have duplicate values (K)"] }));
+    assert_eq!(error_message(twice).await, json!({ "variables": ["have duplicate values (K)"] }));
     send(json!([{ "key": "K", "value": "1" }, { "key": "k", "value": "2" }])).await.expect(201);
     let many: Vec<Value> = (0..201).map(|number| json!({ "key": format!("K{number}"), "value": "" })).collect();
     send(json!(many)).await.expect(400);
@@ -158,12 +158,12 @@ async fn variables_that_break_a_rule_are_refused_by_name(server: TestServer) {
     assert_eq!(pipelines::Entity::find().all(server.backend.database.read()).await.expect("rows").len(), 4);
 }
 
-async fn roles_decide_who_reads_and_who_makes(server: TestServer) {
+async fn pipeline_permissions_depend_on_role_and_branch_protection(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "roles", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
+    let project_path = format!("/projects/{}", project.id);
     let number = pipeline(&root, project.id, "main").await;
-    let one = format!("{place}/pipelines/{number}");
+    let one = format!("{project_path}/pipelines/{number}");
     let mut clients = vec![(server.person("stranger").await.client, [404; 5])];
     for (name, role, statuses) in [
         ("guest", AccessLevel::Guest, [403; 5]),
@@ -175,41 +175,41 @@ async fn roles_decide_who_reads_and_who_makes(server: TestServer) {
     }
     for (client, [read, variables, feature, main, removal]) in &clients {
         client.get(&one).await.expect(*read);
-        client.get(&format!("{place}/pipelines")).await.expect(*read);
+        client.get(&format!("{project_path}/pipelines")).await.expect(*read);
         client.get(&format!("{one}/variables")).await.expect(*variables);
-        client.post(&format!("{place}/pipeline"), json!({ "ref": "feature/x" })).await.expect(*feature);
-        // `main` is protected: Maintainers push and merge.
-        client.post(&format!("{place}/pipeline"), json!({ "ref": "main" })).await.expect(*main);
+        client.post(&format!("{project_path}/pipeline"), json!({ "ref": "feature/x" })).await.expect(*feature);
+        // `main` is protected, so only Maintainers can push and merge.
+        client.post(&format!("{project_path}/pipeline"), json!({ "ref": "main" })).await.expect(*main);
         let cancel = client.post(&format!("{one}/cancel"), json!({})).await;
         assert_eq!(cancel.status, if *main == 201 { 200 } else { *main });
         client.post(&format!("{one}/retry"), json!({})).await.expect(*main);
         client.delete(&one).await.expect(*removal);
     }
-    for path in [&one, &format!("{place}/pipelines")] {
+    for path in [&one, &format!("{project_path}/pipelines")] {
         server.anonymous().get(path).await.expect(404);
     }
-    server.anonymous().post(&format!("{place}/pipeline"), json!({ "ref": "main" })).await.expect(401);
+    server.anonymous().post(&format!("{project_path}/pipeline"), json!({ "ref": "main" })).await.expect(401);
     let other = Project::filled(&server, "other", Visibility::Private).await;
-    root.get(&one.replace(&place, &format!("/projects/{}", other.id))).await.expect(404);
+    root.get(&one.replace(&project_path, &format!("/projects/{}", other.id))).await.expect(404);
     project.archive().await;
     root.get(&one).await.expect(200);
-    root.post(&format!("{place}/pipeline"), json!({ "ref": "feature/x" })).await.expect(403);
+    root.post(&format!("{project_path}/pipeline"), json!({ "ref": "feature/x" })).await.expect(403);
     root.delete(&one).await.expect(403);
 }
 
-async fn an_open_project_shows_its_pipelines_unless_it_keeps_its_jobs_to_itself(server: TestServer) {
+async fn public_project_shows_pipelines_unless_public_jobs_is_disabled(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "open", Visibility::Public).await;
-    let place = format!("/projects/{}", project.id);
-    let one = format!("{place}/pipelines/{}", pipeline(&root, project.id, "main").await);
-    let (nobody, stranger) = (server.anonymous(), server.person("stranger").await.client);
+    let project_path = format!("/projects/{}", project.id);
+    let one = format!("{project_path}/pipelines/{}", pipeline(&root, project.id, "main").await);
+    let (anonymous, stranger) = (server.anonymous(), server.person("stranger").await.client);
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
     let reads = async |client: &Client| {
-        let listed = client.get(&format!("{place}/pipelines")).await.status;
+        let listed = client.get(&format!("{project_path}/pipelines")).await.status;
         assert_eq!(client.get(&one).await.status, listed);
         listed
     };
-    for client in [&nobody, &stranger, &reporter] {
+    for client in [&anonymous, &stranger, &reporter] {
         assert_eq!(reads(client).await, 200);
         client.get(&format!("{one}/variables")).await.expect(if client.get("/user").await.status == 401 {
             401
@@ -217,18 +217,18 @@ async fn an_open_project_shows_its_pipelines_unless_it_keeps_its_jobs_to_itself(
             403
         });
     }
-    let commit = format!("{place}/repository/commits/main");
-    assert_eq!(nobody.get(&commit).await.expect(200).json()["status"], "pending");
-    root.put(&place, json!({ "public_jobs": false })).await.expect(200);
-    assert_eq!([reads(&nobody).await, reads(&stranger).await, reads(&reporter).await], [403, 403, 200]);
-    let told = nobody.get(&commit).await.expect(200).json();
-    assert_eq!((&told["status"], &told["last_pipeline"]), (&Value::Null, &Value::Null));
-    root.put(&place, json!({ "public_jobs": true, "builds_access_level": "disabled" })).await.expect(200);
-    assert_eq!([reads(&nobody).await, reads(&reporter).await, reads(&root).await], [403, 403, 403]);
-    root.post(&format!("{place}/pipeline"), json!({ "ref": "main" })).await.expect(403);
+    let commit = format!("{project_path}/repository/commits/main");
+    assert_eq!(anonymous.get(&commit).await.expect(200).json()["status"], "pending");
+    root.put(&project_path, json!({ "public_jobs": false })).await.expect(200);
+    assert_eq!([reads(&anonymous).await, reads(&stranger).await, reads(&reporter).await], [403, 403, 200]);
+    let shown_commit = anonymous.get(&commit).await.expect(200).json();
+    assert_eq!((&shown_commit["status"], &shown_commit["last_pipeline"]), (&Value::Null, &Value::Null));
+    root.put(&project_path, json!({ "public_jobs": true, "builds_access_level": "disabled" })).await.expect(200);
+    assert_eq!([reads(&anonymous).await, reads(&reporter).await, reads(&root).await], [403, 403, 403]);
+    root.post(&format!("{project_path}/pipeline"), json!({ "ref": "main" })).await.expect(403);
 }
 
-async fn lists_have_filters_and_orders(server: TestServer) {
+async fn list_pipelines_applies_filters_and_orders(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "lists", Visibility::Private).await;
     project.git(&["tag", "v1", "main~1"]);
@@ -275,38 +275,38 @@ async fn lists_have_filters_and_orders(server: TestServer) {
     }
 }
 
-async fn pipelines_are_stopped_and_wait_again(server: TestServer) {
+async fn cancel_and_retry_change_pipeline_and_job_statuses(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "stopped", Visibility::Private).await;
     let number = pipeline(&root, project.id, "main").await;
     let one = format!("/projects/{}/pipelines/{number}", project.id);
-    let step = async |word: &str| {
-        let status = if word == "cancel" { 200 } else { 201 };
-        let answer = root.post(&format!("{one}/{word}"), json!({})).await.expect(status).json();
+    let run_operation = async |operation: &str| {
+        let status = if operation == "cancel" { 200 } else { 201 };
+        let answer = root.post(&format!("{one}/{operation}"), json!({})).await.expect(status).json();
         assert_eq!(answer, root.get(&one).await.expect(200).json());
         answer
     };
-    // Without jobs.
-    assert_eq!(step("retry").await["status"], "pending");
-    let canceled = step("cancel").await;
+    // A pipeline without jobs.
+    assert_eq!(run_operation("retry").await["status"], "pending");
+    let canceled = run_operation("cancel").await;
     assert!(canceled["status"] == "canceled" && canceled["finished_at"].is_string());
-    assert_eq!(step("cancel").await, canceled);
-    let again = step("retry").await;
+    assert_eq!(run_operation("cancel").await, canceled);
+    let again = run_operation("retry").await;
     assert_eq!((&again["status"], &again["finished_at"]), (&json!("pending"), &Value::Null));
-    // With them.
+    // A pipeline with jobs.
     let sha = project.id("main");
     for (name, state) in [("good", "success"), ("bad", "failed"), ("slow", "running")] {
         report(&root, project.id, &sha, json!({ "state": state, "name": name, "ref": "main" })).await;
     }
     assert_eq!(root.get(&one).await.expect(200).json()["status"], "running");
-    assert_eq!(step("cancel").await["status"], "failed");
+    assert_eq!(run_operation("cancel").await["status"], "failed");
     let statuses = format!("/projects/{}/repository/commits/{sha}/statuses", project.id);
-    let told = root.get(&statuses).await.expect(200);
-    assert_eq!(told.pluck("status"), [json!("success"), json!("failed"), json!("canceled")]);
-    assert_eq!(step("retry").await["status"], "running");
-    let told = root.get(&statuses).await.expect(200);
+    let listed = root.get(&statuses).await.expect(200);
+    assert_eq!(listed.pluck("status"), [json!("success"), json!("failed"), json!("canceled")]);
+    assert_eq!(run_operation("retry").await["status"], "running");
+    let listed = root.get(&statuses).await.expect(200);
     assert_eq!(
-        (told.pluck("name"), told.pluck("status")),
+        (listed.pluck("name"), listed.pluck("status")),
         (vec![json!("good"), json!("bad"), json!("slow")], vec![json!("success"), json!("pending"), json!("pending")],)
     );
     assert_eq!(ids(&root, &format!("{statuses}?all=true")).await.len(), 5);
@@ -314,34 +314,34 @@ async fn pipelines_are_stopped_and_wait_again(server: TestServer) {
         report(&root, project.id, &sha, json!({ "state": "success", "name": name, "ref": "main" })).await;
     }
     assert_eq!(root.get(&one).await.expect(200).json()["status"], "success");
-    assert_eq!(step("cancel").await["status"], "success");
-    assert_eq!(step("retry").await["status"], "success");
+    assert_eq!(run_operation("cancel").await["status"], "success");
+    assert_eq!(run_operation("retry").await["status"], "success");
     root.delete(&one).await.expect(204);
     assert_eq!(ci_jobs::Entity::find().all(server.backend.database.read()).await.expect("rows"), []);
 }
 
-async fn a_pipeline_of_a_frozen_project_says_so(server: TestServer) {
+async fn freeze_period_sets_ci_deploy_freeze_variable(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "frozen", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
+    let project_path = format!("/projects/{}", project.id);
     let variables = async |body: Value| {
-        let made = root.post(&format!("{place}/pipeline"), body).await.expect(201).json();
-        root.get(&format!("{place}/pipelines/{}/variables", made["id"])).await.expect(200).json()
+        let created = root.post(&format!("{project_path}/pipeline"), body).await.expect(201).json();
+        root.get(&format!("{project_path}/pipelines/{}/variables", created["id"])).await.expect(200).json()
     };
     assert_eq!(variables(json!({ "ref": "main" })).await, json!([]));
-    // It freezes every minute, and was free again on a day of February that seldom comes.
+    // The freeze starts every minute and ends only on February 29.
     let period = json!({ "freeze_start": "* * * * *", "freeze_end": "0 0 29 2 *" });
-    root.post(&format!("{place}/freeze_periods"), period).await.expect(201);
+    root.post(&format!("{project_path}/freeze_periods"), period).await.expect(201);
     let frozen = json!({ "variable_type": "env_var", "key": "CI_DEPLOY_FREEZE", "value": "true" });
     assert_eq!(variables(json!({ "ref": "main" })).await, json!([frozen]));
-    let pretended = json!({ "ref": "main", "variables": [
+    let overridden = json!({ "ref": "main", "variables": [
         { "key": "CI_DEPLOY_FREEZE", "value": "false" }, { "key": "A", "value": "1" },
     ] });
-    let kept = json!({ "variable_type": "env_var", "key": "A", "value": "1" });
-    assert_eq!(variables(pretended).await, json!([kept, frozen]));
+    let other_variable = json!({ "variable_type": "env_var", "key": "A", "value": "1" });
+    assert_eq!(variables(overridden).await, json!([other_variable, frozen]));
 }
 
-async fn commits_tell_their_last_pipeline(server: TestServer) {
+async fn commits_return_status_of_their_last_pipeline(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "commits", Visibility::Private).await;
     let commits = project.url("/commits");
@@ -359,20 +359,20 @@ async fn commits_tell_their_last_pipeline(server: TestServer) {
     assert_eq!(statuses().await, [json!("pending"), json!("failed")]);
     let before = server.statements();
     root.get(&commits).await.expect(200);
-    let few = server.statements() - before;
+    let statement_count = server.statements() - before;
     let before = server.statements();
     root.get(&format!("{commits}?per_page=1")).await.expect(200);
-    assert_eq!(server.statements() - before, few);
+    assert_eq!(server.statements() - before, statement_count);
 }
 
 on_every_database![
-    pipelines_are_made_read_and_removed,
-    a_pipeline_is_for_a_branch_or_a_tag_that_is_there,
-    variables_that_break_a_rule_are_refused_by_name,
-    roles_decide_who_reads_and_who_makes,
-    an_open_project_shows_its_pipelines_unless_it_keeps_its_jobs_to_itself,
-    lists_have_filters_and_orders,
-    pipelines_are_stopped_and_wait_again,
-    a_pipeline_of_a_frozen_project_says_so,
-    commits_tell_their_last_pipeline,
+    pipelines_can_be_created_read_and_deleted,
+    create_pipeline_requires_existing_branch_or_tag,
+    create_pipeline_rejects_invalid_variables,
+    pipeline_permissions_depend_on_role_and_branch_protection,
+    public_project_shows_pipelines_unless_public_jobs_is_disabled,
+    list_pipelines_applies_filters_and_orders,
+    cancel_and_retry_change_pipeline_and_job_statuses,
+    freeze_period_sets_ci_deploy_freeze_variable,
+    commits_return_status_of_their_last_pipeline,
 ];

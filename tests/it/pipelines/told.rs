@@ -1,4 +1,4 @@
-//! What hooks are told of pipelines and jobs.
+//! Webhook events of pipelines and jobs.
 
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
@@ -9,57 +9,63 @@ use crate::support::code::Project;
 use crate::support::receiver::Receiver;
 use crate::support::{TestServer, on_every_database};
 
-async fn hooks_are_told_of_pipelines_and_jobs_and_of_no_values(server: TestServer) {
+async fn webhook_receives_pipeline_events_without_variable_values(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "told", Visibility::Private).await;
-    let place = format!("/projects/{}", project.id);
+    let project_path = format!("/projects/{}", project.id);
     let mut receiver = Receiver::start().await;
     let hook = json!({ "url": receiver.url, "push_events": false, "pipeline_events": true });
-    root.post(&format!("{place}/hooks"), hook).await.expect(201);
+    root.post(&format!("{project_path}/hooks"), hook).await.expect(201);
     let body = json!({ "ref": "main", "variables": [{ "key": "PASSWORD", "value": "very-secret" }] });
-    let made = root.post(&format!("{place}/pipeline"), body).await.expect(201).json();
+    let created = root.post(&format!("{project_path}/pipeline"), body).await.expect(201).json();
     server.finish_jobs().await;
-    let told = receiver.next().await;
-    assert_eq!(told.header("x-service-event"), "Pipeline Hook");
-    assert!(!told.body.to_string().contains("very-secret"));
+    let delivery = receiver.next().await;
+    assert_eq!(delivery.header("x-service-event"), "Pipeline Hook");
+    assert!(!delivery.body.to_string().contains("very-secret"));
     let sha = project.id("main");
-    let about = &told.body["object_attributes"];
+    let attributes = &delivery.body["object_attributes"];
     assert_eq!(
-        (&told.body["object_kind"], &about["id"], &about["status"]),
-        (&json!("pipeline"), &made["id"], &json!("pending"))
+        (&delivery.body["object_kind"], &attributes["id"], &attributes["status"]),
+        (&json!("pipeline"), &created["id"], &json!("pending"))
     );
     assert_eq!(
-        (&about["ref"], &about["tag"], &about["sha"], &about["source"]),
+        (&attributes["ref"], &attributes["tag"], &attributes["sha"], &attributes["source"]),
         (&json!("main"), &json!(false), &json!(sha), &json!("api"))
     );
     assert_eq!(
-        (&about["finished_at"], &about["duration"], &about["variables"]),
+        (&attributes["finished_at"], &attributes["duration"], &attributes["variables"]),
         (&Value::Null, &Value::Null, &json!([]))
     );
-    assert_eq!((&told.body["user"]["username"], &told.body["project"]["id"]), (&json!("root"), &json!(project.id)));
-    assert_eq!((&told.body["commit"]["id"], &told.body["builds"]), (&json!(sha), &json!([])));
-    // Each status is told as it was, whenever that is sent.
+    assert_eq!(
+        (&delivery.body["user"]["username"], &delivery.body["project"]["id"]),
+        (&json!("root"), &json!(project.id))
+    );
+    assert_eq!((&delivery.body["commit"]["id"], &delivery.body["builds"]), (&json!(sha), &json!([])));
+    // Each delivery contains the status at the time of the event.
     for state in ["running", "success"] {
         report(&root, project.id, &sha, json!({ "state": state, "ref": "main", "name": "build" })).await;
     }
     server.finish_jobs().await;
     for state in ["running", "success"] {
-        let told = receiver.next().await.body;
-        let about = &told["object_attributes"];
-        assert_eq!((&about["status"], &about["stages"]), (&json!(state), &json!(["external"])));
-        assert_eq!((&told["builds"][0]["name"], &told["builds"][0]["status"]), (&json!("build"), &json!(state)));
-        assert_eq!(about["finished_at"].is_string(), state == "success");
+        let delivery = receiver.next().await.body;
+        let attributes = &delivery["object_attributes"];
+        assert_eq!((&attributes["status"], &attributes["stages"]), (&json!(state), &json!(["external"])));
+        assert_eq!(
+            (&delivery["builds"][0]["name"], &delivery["builds"][0]["status"]),
+            (&json!("build"), &json!(state))
+        );
+        assert_eq!(attributes["finished_at"].is_string(), state == "success");
     }
-    // What changes nothing is not told.
+    // A report that changes nothing triggers no webhook.
     report(&root, project.id, &sha, json!({ "state": "failed", "ref": "feature/x", "name": "x" })).await;
     report(&root, project.id, &sha, json!({ "state": "failed", "ref": "feature/x", "name": "x" })).await;
     server.finish_jobs().await;
     let rest = receiver.rest();
-    let statuses: Vec<&Value> = rest.iter().map(|told| &told.body["object_attributes"]["status"]).collect();
+    let statuses: Vec<&Value> = rest.iter().map(|delivery| &delivery.body["object_attributes"]["status"]).collect();
     assert_eq!(statuses, ["pending", "failed"]);
 }
 
-async fn hooks_are_told_of_jobs(server: TestServer) {
+async fn webhook_receives_job_events(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "jobs", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
@@ -69,9 +75,9 @@ async fn hooks_are_told_of_jobs(server: TestServer) {
     let first = report(&root, project.id, &sha, json!({ "state": "running", "ref": "main", "name": "build" })).await;
     report(&root, project.id, &sha, json!({ "state": "failed", "ref": "main", "name": "build" })).await;
     server.finish_jobs().await;
-    let told = receiver.next().await;
-    assert_eq!(told.header("x-service-event"), "Job Hook");
-    let body = &told.body;
+    let delivery = receiver.next().await;
+    assert_eq!(delivery.header("x-service-event"), "Job Hook");
+    let body = &delivery.body;
     assert_eq!(
         (&body["object_kind"], &body["build_id"], &body["build_status"]),
         (&json!("build"), &first["id"], &json!("running"))
@@ -85,12 +91,15 @@ async fn hooks_are_told_of_jobs(server: TestServer) {
         (&json!(sha), &first["pipeline_id"], &json!(project.id))
     );
     assert_eq!((&body["user"]["username"], &body["commit"]["sha"]), (&json!("root"), &json!(sha)));
-    let told = receiver.next().await.body;
-    assert_eq!((&told["build_status"], &told["build_failure_reason"]), (&json!("failed"), &json!("unknown_failure")));
-    assert!(told["build_duration"].as_f64().is_some_and(|seconds| seconds >= 0.0));
+    let delivery = receiver.next().await.body;
+    assert_eq!(
+        (&delivery["build_status"], &delivery["build_failure_reason"]),
+        (&json!("failed"), &json!("unknown_failure"))
+    );
+    assert!(delivery["build_duration"].as_f64().is_some_and(|seconds| seconds >= 0.0));
 }
 
-async fn what_nobody_wants_to_know_is_not_recorded_and_nothing_is_listed(server: TestServer) {
+async fn pipeline_events_are_recorded_only_for_webhooks_and_never_listed(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "quiet", Visibility::Private).await;
     let sha = project.id("main");
@@ -107,7 +116,7 @@ async fn what_nobody_wants_to_know_is_not_recorded_and_nothing_is_listed(server:
 }
 
 on_every_database![
-    hooks_are_told_of_pipelines_and_jobs_and_of_no_values,
-    hooks_are_told_of_jobs,
-    what_nobody_wants_to_know_is_not_recorded_and_nothing_is_listed,
+    webhook_receives_pipeline_events_without_variable_values,
+    webhook_receives_job_events,
+    pipeline_events_are_recorded_only_for_webhooks_and_never_listed,
 ];

@@ -1,4 +1,4 @@
-//! Tokens that belong to one project.
+//! Project access tokens.
 
 use chrono::Days;
 use holdfast::config::Options;
@@ -10,59 +10,59 @@ use storage::entities::{Visibility, access_tokens, now};
 use crate::support::places::{group, join, project};
 use crate::support::{Client, Kind, TestServer, on_every_database};
 
-async fn make(client: &Client, project: i64, extra: Value) -> Value {
+async fn create(client: &Client, project: i64, extra: Value) -> Value {
     let mut body = json!({ "name": "release script", "scopes": ["api"] });
     body.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
     client.post(&format!("/projects/{project}/access_tokens"), body).await.expect(201).json()
 }
 
-/// A project of the administrator that no job waits for.
-async fn bare(server: &TestServer) -> i64 {
+/// Creates a project of the administrator without pending jobs.
+async fn bare_project_id(server: &TestServer) -> i64 {
     let space = server.personal_namespace(1).await;
     server.bare_project(space.id, "work", Visibility::Private).await.id
 }
 
-fn caller(server: &TestServer, made: &Value) -> Client {
-    server.with_token(made["token"].as_str().expect("a token"))
+fn caller(server: &TestServer, created: &Value) -> Client {
+    server.with_token(created["token"].as_str().expect("a token"))
 }
 
-async fn a_token_acts_as_a_bot_that_maintains_the_project(server: TestServer) {
+async fn token_acts_as_bot_with_maintainer_role(server: TestServer) {
     let ada = server.person("ada").await.client;
     let work = project(&ada, "work", json!({})).await;
-    let made = make(&ada, work, json!({ "expires_at": "2099-01-31" })).await;
-    let secret = made["token"].clone();
+    let created = create(&ada, work, json!({ "expires_at": "2099-01-31" })).await;
+    let secret = created["token"].clone();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "name": "release script", "revoked": false, "created_at": made["created_at"],
-            "scopes": ["api"], "user_id": made["user_id"], "active": true, "expires_at": "2099-01-31",
+            "id": created["id"], "name": "release script", "revoked": false, "created_at": created["created_at"],
+            "scopes": ["api"], "user_id": created["user_id"], "active": true, "expires_at": "2099-01-31",
             "last_used_at": null, "access_level": 40, "token": secret,
         })
     );
-    let bot = caller(&server, &made);
+    let bot = caller(&server, &created);
     let account = bot.get("/user").await.expect(200).json();
-    assert_eq!((&account["id"], &account["name"]), (&made["user_id"], &json!("release script")));
+    assert_eq!((&account["id"], &account["name"]), (&created["user_id"], &json!("release script")));
     assert_eq!((&account["external"], &account["can_create_group"]), (&json!(true), &json!(false)));
     assert!(account["username"].as_str().expect("a name").starts_with(&format!("project_{work}_bot_")));
     bot.put(&format!("/projects/{work}"), json!({ "description": "by a bot" })).await.expect(200);
     let members = ada.get(&format!("/projects/{work}/members")).await.expect(200).json();
     assert_eq!(members[1]["access_level"], 40);
-    let mut shown = made.clone();
+    let mut shown = created.clone();
     shown.as_object_mut().expect("an object").remove("token");
     let listed = ada.get(&format!("/projects/{work}/access_tokens")).await.expect(200).json();
     shown["last_used_at"] = listed[0]["last_used_at"].clone();
     assert_eq!(listed, json!([shown]));
-    assert_eq!(ada.get(&format!("/projects/{work}/access_tokens/{}", made["id"])).await.expect(200).json(), shown);
+    assert_eq!(ada.get(&format!("/projects/{work}/access_tokens/{}", created["id"])).await.expect(200).json(), shown);
     assert_ne!(json!(server.token_row(secret.as_str().expect("a token")).await.digest), secret);
 }
 
-async fn the_bot_reaches_nothing_but_its_project(server: TestServer) {
+async fn bot_cannot_access_other_projects_and_groups(server: TestServer) {
     let ada = server.person("ada").await.client;
     let work = project(&ada, "work", json!({})).await;
     let other = project(&ada, "other", json!({ "visibility": "internal" })).await;
     let team = group(&ada, "team", json!({})).await;
-    let made = make(&ada, work, json!({})).await;
-    let bot = caller(&server, &made);
+    let created = create(&ada, work, json!({})).await;
+    let bot = caller(&server, &created);
     bot.get(&format!("/projects/{other}")).await.expect(404);
     bot.post("/groups", json!({ "name": "g", "path": "g" })).await.expect(403);
     bot.post("/projects", json!({ "path": "p" })).await.expect(400);
@@ -71,27 +71,27 @@ async fn the_bot_reaches_nothing_but_its_project(server: TestServer) {
         .await
         .expect(403);
     assert_eq!(refused.message(), "403 Forbidden - A project access token cannot make others");
-    for place in [format!("/projects/{other}"), format!("/groups/{team}")] {
-        let body = json!({ "user_id": made["user_id"], "access_level": 30 });
-        let refused = ada.post(&format!("{place}/members"), body).await.expect(400);
+    for parent in [format!("/projects/{other}"), format!("/groups/{team}")] {
+        let body = json!({ "user_id": created["user_id"], "access_level": 30 });
+        let refused = ada.post(&format!("{parent}/members"), body).await.expect(400);
         assert_eq!(
             refused.json()["message"],
             json!({ "user": ["project bots cannot be added to other groups / projects"] })
         );
     }
-    // At home it may come back.
-    let home = format!("/projects/{work}/members");
-    ada.delete(&format!("{home}/{}", made["user_id"])).await.expect(204);
+    // It can become a member of its own project again.
+    let own_members = format!("/projects/{work}/members");
+    ada.delete(&format!("{own_members}/{}", created["user_id"])).await.expect(204);
     bot.get(&format!("/projects/{work}")).await.expect(404);
     assert_eq!(ada.get(&format!("/projects/{work}/access_tokens")).await.pluck("access_level"), [0]);
-    ada.post(&home, json!({ "user_id": made["user_id"], "access_level": 20 })).await.expect(201);
+    ada.post(&own_members, json!({ "user_id": created["user_id"], "access_level": 20 })).await.expect(201);
     assert_eq!(ada.get(&format!("/projects/{work}/access_tokens")).await.pluck("access_level"), [20]);
 }
 
-async fn revoking_ends_the_token_at_once_and_its_bot(server: TestServer) {
-    let (ada, work) = (server.root(), bare(&server).await);
-    let made = make(&ada, work, json!({})).await;
-    let (one, bot) = (format!("/projects/{work}/access_tokens/{}", made["id"]), caller(&server, &made));
+async fn revoke_rejects_the_token_and_deletes_its_bot(server: TestServer) {
+    let (ada, work) = (server.root(), bare_project_id(&server).await);
+    let created = create(&ada, work, json!({})).await;
+    let (one, bot) = (format!("/projects/{work}/access_tokens/{}", created["id"]), caller(&server, &created));
     bot.get("/user").await.expect(200);
     let late = ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
     late.send(late.request(Method::DELETE, &one)).await.expect(412);
@@ -100,23 +100,23 @@ async fn revoking_ends_the_token_at_once_and_its_bot(server: TestServer) {
     for answer in [ada.get(&one).await, ada.delete(&one).await] {
         assert_eq!((answer.status, answer.message()), (404, "404 Project Access Token Not Found".to_owned()));
     }
-    let user = made["user_id"].as_i64().expect("an id");
+    let user = created["user_id"].as_i64().expect("an id");
     assert_eq!(ada.get(&format!("/users/{user}")).await.status, 404);
     assert_eq!(ada.get(&format!("/projects/{work}/members")).await.json(), json!([]));
     server.finish_jobs().await;
     assert!(!server.has_user_row(user).await);
 }
 
-async fn an_expired_token_opens_nothing_and_is_inactive(server: TestServer) {
+async fn expired_token_is_rejected_and_listed_as_inactive(server: TestServer) {
     let ada = server.person("ada").await.client;
     let work = project(&ada, "work", json!({})).await;
-    let made = make(&ada, work, json!({ "name": "old" })).await;
-    make(&ada, work, json!({ "name": "new" })).await;
-    let row = server.token_row(made["token"].as_str().expect("a token")).await;
+    let created = create(&ada, work, json!({ "name": "old" })).await;
+    create(&ada, work, json!({ "name": "new" })).await;
+    let row = server.token_row(created["token"].as_str().expect("a token")).await;
     let mut row: access_tokens::ActiveModel = row.into_active_model();
     row.expires_at = Set(Some(now().date_naive() - Days::new(1)));
     row.update(server.backend.database.write()).await.expect("an update");
-    let refused = caller(&server, &made).get("/user").await.expect(401);
+    let refused = caller(&server, &created).get("/user").await.expect(401);
     assert_eq!(refused.json()["error"], "invalid_token");
     let path = format!("/projects/{work}/access_tokens");
     for (query, wanted) in [("", vec!["old", "new"]), ("state=active", vec!["new"]), ("state=inactive", vec!["old"])] {
@@ -124,22 +124,22 @@ async fn an_expired_token_opens_nothing_and_is_inactive(server: TestServer) {
     }
 }
 
-async fn only_maintainers_keep_tokens(server: TestServer) {
+async fn project_access_tokens_require_maintainer(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
     let work = project(&root, "work", json!({ "namespace_id": team, "visibility": "public" })).await;
     let path = format!("/projects/{work}/access_tokens");
     for (level, person) in server.cast(&root, team).await {
         let body = json!({ "name": "x", "scopes": ["api"] });
-        let (read, made) = (person.client.get(&path).await, person.client.post(&path, body).await);
+        let (read, created) = (person.client.get(&path).await, person.client.post(&path, body).await);
         let wanted = if level >= 40 { (200, 201) } else { (403, 403) };
-        assert_eq!((read.status, made.status), wanted, "{level}");
+        assert_eq!((read.status, created.status), wanted, "{level}");
     }
     assert_eq!(server.anonymous().get(&path).await.status, 401);
     assert_eq!(root.get("/projects/4711/access_tokens").await.message(), "404 Project Not Found");
 }
 
-async fn a_new_token_is_checked(server: TestServer) {
+async fn create_token_rejects_invalid_scopes_and_access_levels(server: TestServer) {
     let ada = server.person("ada").await.client;
     let work = project(&ada, "work", json!({})).await;
     let path = format!("/projects/{work}/access_tokens");
@@ -156,37 +156,37 @@ async fn a_new_token_is_checked(server: TestServer) {
         assert_eq!(refused.json()["message"], json!({ field: [text] }));
     }
     assert_eq!(ada.get(&path).await.json(), json!([]));
-    assert_eq!(make(&ada, work, json!({ "access_level": 10 })).await["access_level"], 10);
+    assert_eq!(create(&ada, work, json!({ "access_level": 10 })).await["access_level"], 10);
     ada.post(&path, json!({ "name": "x".repeat(1_100_000) })).await.expect(413);
 }
 
-async fn bots_go_with_their_project(server: TestServer) {
-    let (ada, work) = (server.root(), bare(&server).await);
-    let made = make(&ada, work, json!({})).await;
+async fn delete_project_deletes_bots_and_tokens(server: TestServer) {
+    let (ada, work) = (server.root(), bare_project_id(&server).await);
+    let created = create(&ada, work, json!({})).await;
     server.root().put("/application/settings", json!({ "deletion_adjourned_period": 0 })).await.expect(200);
     ada.delete(&format!("/projects/{work}")).await.expect(202);
     server.finish_jobs().await;
-    assert_eq!(caller(&server, &made).get("/user").await.status, 401);
-    assert!(!server.has_user_row(made["user_id"].as_i64().expect("an id")).await);
+    assert_eq!(caller(&server, &created).get("/user").await.status, 401);
+    assert!(!server.has_user_row(created["user_id"].as_i64().expect("an id")).await);
 }
 
-async fn tokens_of_other_projects_are_not_found(server: TestServer) {
+async fn get_and_delete_return_404_for_tokens_of_other_projects(server: TestServer) {
     let ada = server.person("ada").await.client;
     let (work, other) = (project(&ada, "work", json!({})).await, project(&ada, "other", json!({})).await);
-    let made = make(&ada, work, json!({})).await;
-    let path = format!("/projects/{other}/access_tokens/{}", made["id"]);
+    let created = create(&ada, work, json!({})).await;
+    let path = format!("/projects/{other}/access_tokens/{}", created["id"]);
     assert_eq!((ada.get(&path).await.status, ada.delete(&path).await.status), (404, 404));
-    caller(&server, &made).get("/user").await.expect(200);
+    caller(&server, &created).get("/user").await.expect(200);
     let bob = server.person("bob").await;
     join(&ada, &format!("/projects/{work}"), bob.id, 30).await;
-    assert_eq!(bob.client.get(&format!("/projects/{work}/access_tokens/{}", made["id"])).await.status, 403);
+    assert_eq!(bob.client.get(&format!("/projects/{work}/access_tokens/{}", created["id"])).await.status, 403);
 }
 
-async fn a_list_takes_as_many_statements_for_ten_as_for_one(server: TestServer) {
+async fn list_statement_count_is_independent_of_token_count(server: TestServer) {
     let ada = server.person("ada").await.client;
     let work = project(&ada, "work", json!({})).await;
     let path = format!("/projects/{work}/access_tokens");
-    make(&ada, work, json!({})).await;
+    create(&ada, work, json!({})).await;
     ada.get(&path).await.expect(200);
     let count = async || {
         let before = server.statements();
@@ -195,26 +195,26 @@ async fn a_list_takes_as_many_statements_for_ten_as_for_one(server: TestServer) 
     };
     let one = count().await;
     for _ in 0..9 {
-        make(&ada, work, json!({})).await;
+        create(&ada, work, json!({})).await;
     }
     assert_eq!(count().await, one);
     assert!(one <= 7, "{one}");
 }
 
 on_every_database![
-    a_token_acts_as_a_bot_that_maintains_the_project,
-    the_bot_reaches_nothing_but_its_project,
-    revoking_ends_the_token_at_once_and_its_bot,
-    an_expired_token_opens_nothing_and_is_inactive,
-    only_maintainers_keep_tokens,
-    a_new_token_is_checked,
-    bots_go_with_their_project,
-    tokens_of_other_projects_are_not_found,
-    a_list_takes_as_many_statements_for_ten_as_for_one,
+    token_acts_as_bot_with_maintainer_role,
+    bot_cannot_access_other_projects_and_groups,
+    revoke_rejects_the_token_and_deletes_its_bot,
+    expired_token_is_rejected_and_listed_as_inactive,
+    project_access_tokens_require_maintainer,
+    create_token_rejects_invalid_scopes_and_access_levels,
+    delete_project_deletes_bots_and_tokens,
+    get_and_delete_return_404_for_tokens_of_other_projects,
+    list_statement_count_is_independent_of_token_count,
 ];
 
 #[tokio::test]
-async fn the_free_plan_has_none() {
+async fn free_plan_rejects_project_access_tokens() {
     let options = Options { plan: Some("free".to_owned()), ..Options::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
     let root = server.root();

@@ -1,4 +1,4 @@
-//! What a fork has of its source, and what it has not.
+//! Content and settings that a fork copies from its source.
 
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
@@ -12,7 +12,7 @@ use crate::support::{TestServer, on_every_database};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n, as far as anybody looks";
 
-async fn a_fork_has_the_settings_of_its_source(server: TestServer) {
+async fn fork_copies_settings_of_its_source(server: TestServer) {
     let root = server.root();
     let copied = json!({
         "description": "Brass", "tag_list": "steam,brass", "merge_method": "ff",
@@ -49,13 +49,13 @@ async fn a_fork_has_the_settings_of_its_source(server: TestServer) {
         fork["runners_token"],
         root.get(&format!("/projects/{source}")).await.expect(200).json()["runners_token"]
     );
-    // What the source changes later is its own.
+    // Later changes of the source do not affect the fork.
     root.put(&format!("/projects/{source}"), json!({"merge_method": "merge"})).await.expect(200);
     let read = ada.client.get(&format!("/projects/{}", fork["id"])).await.expect(200).json();
     assert_eq!(read["merge_method"], "ff");
 }
 
-async fn a_fork_has_a_picture_of_its_own(server: TestServer) {
+async fn fork_copies_avatar_independently_of_its_source(server: TestServer) {
     let root = server.root();
     let source = project(&root, "source", json!({})).await;
     let one = format!("/projects/{source}");
@@ -69,7 +69,7 @@ async fn a_fork_has_a_picture_of_its_own(server: TestServer) {
     assert_eq!(root.get(&format!("/{address}")).await.expect(200).body, PNG);
     let bare = root.post(&format!("{one}/fork"), json!({"path": "bare", "name": "bare"})).await.expect(201).json();
     assert_eq!(bare["avatar_url"], Value::Null);
-    // A picture that is lost stops nothing.
+    // A missing avatar file does not prevent the fork.
     let form = Form::new().part("avatar", Part::bytes(PNG.to_vec()).file_name("b.png"));
     root.send(root.request(Method::PUT, &one).multipart(form)).await.expect(200);
     server.backend.objects.delete_below(&format!("projects/{source}")).await.expect("a removal");
@@ -77,7 +77,7 @@ async fn a_fork_has_a_picture_of_its_own(server: TestServer) {
     assert_eq!(bare["avatar_url"], Value::Null);
 }
 
-async fn a_fork_of_an_archived_project_is_writable(server: TestServer) {
+async fn fork_of_archived_project_is_writable(server: TestServer) {
     let root = server.root();
     let source = Project::filled(&server, "source", Visibility::Public).await;
     source.archive().await;
@@ -90,7 +90,7 @@ async fn a_fork_of_an_archived_project_is_writable(server: TestServer) {
     assert_eq!(root.get(&format!("/projects/{}", source.id)).await.expect(200).json()["archived"], true);
 }
 
-async fn the_default_branch_of_a_fork_is_that_of_its_source(server: TestServer) {
+async fn fork_has_default_branch_of_its_source(server: TestServer) {
     let root = server.root();
     let source = Project::filled(&server, "source", Visibility::Public).await;
     root.put(&format!("/projects/{}", source.id), json!({"default_branch": "feature/x"})).await.expect(200);
@@ -104,7 +104,7 @@ async fn the_default_branch_of_a_fork_is_that_of_its_source(server: TestServer) 
     assert_eq!(work.below("c").git(&["branch", "--show-current"]).await, "feature/x");
 }
 
-async fn an_empty_fork_takes_its_first_push_and_keeps_the_name_of_the_first_branch(server: TestServer) {
+async fn fork_of_empty_project_accepts_push_to_default_branch(server: TestServer) {
     let root = server.root();
     let source = project(&root, "source", json!({"visibility": "public", "default_branch": "trunk"})).await;
     let ada = server.person("ada").await;
@@ -122,7 +122,7 @@ async fn an_empty_fork_takes_its_first_push_and_keeps_the_name_of_the_first_bran
     assert_eq!(root.get(&format!("/projects/{source}")).await.expect(200).json()["empty_repo"], true);
 }
 
-async fn a_large_project_is_forked_without_a_copy_of_its_objects(server: TestServer) {
+async fn fork_of_large_project_shares_pack_files(server: TestServer) {
     let source = Project::empty(&server, "large", Visibility::Public).await;
     let noise: String = (0..40_000_u64).map(|n| format!("{:x}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     source.import(&NewCommit { changes: file("noise", &noise), ..NewCommit::default() });
@@ -151,7 +151,7 @@ async fn a_large_project_is_forked_without_a_copy_of_its_objects(server: TestSer
     assert_eq!(pack(&directory), pack(&source.directory));
 }
 
-async fn a_place_that_is_taken_is_a_conflict_however_it_is_named(server: TestServer) {
+async fn fork_to_taken_path_or_name_returns_409(server: TestServer) {
     let root = server.root();
     let source = project(&root, "source", json!({"visibility": "public"})).await;
     let team = group(&root, "team", json!({"visibility": "public"})).await;
@@ -168,7 +168,7 @@ async fn a_place_that_is_taken_is_a_conflict_however_it_is_named(server: TestSer
         assert_eq!(root.post(&fork, body.clone()).await.expect(409).message(), message, "{body}");
     }
     assert_eq!(root.get(&format!("/projects/{source}")).await.expect(200).json()["forks_count"], 0);
-    // Two who want the same at once.
+    // Two concurrent requests for the same path.
     let body = json!({"namespace_id": team, "path": "fresh", "name": "New"});
     let (first, second) = tokio::join!(root.post(&fork, body.clone()), root.post(&fork, body));
     let mut statuses = [first.status, second.status];
@@ -177,19 +177,19 @@ async fn a_place_that_is_taken_is_a_conflict_however_it_is_named(server: TestSer
     assert_eq!(root.get(&format!("/projects/{source}")).await.expect(200).json()["forks_count"], 1);
 }
 
-async fn a_fork_of_a_fork_stays_when_the_one_between_goes(server: TestServer) {
+async fn fork_of_fork_remains_after_deletion_of_its_source(server: TestServer) {
     let root = server.root();
     let source = Project::filled(&server, "source", Visibility::Public).await;
     let fork = async |of: i64, path: &str| {
         let body = json!({"path": path, "name": path});
-        let made = root.post(&format!("/projects/{of}/fork"), body).await.expect(201).json();
+        let created = root.post(&format!("/projects/{of}/fork"), body).await.expect(201).json();
         server.finish_jobs().await;
-        made["id"].as_i64().expect("an id")
+        created["id"].as_i64().expect("an id")
     };
     let middle = fork(source.id, "middle").await;
     let last = fork(middle, "last").await;
     root.delete(&format!("/projects/{middle}")).await.expect(202);
-    // Hidden, it is nobody's source any more; nor when it is gone.
+    // A project that is pending deletion or deleted is not shown as the source.
     for _ in 0..2 {
         let read = root.get(&format!("/projects/{last}")).await.expect(200).json();
         assert!(read.get("forked_from_project").is_none());
@@ -202,12 +202,12 @@ async fn a_fork_of_a_fork_stays_when_the_one_between_goes(server: TestServer) {
 }
 
 on_every_database![
-    a_fork_has_the_settings_of_its_source,
-    a_fork_has_a_picture_of_its_own,
-    a_fork_of_an_archived_project_is_writable,
-    the_default_branch_of_a_fork_is_that_of_its_source,
-    an_empty_fork_takes_its_first_push_and_keeps_the_name_of_the_first_branch,
-    a_large_project_is_forked_without_a_copy_of_its_objects,
-    a_place_that_is_taken_is_a_conflict_however_it_is_named,
-    a_fork_of_a_fork_stays_when_the_one_between_goes,
+    fork_copies_settings_of_its_source,
+    fork_copies_avatar_independently_of_its_source,
+    fork_of_archived_project_is_writable,
+    fork_has_default_branch_of_its_source,
+    fork_of_empty_project_accepts_push_to_default_branch,
+    fork_of_large_project_shares_pack_files,
+    fork_to_taken_path_or_name_returns_409,
+    fork_of_fork_remains_after_deletion_of_its_source,
 ];

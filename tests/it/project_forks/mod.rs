@@ -11,7 +11,7 @@ use crate::support::git::{Work, address};
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn a_fork_is_made_at_once_and_filled_by_the_job(server: TestServer) {
+async fn fork_is_created_at_once_and_imported_by_a_job(server: TestServer) {
     let root = server.root();
     let source = Project::filled(&server, "source", Visibility::Public).await;
     source.git(&["tag", "v1", "main~1"]);
@@ -34,7 +34,7 @@ async fn a_fork_is_made_at_once_and_filled_by_the_job(server: TestServer) {
     let protected = ada.client.get(&format!("{one}/repository/branches/main")).await.expect(200).json();
     assert_eq!(protected["protected"], true);
     assert_eq!(root.get(&format!("/projects/{}", source.id)).await.expect(200).json()["forks_count"], 1);
-    // Who forks may push, and the source does not notice.
+    // The user who forked can push, and the source is unchanged.
     let work = Work::empty();
     let url = address(&server.base, "ada", &ada.token, "ada/source");
     work.git(&["clone", "--quiet", &url, "c"]).await;
@@ -52,7 +52,7 @@ async fn a_fork_is_made_at_once_and_filled_by_the_job(server: TestServer) {
     );
 }
 
-async fn a_fork_outlives_its_source(server: TestServer) {
+async fn fork_remains_after_deletion_of_its_source(server: TestServer) {
     let root = server.root();
     let source = Project::filled(&server, "source", Visibility::Public).await;
     let ada = server.person("ada").await;
@@ -68,14 +68,14 @@ async fn a_fork_outlives_its_source(server: TestServer) {
     assert_eq!(file.json()["size"], 13);
 }
 
-async fn a_copy_that_was_killed_is_finished_by_the_next(server: TestServer) {
+async fn interrupted_fork_job_is_completed_by_the_next_run(server: TestServer) {
     use domain::spaces::jobs::fork_repository::ForkRepository;
     use domain::spaces::projects::forks;
     let root = server.root();
     let source = Project::filled(&server, "source", Visibility::Private).await;
     let fork = root.post(&format!("/projects/{}/fork", source.id), json!({"path": "copy", "name": "copy"})).await;
     let id = fork.expect(201).json()["id"].as_i64().expect("an id");
-    // The repository is there, and nobody wrote that down.
+    // The repository was copied, but the database was not updated.
     let (from, to) = (RepositoryId::of_project(source.id), RepositoryId::of_project(id));
     server.backend.repositories.fork(&from, &to).await.expect("a copy");
     let job = ForkRepository { project_id: id, source_id: source.id, user_id: None };
@@ -86,7 +86,7 @@ async fn a_copy_that_was_killed_is_finished_by_the_next(server: TestServer) {
     assert_eq!((&read["import_status"], &read["default_branch"]), (&json!("finished"), &json!("main")));
 }
 
-async fn a_fork_whose_source_is_gone_says_so(server: TestServer) {
+async fn fork_of_missing_repository_fails_with_import_error(server: TestServer) {
     use domain::spaces::jobs::fork_repository::ForkRepository;
     use domain::spaces::projects::forks;
     let root = server.root();
@@ -103,7 +103,7 @@ async fn a_fork_whose_source_is_gone_says_so(server: TestServer) {
     assert_eq!(root.get(&format!("/projects/{id}/repository/branches")).await.expect(200).json(), json!([]));
 }
 
-async fn who_may_not_fork_learns_nothing(server: TestServer) {
+async fn fork_requires_permission_in_source_and_target(server: TestServer) {
     let root = server.root();
     let source = Project::filled(&server, "source", Visibility::Private).await;
     let fork = format!("/projects/{}/fork", source.id);
@@ -114,8 +114,8 @@ async fn who_may_not_fork_learns_nothing(server: TestServer) {
     guest.client.post(&fork, json!({})).await.expect(404);
     server.person("stranger").await.client.post(&fork, json!({})).await.expect(404);
     let hidden = group(&root, "hidden", json!({})).await;
-    let seen = group(&root, "seen", json!({"visibility": "public"})).await;
-    for namespace in [json!(hidden), json!(seen), json!(999_999)] {
+    let visible = group(&root, "seen", json!({"visibility": "public"})).await;
+    for namespace in [json!(hidden), json!(visible), json!(999_999)] {
         let refused = reporter.client.post(&fork, json!({"namespace_id": namespace})).await.expect(404);
         assert_eq!(refused.message(), "404 Target Namespace Not Found");
     }
@@ -125,15 +125,15 @@ async fn who_may_not_fork_learns_nothing(server: TestServer) {
     reporter.client.post(&fork, json!({"x": "y".repeat(1 << 20)})).await.expect(413);
     let narrow = server.token_of(reporter.id, &["read_api"]).await;
     server.with_token(&narrow).post(&fork, json!({})).await.expect(403);
-    let made = reporter.client.post(&fork, json!({})).await.expect(201).json();
-    assert_eq!(made["visibility"], "private");
+    let created = reporter.client.post(&fork, json!({})).await.expect(201).json();
+    assert_eq!(created["visibility"], "private");
     let taken = reporter.client.post(&fork, json!({})).await.expect(409);
     assert_eq!(taken.message(), "name has already been taken, path has already been taken");
     root.put(&format!("/projects/{}", source.id), json!({"forking_access_level": "disabled"})).await.expect(200);
     reporter.client.post(&fork, json!({"path": "other", "name": "other"})).await.expect(404);
 }
 
-async fn forks_go_where_they_are_told(server: TestServer) {
+async fn fork_uses_given_namespace_path_and_attributes(server: TestServer) {
     let root = server.root();
     let source = project(&root, "source", json!({"visibility": "public", "tag_list": "a,b", "description": "D"})).await;
     let team = group(&root, "team", json!({"visibility": "internal"})).await;
@@ -150,21 +150,21 @@ async fn forks_go_where_they_are_told(server: TestServer) {
         let mut body = body;
         body["path"] = json!(format!("p{number}"));
         body["name"] = json!(format!("Fork {number}"));
-        let made = root.post(&fork, body).await.expect(201).json();
-        assert_eq!(made["path_with_namespace"], format!("team/p{number}"));
-        assert_eq!(made["tag_list"], json!(["a", "b"]));
+        let created = root.post(&fork, body).await.expect(201).json();
+        assert_eq!(created["path_with_namespace"], format!("team/p{number}"));
+        assert_eq!(created["tag_list"], json!(["a", "b"]));
         let (description, visibility) = if number == 3 { ("Other", "private") } else { ("D", "internal") };
-        assert_eq!((&made["description"], &made["visibility"]), (&json!(description), &json!(visibility)));
+        assert_eq!((&created["description"], &created["visibility"]), (&json!(description), &json!(visibility)));
     }
     server.finish_jobs().await;
-    // An empty repository gives an empty fork.
+    // The fork of an empty repository is empty.
     let forks = root.get(&format!("/projects/{source}/forks?order_by=id&sort=asc")).await.expect(200);
     assert_eq!(forks.pluck("path"), ["p0", "p1", "p2", "p3"]);
     assert_eq!(forks.pluck("import_status"), ["finished"; 4]);
     assert_eq!(forks.pluck("default_branch"), [Value::Null, Value::Null, Value::Null, Value::Null]);
 }
 
-async fn forks_are_listed_as_far_as_the_caller_sees_them(server: TestServer) {
+async fn list_forks_returns_visible_forks_only(server: TestServer) {
     let root = server.root();
     let source = project(&root, "source", json!({"visibility": "public"})).await;
     for (path, visibility) in [("one", "public"), ("two", "private"), ("three", "internal")] {
@@ -190,14 +190,14 @@ async fn forks_are_listed_as_far_as_the_caller_sees_them(server: TestServer) {
     server.anonymous().get("/projects/999999/forks").await.expect(404);
 }
 
-async fn the_relation_is_made_and_unmade(server: TestServer) {
+async fn fork_relation_can_be_created_and_deleted(server: TestServer) {
     let root = server.root();
     let a = project(&root, "a", json!({})).await;
     let b = project(&root, "b", json!({})).await;
     let relation = format!("/projects/{b}/fork");
     root.delete(&relation).await.expect(304);
-    let made = root.post(&format!("{relation}/{a}"), json!({})).await.expect(201).json();
-    assert_eq!(made["forked_from_project"]["id"], a);
+    let created = root.post(&format!("{relation}/{a}"), json!({})).await.expect(201).json();
+    assert_eq!(created["forked_from_project"]["id"], a);
     assert_eq!(root.get(&format!("/projects/{a}")).await.expect(200).json()["forks_count"], 1);
     assert_eq!(
         root.post(&format!("{relation}/root%2Fa"), json!({})).await.expect(409).message(),
@@ -223,12 +223,12 @@ async fn the_relation_is_made_and_unmade(server: TestServer) {
 }
 
 on_every_database![
-    a_fork_is_made_at_once_and_filled_by_the_job,
-    a_fork_outlives_its_source,
-    a_copy_that_was_killed_is_finished_by_the_next,
-    a_fork_whose_source_is_gone_says_so,
-    who_may_not_fork_learns_nothing,
-    forks_go_where_they_are_told,
-    forks_are_listed_as_far_as_the_caller_sees_them,
-    the_relation_is_made_and_unmade,
+    fork_is_created_at_once_and_imported_by_a_job,
+    fork_remains_after_deletion_of_its_source,
+    interrupted_fork_job_is_completed_by_the_next_run,
+    fork_of_missing_repository_fails_with_import_error,
+    fork_requires_permission_in_source_and_target,
+    fork_uses_given_namespace_path_and_attributes,
+    list_forks_returns_visible_forks_only,
+    fork_relation_can_be_created_and_deleted,
 ];

@@ -1,4 +1,4 @@
-//! How deliveries get there: in order, again after failures, and never at the expense of others.
+//! Webhook deliveries: order, retries and isolation of receivers.
 
 use chrono::TimeDelta;
 use holdfast::config::Options;
@@ -12,7 +12,7 @@ use crate::support::code::Project;
 use crate::support::receiver::{Receiver, Reply, nowhere, relay, take};
 use crate::support::{TestServer, on_every_database};
 
-/// The states of all deliveries, in order.
+/// Returns the states and attempts of all deliveries, in order.
 async fn states(server: &TestServer) -> Vec<(hook_deliveries::State, i32)> {
     let rows = hook_deliveries::Entity::find()
         .order_by_asc(hook_deliveries::Column::Id)
@@ -24,24 +24,24 @@ async fn states(server: &TestServer) -> Vec<(hook_deliveries::State, i32)> {
 
 use hook_deliveries::State::{Delivered, Failed, Pending};
 
-async fn a_failed_delivery_is_tried_again_before_the_next_one(server: TestServer) {
+async fn failed_delivery_is_retried_before_the_next_one(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 500 } else { 200 })).await;
     hook(&server.root(), project.id, &receiver.url, json!({})).await;
     let first = commit(&server.root(), project.id, "main", "a").await;
     let second = commit(&server.root(), project.id, "main", "b").await;
     server.finish_jobs().await;
-    let told = receiver.rest();
-    let after: Vec<_> = told.iter().map(|one| one.body["after"].as_str().unwrap()).collect();
+    let received = receiver.rest();
+    let after: Vec<_> = received.iter().map(|one| one.body["after"].as_str().unwrap()).collect();
     assert_eq!(after, [first.as_str(), &first, &second]);
-    let ids: Vec<_> = told.iter().map(|one| one.header("x-service-event-uuid")).collect();
+    let ids: Vec<_> = received.iter().map(|one| one.header("x-service-event-uuid")).collect();
     assert!(ids[0] == ids[1] && ids[1] != ids[2], "{ids:?}");
     assert_eq!(states(&server).await, [(Delivered, 2), (Delivered, 1)]);
     let row = project_hooks::Entity::find().one(server.backend.database.read()).await.unwrap().unwrap();
     assert_eq!((row.failures, row.failing_since), (0, None));
 }
 
-async fn a_receiver_that_is_down_for_a_while_loses_nothing(server: TestServer) {
+async fn unreachable_receiver_gets_all_deliveries_in_order_later(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let address = nowhere().await;
     let hook = hook(&server.root(), project.id, &address, json!({})).await;
@@ -71,7 +71,7 @@ async fn a_receiver_that_is_down_for_a_while_loses_nothing(server: TestServer) {
     assert_eq!(arrived, pushed);
 }
 
-async fn what_the_receiver_refuses_is_not_sent_again(server: TestServer) {
+async fn delivery_rejected_with_client_error_is_not_retried(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 404 } else { 204 })).await;
     let hook = hook(&server.root(), project.id, &receiver.url, json!({})).await;
@@ -84,7 +84,7 @@ async fn what_the_receiver_refuses_is_not_sent_again(server: TestServer) {
     assert_eq!((&shown["alert_status"], &shown["failing_since"]), (&json!("executable"), &json!(null)));
 }
 
-async fn receivers_that_hang_or_never_end_hold_up_nobody(server: TestServer) {
+async fn slow_and_endless_receivers_do_not_delay_other_webhooks(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receivers = Vec::new();
     for reply in [Reply::Hang, Reply::Hang, Reply::Hang, Reply::Hang, Reply::Hang, Reply::Endless, Reply::Close] {
@@ -92,34 +92,34 @@ async fn receivers_that_hang_or_never_end_hold_up_nobody(server: TestServer) {
         hook(&server.root(), project.id, &receiver.url, json!({})).await;
         receivers.push(receiver);
     }
-    let mut sound = Receiver::start().await;
-    hook(&server.root(), project.id, &sound.url, json!({})).await;
+    let mut healthy = Receiver::start().await;
+    hook(&server.root(), project.id, &healthy.url, json!({})).await;
     server
         .run_jobs_while(async {
             for name in ["a", "b", "c"] {
-                let made = commit(&server.root(), project.id, "main", name).await;
-                let begun = std::time::Instant::now();
-                assert_eq!(sound.next().await.body["after"], made);
-                // Sooner than any of the others is given up.
-                assert!(begun.elapsed().as_secs() < 9);
+                let commit_id = commit(&server.root(), project.id, "main", name).await;
+                let started = std::time::Instant::now();
+                assert_eq!(healthy.next().await.body["after"], commit_id);
+                // This is shorter than the timeout of the other receivers.
+                assert!(started.elapsed().as_secs() < 9);
             }
-            // The endless one was cut off, and has all three.
+            // The endless response was cut off, and the receiver got all three deliveries.
             for _ in 0..3 {
                 receivers[5].next().await;
             }
         })
         .await;
-    let kept = hook_deliveries::Entity::find()
+    let stored = hook_deliveries::Entity::find()
         .filter(hook_deliveries::Column::State.eq(Delivered))
         .filter(hook_deliveries::Column::ResponseBody.contains("xxx"))
         .all(server.backend.database.read())
         .await
         .unwrap();
-    assert!(!kept.is_empty());
-    assert!(kept.iter().all(|row| row.response_body.as_ref().is_some_and(|body| body.len() == 8192)));
+    assert!(!stored.is_empty());
+    assert!(stored.iter().all(|row| row.response_body.as_ref().is_some_and(|body| body.len() == 8192)));
 }
 
-async fn a_hook_that_fails_for_days_is_switched_off_and_on_again(server: TestServer) {
+async fn webhook_is_disabled_after_days_of_failures_and_enabled_by_update(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 503 } else { 200 })).await;
     let root = server.root();
@@ -134,7 +134,7 @@ async fn a_hook_that_fails_for_days_is_switched_off_and_on_again(server: TestSer
     let shown = root.get(&url).await.expect(200).json();
     assert_eq!(shown["alert_status"], "disabled");
     assert!(shown["disabled_at"].is_string());
-    // It goes on being written down, and is not sent.
+    // New deliveries are recorded but not sent.
     commit(&root, project.id, "main", "b").await;
     server.finish_jobs().await;
     assert_eq!((receiver.rest().len(), states(&server).await), (1, vec![(Pending, 1), (Pending, 0)]));
@@ -144,7 +144,7 @@ async fn a_hook_that_fails_for_days_is_switched_off_and_on_again(server: TestSer
     assert_eq!((receiver.rest().len(), states(&server).await), (2, vec![(Delivered, 2), (Delivered, 1)]));
 }
 
-async fn a_success_out_of_turn_switches_a_hook_on_again(server: TestServer) {
+async fn successful_test_delivery_enables_disabled_webhook(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
@@ -153,36 +153,36 @@ async fn a_success_out_of_turn_switches_a_hook_on_again(server: TestServer) {
         .col_expr(project_hooks::Column::Failures, Expr::value(10))
         .col_expr(project_hooks::Column::DisabledAt, Expr::value(now()));
     off.exec(server.backend.database.write()).await.unwrap();
-    let made = commit(&root, project.id, "main", "a").await;
+    let commit_id = commit(&root, project.id, "main", "a").await;
     server.finish_jobs().await;
     assert_eq!(receiver.rest().len(), 0);
     let url = format!("/projects/{}/hooks/{hook}", project.id);
     root.post(&format!("{url}/test/push_events"), json!({})).await.expect(201);
     server.finish_jobs().await;
-    let told = receiver.rest();
-    assert_eq!(told.len(), 2);
-    assert_eq!(told[1].body["after"], made);
+    let received = receiver.rest();
+    assert_eq!(received.len(), 2);
+    assert_eq!(received[1].body["after"], commit_id);
     assert_eq!(root.get(&url).await.json()["alert_status"], "executable");
 }
 
-async fn the_compatible_mode_repeats_the_headers(server: TestServer) {
+async fn compat_mode_adds_gitlab_headers(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     hook(&server.root(), project.id, &receiver.url, json!({ "token": "t" })).await;
     commit(&server.root(), project.id, "main", "a").await;
     server.finish_jobs().await;
-    let told = receiver.next().await;
+    let received = receiver.next().await;
     for (name, repeated) in [
         ("x-service-event", "x-gitlab-event"),
         ("x-service-token", "x-gitlab-token"),
         ("x-service-event-uuid", "x-gitlab-event-uuid"),
     ] {
-        assert!(!told.header(name).is_empty(), "{name}");
-        assert_eq!(told.header(name), told.header(repeated));
+        assert!(!received.header(name).is_empty(), "{name}");
+        assert_eq!(received.header(name), received.header(repeated));
     }
 }
 
-async fn two_runners_never_deliver_to_a_hook_at_the_same_time(server: TestServer) {
+async fn concurrent_job_runners_deliver_in_order(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     hook(&server.root(), project.id, &receiver.url, json!({})).await;
@@ -191,11 +191,11 @@ async fn two_runners_never_deliver_to_a_hook_at_the_same_time(server: TestServer
         pushed.push(commit(&server.root(), project.id, "main", &format!("f{number}")).await);
     }
     tokio::join!(server.finish_jobs(), server.finish_jobs(), server.finish_jobs());
-    let told: Vec<_> = receiver.rest().iter().map(|one| one.body["after"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(told, pushed);
+    let received: Vec<_> = receiver.rest().iter().map(|one| one.body["after"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(received, pushed);
 }
 
-async fn a_deleted_hook_or_project_is_told_nothing_more(server: TestServer) {
+async fn deleted_webhook_receives_no_pending_deliveries(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
@@ -206,18 +206,18 @@ async fn a_deleted_hook_or_project_is_told_nothing_more(server: TestServer) {
     assert_eq!((receiver.rest().len(), states(&server).await), (0, vec![]));
 }
 
-fn the_compatible_mode_repeats_the_headers_options() -> Options {
+fn compat_mode_adds_gitlab_headers_options() -> Options {
     Options { compat: Some(true), ..Options::default() }
 }
 
 on_every_database![
-    a_failed_delivery_is_tried_again_before_the_next_one,
-    a_receiver_that_is_down_for_a_while_loses_nothing,
-    what_the_receiver_refuses_is_not_sent_again,
-    receivers_that_hang_or_never_end_hold_up_nobody,
-    a_hook_that_fails_for_days_is_switched_off_and_on_again,
-    a_success_out_of_turn_switches_a_hook_on_again,
-    the_compatible_mode_repeats_the_headers with the_compatible_mode_repeats_the_headers_options(),
-    two_runners_never_deliver_to_a_hook_at_the_same_time,
-    a_deleted_hook_or_project_is_told_nothing_more,
+    failed_delivery_is_retried_before_the_next_one,
+    unreachable_receiver_gets_all_deliveries_in_order_later,
+    delivery_rejected_with_client_error_is_not_retried,
+    slow_and_endless_receivers_do_not_delay_other_webhooks,
+    webhook_is_disabled_after_days_of_failures_and_enabled_by_update,
+    successful_test_delivery_enables_disabled_webhook,
+    compat_mode_adds_gitlab_headers with compat_mode_adds_gitlab_headers_options(),
+    concurrent_job_runners_deliver_in_order,
+    deleted_webhook_receives_no_pending_deliveries,
 ];

@@ -1,4 +1,4 @@
-//! The log of deliveries: listed, read, sent again, swept; and trials.
+//! The log of webhook deliveries, resending, cleanup and test deliveries.
 
 use chrono::TimeDelta;
 use domain::webhooks::log::sweep;
@@ -12,7 +12,7 @@ use crate::support::code::Project;
 use crate::support::receiver::{Receiver, Reply};
 use crate::support::{TestServer, on_every_database};
 
-async fn the_log_tells_what_was_sent_and_answered(server: TestServer) {
+async fn delivery_log_returns_request_and_response(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
@@ -59,7 +59,7 @@ async fn the_log_tells_what_was_sent_and_answered(server: TestServer) {
     assert_eq!(root.get(&format!("{log}/x")).await.status, 400);
 }
 
-async fn a_delivery_is_sent_again_with_the_same_id_and_body(server: TestServer) {
+async fn resend_repeats_delivery_with_same_uuid_and_body(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 400 } else { 200 })).await;
     let root = server.root();
@@ -79,14 +79,14 @@ async fn a_delivery_is_sent_again_with_the_same_id_and_body(server: TestServer) 
     assert_eq!(root.get(&log).await.pluck("id").len(), 2);
 }
 
-async fn a_hook_is_tried_with_what_the_project_has(server: TestServer) {
+async fn test_delivery_uses_existing_data_of_the_project(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
     let id = hook(&root, project.id, &receiver.url, json!({ "push_events": false })).await;
     let test = format!("/projects/{}/hooks/{id}/test", project.id);
-    let told = root.post(&format!("{test}/push_events"), json!({})).await.expect(201).json();
-    assert_eq!((&told["state"], &told["trigger"]), (&json!("delivered"), &json!("push_hooks")));
+    let delivery = root.post(&format!("{test}/push_events"), json!({})).await.expect(201).json();
+    assert_eq!((&delivery["state"], &delivery["trigger"]), (&json!("delivered"), &json!("push_hooks")));
     let push = receiver.next().await;
     assert_eq!((&push.body["ref"], &push.body["after"]), (&json!("refs/heads/main"), &json!(project.id("main"))));
     assert_eq!(push.body["commits"].as_array().map(Vec::len), Some(2));
@@ -109,19 +109,19 @@ async fn a_hook_is_tried_with_what_the_project_has(server: TestServer) {
     assert_eq!(refused.expect(422).message(), "Ensure the project has at least one commit.");
 }
 
-async fn a_receiver_that_fails_at_a_trial_is_told_of(server: TestServer) {
+async fn failed_test_delivery_is_returned_and_not_retried(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let receiver = Receiver::with(|_| Reply::Status(500)).await;
     let id = hook(&server.root(), project.id, &receiver.url, json!({})).await;
     let test = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
-    let told = server.root().post(&test, json!({})).await.expect(201).json();
-    assert_eq!((&told["state"], &told["response_status"]), (&json!("failed"), &json!("500")));
-    // What was out of turn is not tried again.
+    let delivery = server.root().post(&test, json!({})).await.expect(201).json();
+    assert_eq!((&delivery["state"], &delivery["response_status"]), (&json!("failed"), &json!("500")));
+    // A test delivery is not retried.
     server.finish_jobs().await;
     assert_eq!(server.root().get(&format!("/projects/{}/hooks/{id}/events", project.id)).await.pluck("id").len(), 1);
 }
 
-async fn a_user_tries_and_repeats_only_so_often(server: TestServer) {
+async fn test_and_resend_are_rate_limited_per_user(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let receiver = Receiver::start().await;
     let root = server.root();
@@ -141,7 +141,7 @@ async fn a_user_tries_and_repeats_only_so_often(server: TestServer) {
         let wait: u64 = refused.header("retry-after").parse().expect("seconds");
         assert!((1..=61).contains(&wait), "{wait}");
     }
-    // Others are none the worse for it, and after a minute it is forgotten.
+    // The limit is per user and ends after a minute.
     let maintainer = project.member("ada", AccessLevel::Maintainer).await;
     maintainer.post(&test, json!({})).await.expect(201);
     spent_actions::Entity::update_many()
@@ -152,13 +152,13 @@ async fn a_user_tries_and_repeats_only_so_often(server: TestServer) {
     root.post(&test, json!({})).await.expect(201);
 }
 
-async fn only_maintainers_see_the_log(server: TestServer) {
+async fn delivery_log_requires_maintainer(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let receiver = Receiver::start().await;
     let id = hook(&server.root(), project.id, &receiver.url, json!({})).await;
     let url = format!("/projects/{}/hooks/{id}", project.id);
-    let made = server.root().post(&format!("{url}/test/push_events"), json!({})).await.expect(201).json();
-    let one = format!("{url}/events/{}", made["id"]);
+    let delivery = server.root().post(&format!("{url}/test/push_events"), json!({})).await.expect(201).json();
+    let one = format!("{url}/events/{}", delivery["id"]);
     let developer = project.member("dev", AccessLevel::Developer).await;
     let stranger = server.person("stranger").await.client;
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 404), (&developer, 403)] {
@@ -168,13 +168,13 @@ async fn only_maintainers_see_the_log(server: TestServer) {
         assert_eq!(client.post(&format!("{url}/test/push_events"), json!({})).await.status, status);
     }
     let other = hook(&server.root(), project.id, &receiver.url, json!({})).await;
-    let elsewhere = format!("/projects/{}/hooks/{other}/events/{}", project.id, made["id"]);
+    let elsewhere = format!("/projects/{}/hooks/{other}/events/{}", project.id, delivery["id"]);
     assert_eq!(server.root().get(&elsewhere).await.status, 404);
     assert_eq!(server.root().post(&format!("{elsewhere}/resend"), json!({})).await.status, 404);
     assert_eq!(server.root().post(&format!("{url}/events/x/resend"), json!({})).await.status, 400);
 }
 
-async fn the_log_comes_in_pages_and_few_statements_and_is_swept(server: TestServer) {
+async fn delivery_log_is_paginated_and_old_entries_are_deleted(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let receiver = Receiver::start().await;
     let root = server.root();
@@ -209,11 +209,11 @@ async fn the_log_comes_in_pages_and_few_statements_and_is_swept(server: TestServ
 }
 
 on_every_database![
-    the_log_tells_what_was_sent_and_answered,
-    a_delivery_is_sent_again_with_the_same_id_and_body,
-    a_hook_is_tried_with_what_the_project_has,
-    a_receiver_that_fails_at_a_trial_is_told_of,
-    a_user_tries_and_repeats_only_so_often,
-    only_maintainers_see_the_log,
-    the_log_comes_in_pages_and_few_statements_and_is_swept,
+    delivery_log_returns_request_and_response,
+    resend_repeats_delivery_with_same_uuid_and_body,
+    test_delivery_uses_existing_data_of_the_project,
+    failed_test_delivery_is_returned_and_not_retried,
+    test_and_resend_are_rate_limited_per_user,
+    delivery_log_requires_maintainer,
+    delivery_log_is_paginated_and_old_entries_are_deleted,
 ];

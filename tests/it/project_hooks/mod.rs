@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::Client;
 use crate::support::places::id;
 
-/// Makes a webhook of a project; `extra` adds attributes.
+/// Creates a webhook of a project with additional attributes and returns its ID.
 async fn hook(client: &Client, project: i64, url: &str, extra: Value) -> i64 {
     let mut body = json!({ "url": url });
     let Value::Object(extra) = extra else { panic!("an object") };
@@ -20,12 +20,12 @@ async fn hook(client: &Client, project: i64, url: &str, extra: Value) -> i64 {
     id(&client.post(&format!("/projects/{project}/hooks"), body).await.expect(201).json())
 }
 
-/// Commits a file through the interface; answers the commit's id.
+/// Commits a file through the API and returns the commit ID.
 async fn commit(client: &Client, project: i64, branch: &str, file: &str) -> String {
     let body = json!({
         "branch": branch, "commit_message": format!("Add {file}\n\nFor a test."),
         "actions": [{ "action": "create", "file_path": file, "content": "x" }],
     });
-    let made = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
-    made.json()["id"].as_str().expect("an id").to_owned()
+    let created = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
+    created.json()["id"].as_str().expect("an id").to_owned()
 }

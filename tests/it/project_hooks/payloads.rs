@@ -1,4 +1,4 @@
-//! What receivers are told.
+//! Payloads of webhook requests.
 
 use serde_json::{Value, json};
 use storage::entities::Visibility;
@@ -12,12 +12,12 @@ use crate::support::{TestServer, on_every_database};
 
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 
-/// The keys of an object.
+/// Returns the keys of an object.
 fn keys(value: &Value) -> Vec<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-async fn a_commit_is_told_as_a_push(server: TestServer) {
+async fn commit_triggers_push_event_with_all_fields(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Internal).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
@@ -25,34 +25,34 @@ async fn a_commit_is_told_as_a_push(server: TestServer) {
     let before = project.id("main");
     let after = commit(&root, project.id, "main", "docs/new.md").await;
     server.finish_jobs().await;
-    let told = receiver.next().await;
-    assert_eq!(told.line, "POST /hook?x=y");
-    assert_eq!(told.header("content-type"), "application/json");
-    assert_eq!(told.header("x-service-event"), "Push Hook");
-    assert_eq!(told.header("x-service-token"), "t0ken");
-    assert_eq!(told.header("x-service-event-uuid").len(), 36);
-    assert!(told.header("user-agent").starts_with("Holdfast/"));
-    assert_eq!((told.header("x-gitlab-event"), told.header("authorization")), ("", ""));
+    let delivery = receiver.next().await;
+    assert_eq!(delivery.line, "POST /hook?x=y");
+    assert_eq!(delivery.header("content-type"), "application/json");
+    assert_eq!(delivery.header("x-service-event"), "Push Hook");
+    assert_eq!(delivery.header("x-service-token"), "t0ken");
+    assert_eq!(delivery.header("x-service-event-uuid").len(), 36);
+    assert!(delivery.header("user-agent").starts_with("Holdfast/"));
+    assert_eq!((delivery.header("x-gitlab-event"), delivery.header("authorization")), ("", ""));
     let base = &server.base;
     let web = format!("{base}/root/p");
     let ssh = "git@127.0.0.1:root/p.git";
-    let timestamp = told.body["commits"][0]["timestamp"].clone();
+    let timestamp = delivery.body["commits"][0]["timestamp"].clone();
     assert_eq!(
-        told.body,
+        delivery.body,
         json!({
             "object_kind": "push", "event_name": "push", "before": before, "after": after, "ref": "refs/heads/main",
             "checkout_sha": after, "message": null, "user_id": 1, "user_name": "Administrator",
-            "user_username": "root", "user_email": told.body["user_email"], "user_avatar": null, "project_id": project.id,
+            "user_username": "root", "user_email": delivery.body["user_email"], "user_avatar": null, "project_id": project.id,
             "project": {
                 "id": project.id, "name": "p", "description": null, "web_url": web, "avatar_url": null,
-                "git_ssh_url": ssh, "git_http_url": format!("{web}.git"), "namespace": told.body["project"]["namespace"],
+                "git_ssh_url": ssh, "git_http_url": format!("{web}.git"), "namespace": delivery.body["project"]["namespace"],
                 "visibility_level": 10, "path_with_namespace": "root/p", "default_branch": "main",
                 "ci_config_path": null, "homepage": web, "url": ssh, "ssh_url": ssh, "http_url": format!("{web}.git"),
             },
             "commits": [{
                 "id": after, "message": "Add docs/new.md\n\nFor a test.", "title": "Add docs/new.md",
                 "timestamp": timestamp, "url": format!("{web}/-/commit/{after}"),
-                "author": { "name": "Administrator", "email": told.body["user_email"] },
+                "author": { "name": "Administrator", "email": delivery.body["user_email"] },
                 "added": ["docs/new.md"], "modified": [], "removed": [],
             }],
             "total_commits_count": 1, "push_options": {},
@@ -66,7 +66,7 @@ async fn a_commit_is_told_as_a_push(server: TestServer) {
     assert!(timestamp.ends_with("+00:00") && timestamp.len() == 25, "{timestamp}");
 }
 
-async fn references_made_and_deleted_are_told_with_zeros(server: TestServer) {
+async fn created_and_deleted_refs_have_zero_commit_ids(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
@@ -81,11 +81,14 @@ async fn references_made_and_deleted_are_told_with_zeros(server: TestServer) {
     let object = project.id("heavy");
     root.delete(&project.url("/tags/heavy")).await.expect(204);
     server.finish_jobs().await;
-    let made = receiver.next().await.body;
-    assert_eq!((&made["before"], &made["after"], &made["checkout_sha"]), (&json!(ZEROS), &json!(tip), &json!(tip)));
-    // What the default branch lacks.
-    assert_eq!((&made["total_commits_count"], &made["commits"][0]["id"]), (&json!(1), &json!(tip)));
-    assert_eq!(made["commits"][0]["timestamp"], "2020-09-13T14:30:00+02:00");
+    let created = receiver.next().await.body;
+    assert_eq!(
+        (&created["before"], &created["after"], &created["checkout_sha"]),
+        (&json!(ZEROS), &json!(tip), &json!(tip))
+    );
+    // The commits that the default branch does not contain.
+    assert_eq!((&created["total_commits_count"], &created["commits"][0]["id"]), (&json!(1), &json!(tip)));
+    assert_eq!(created["commits"][0]["timestamp"], "2020-09-13T14:30:00+02:00");
     let deleted = receiver.next().await.body;
     assert_eq!((&deleted["before"], &deleted["after"]), (&json!(tip), &json!(ZEROS)));
     assert_eq!(
@@ -107,15 +110,20 @@ async fn references_made_and_deleted_are_told_with_zeros(server: TestServer) {
         (&json!(object), &json!(main), &json!("First release"))
     );
     assert_eq!((&heavy["total_commits_count"], &heavy["commits"][0]["id"]), (&json!(1), &json!(main)));
-    let gone = receiver.next().await.body;
+    let deleted_tag = receiver.next().await.body;
     assert_eq!(
-        (&gone["before"], &gone["after"], &gone["checkout_sha"], &gone["total_commits_count"]),
+        (
+            &deleted_tag["before"],
+            &deleted_tag["after"],
+            &deleted_tag["checkout_sha"],
+            &deleted_tag["total_commits_count"]
+        ),
         (&json!(object), &json!(ZEROS), &Value::Null, &json!(0))
     );
-    assert_eq!(keys(&made), keys(&gone));
+    assert_eq!(keys(&created), keys(&deleted_tag));
 }
 
-async fn a_large_push_tells_the_newest_commits_and_the_true_number(server: TestServer) {
+async fn large_push_contains_newest_commits_and_total_count(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     hook(&server.root(), project.id, &receiver.url, json!({})).await;
@@ -124,27 +132,27 @@ async fn a_large_push_tells_the_newest_commits_and_the_true_number(server: TestS
     work.git(&["clone", "--quiet", &address, "c"]).await;
     let clone = work.below("c");
     clone.git(&["checkout", "--quiet", "main"]).await;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for number in 0..23 {
-        made.push(clone.commit("README.md", &format!("{number}")).await);
+        created.push(clone.commit("README.md", &format!("{number}")).await);
     }
     clone.git(&["rm", "--quiet", "docs/guide.md"]).await;
     clone.git(&["mv", "run.sh", "go.sh"]).await;
-    made.push(clone.commit("new.txt", "x").await);
+    created.push(clone.commit("new.txt", "x").await);
     clone.git(&["push", "--quiet", "origin", "main"]).await;
     server.finish_jobs().await;
-    let told = receiver.next().await.body;
-    assert_eq!(told["total_commits_count"], 24);
+    let delivery = receiver.next().await.body;
+    assert_eq!(delivery["total_commits_count"], 24);
     let ids: Vec<&str> =
-        told["commits"].as_array().unwrap().iter().map(|commit| commit["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, made[4..].iter().map(String::as_str).collect::<Vec<_>>());
-    let last = &told["commits"][19];
+        delivery["commits"].as_array().unwrap().iter().map(|commit| commit["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, created[4..].iter().map(String::as_str).collect::<Vec<_>>());
+    let last = &delivery["commits"][19];
     assert_eq!(last["added"], json!(["go.sh", "new.txt"]));
     assert_eq!(last["removed"], json!(["docs/guide.md", "run.sh"]));
-    assert_eq!(told["commits"][0]["modified"], json!(["README.md"]));
+    assert_eq!(delivery["commits"][0]["modified"], json!(["README.md"]));
 }
 
-async fn more_than_three_branches_or_tags_at_once_are_not_told(server: TestServer) {
+async fn push_of_more_than_three_branches_or_tags_triggers_no_webhook(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     hook(&server.root(), project.id, &receiver.url, json!({ "tag_push_events": true })).await;
@@ -163,13 +171,13 @@ async fn more_than_three_branches_or_tags_at_once_are_not_told(server: TestServe
     push(&["HEAD:refs/heads/e", "HEAD:refs/heads/f", "HEAD:refs/heads/g"]).await;
     push(&["HEAD:refs/tags/1", "HEAD:refs/tags/2", "HEAD:refs/tags/3", "HEAD:refs/tags/4"]).await;
     server.finish_jobs().await;
-    let mut told: Vec<String> =
+    let mut delivery: Vec<String> =
         receiver.rest().iter().map(|one| one.body["ref"].as_str().unwrap().to_owned()).collect();
-    told.sort();
-    assert_eq!(told, ["refs/heads/e", "refs/heads/f", "refs/heads/g", "refs/tags/t"]);
+    delivery.sort();
+    assert_eq!(delivery, ["refs/heads/e", "refs/heads/f", "refs/heads/g", "refs/tags/t"]);
 }
 
-async fn the_branch_filter_limits_pushes_to_branches_only(server: TestServer) {
+async fn branch_filter_applies_to_branches_and_not_to_tags(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
@@ -180,14 +188,14 @@ async fn the_branch_filter_limits_pushes_to_branches_only(server: TestServer) {
     commit(&root, project.id, "feature/x", "b").await;
     root.post(&project.url("/tags"), json!({ "tag_name": "t", "ref": "main" })).await.expect(201);
     server.finish_jobs().await;
-    let told: Vec<_> = receiver.rest().into_iter().map(|one| (one.line, one.body["ref"].clone())).collect();
+    let delivery: Vec<_> = receiver.rest().into_iter().map(|one| (one.line, one.body["ref"].clone())).collect();
     assert_eq!(
-        told,
+        delivery,
         [("POST /".to_owned(), json!("refs/heads/feature/x")), ("POST /".to_owned(), json!("refs/tags/t")),]
     );
 }
 
-async fn a_comment_on_a_commit_is_told_as_a_note(server: TestServer) {
+async fn commit_comment_triggers_note_event(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     project.import(&NewCommit {
         time: 1_600_000_500,
@@ -201,19 +209,19 @@ async fn a_comment_on_a_commit_is_told_as_a_note(server: TestServer) {
     let body = json!({ "note": "See ![x](/uploads/1/x.png)", "path": "README.md", "line": 1, "line_type": "new" });
     root.post(&project.url(&format!("/commits/{sha}/comments")), body).await.expect(201);
     server.finish_jobs().await;
-    let told = receiver.next().await;
-    assert_eq!(told.header("x-service-event"), "Note Hook");
-    let told = told.body;
+    let delivery = receiver.next().await;
+    assert_eq!(delivery.header("x-service-event"), "Note Hook");
+    let delivery = delivery.body;
     assert_eq!(
-        keys(&told),
+        keys(&delivery),
         ["object_kind", "event_type", "user", "project_id", "project", "object_attributes", "repository", "commit",]
     );
-    assert_eq!((&told["object_kind"], &told["event_type"]), (&json!("note"), &json!("note")));
+    assert_eq!((&delivery["object_kind"], &delivery["event_type"]), (&json!("note"), &json!("note")));
     let web = format!("{}/root/p", server.base);
-    assert_eq!(keys(&told["user"]), ["name", "username", "avatar_url", "email"]);
-    assert_eq!(keys(&told["repository"]), ["name", "url", "description", "homepage"]);
-    assert_eq!(told["project"]["visibility_level"], 0);
-    let note = &told["object_attributes"];
+    assert_eq!(keys(&delivery["user"]), ["name", "username", "avatar_url", "email"]);
+    assert_eq!(keys(&delivery["repository"]), ["name", "url", "description", "homepage"]);
+    assert_eq!(delivery["project"]["visibility_level"], 0);
+    let note = &delivery["object_attributes"];
     assert_eq!(
         (&note["note"], &note["noteable_type"], &note["noteable_id"]),
         (&json!("See ![x](/uploads/1/x.png)"), &json!("Commit"), &Value::Null)
@@ -222,11 +230,11 @@ async fn a_comment_on_a_commit_is_told_as_a_note(server: TestServer) {
     assert_eq!((&note["commit_id"], &note["system"], &note["author_id"]), (&json!(sha), &json!(false), &json!(1)));
     assert_eq!(note["url"], format!("{web}/-/commit/{sha}#note_{}", note["id"]));
     assert_eq!(note["st_diff"]["new_path"], "README.md");
-    // The SHA-1 of "README.md", and where the counters stand at the line.
+    // The SHA-1 of "README.md", followed by the old and new line numbers.
     let line_code = note["line_code"].as_str().expect("a code");
     assert!(line_code.starts_with("8ec9a00bfd09b3190ac6b22251dbb1aa95a0579d_"), "{line_code}");
-    let written = note["created_at"].as_str().expect("a date");
-    assert!(written.ends_with(" UTC") && written.len() == 23, "{written}");
+    let created_at = note["created_at"].as_str().expect("a date");
+    assert!(created_at.ends_with(" UTC") && created_at.len() == 23, "{created_at}");
     for key in [
         "attachment",
         "line_code",
@@ -244,15 +252,15 @@ async fn a_comment_on_a_commit_is_told_as_a_note(server: TestServer) {
     ] {
         assert!(note.get(key).is_some(), "{key}");
     }
-    assert_eq!(keys(&told["commit"]), ["id", "message", "title", "timestamp", "url", "author"]);
-    assert_eq!(told["commit"]["id"], sha);
+    assert_eq!(keys(&delivery["commit"]), ["id", "message", "title", "timestamp", "url", "author"]);
+    assert_eq!(delivery["commit"]["id"], sha);
 }
 
 on_every_database![
-    a_commit_is_told_as_a_push,
-    references_made_and_deleted_are_told_with_zeros,
-    a_large_push_tells_the_newest_commits_and_the_true_number,
-    more_than_three_branches_or_tags_at_once_are_not_told,
-    the_branch_filter_limits_pushes_to_branches_only,
-    a_comment_on_a_commit_is_told_as_a_note,
+    commit_triggers_push_event_with_all_fields,
+    created_and_deleted_refs_have_zero_commit_ids,
+    large_push_contains_newest_commits_and_total_count,
+    push_of_more_than_three_branches_or_tags_triggers_no_webhook,
+    branch_filter_applies_to_branches_and_not_to_tags,
+    commit_comment_triggers_note_event,
 ];

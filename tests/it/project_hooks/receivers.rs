@@ -1,4 +1,4 @@
-//! Receivers that redirect, ask for credentials or cannot prove who they are, and hosts that may not be called.
+//! Receivers with redirects, credentials or invalid certificates, and forbidden hosts.
 
 use domain::webhooks::delivery::deliver;
 use holdfast::config::Options;
@@ -12,39 +12,42 @@ use crate::support::code::Project;
 use crate::support::receiver::{Receiver, Reply};
 use crate::support::{TestServer, on_every_database};
 
-/// Tries a hook that sends to this address; answers what the log says.
-async fn tried(server: &TestServer, project: &Project<'_>, url: &str, extra: Value) -> Value {
+/// Creates a webhook for a URL, sends a test delivery and returns its log entry.
+async fn send_test(server: &TestServer, project: &Project<'_>, url: &str, extra: Value) -> Value {
     let root = server.root();
     let id = hook(&root, project.id, url, extra).await;
     let url = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
     root.post(&url, json!({})).await.expect(201).json()
 }
 
-async fn redirects_are_followed_with_the_same_request(server: TestServer) {
+async fn redirect_is_followed_with_same_request_and_without_token(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut last = Receiver::start().await;
     let to = format!("{}/final", last.url);
     let mut first = Receiver::with(move |_| Reply::Redirect(307, to.clone())).await;
-    let told = tried(&server, &project, &first.url, json!({ "token": "t0ken" })).await;
-    assert_eq!((&told["state"], &told["response_status"]), (&json!("delivered"), &json!("200")));
+    let delivery = send_test(&server, &project, &first.url, json!({ "token": "t0ken" })).await;
+    assert_eq!((&delivery["state"], &delivery["response_status"]), (&json!("delivered"), &json!("200")));
     assert_eq!(first.next().await.header("x-service-token"), "t0ken");
     let arrived = last.next().await;
     assert_eq!((arrived.line.as_str(), &arrived.body["object_kind"]), ("POST /final", &json!("push")));
-    // Another origin is not told the secret.
+    // The secret token is not sent to another origin.
     assert_eq!(arrived.header("x-service-token"), "");
 }
 
-async fn redirects_without_end_are_given_up(server: TestServer) {
+async fn endless_redirects_fail_after_the_limit(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|_| Reply::Redirect(302, "/again".to_owned())).await;
-    let told = tried(&server, &project, &receiver.url, json!({ "token": "t0ken" })).await;
-    assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the receiver redirects too often")));
+    let delivery = send_test(&server, &project, &receiver.url, json!({ "token": "t0ken" })).await;
+    assert_eq!(
+        (&delivery["state"], &delivery["error"]),
+        (&json!("failed"), &json!("the receiver redirects too often"))
+    );
     let arrived = receiver.rest();
     assert_eq!(arrived.len(), 4);
     assert!(arrived.iter().all(|one| one.header("x-service-token") == "t0ken"));
 }
 
-async fn a_redirect_to_a_forbidden_address_is_not_followed(server: TestServer) {
+async fn redirect_to_forbidden_address_is_not_followed(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     for to in [
         "http://169.254.169.254/latest/meta-data",
@@ -53,9 +56,9 @@ async fn a_redirect_to_a_forbidden_address_is_not_followed(server: TestServer) {
         "file:///etc/passwd",
     ] {
         let mut receiver = Receiver::with(move |_| Reply::Redirect(307, to.to_owned())).await;
-        let told = tried(&server, &project, &receiver.url, json!({})).await;
+        let delivery = send_test(&server, &project, &receiver.url, json!({})).await;
         assert_eq!(
-            (&told["state"], &told["error"]),
+            (&delivery["state"], &delivery["error"]),
             (&json!("failed"), &json!("the address may not be called")),
             "{to}"
         );
@@ -63,30 +66,30 @@ async fn a_redirect_to_a_forbidden_address_is_not_followed(server: TestServer) {
     }
 }
 
-async fn hosts_that_lead_to_local_addresses_are_not_called(server: TestServer) {
+async fn hosts_that_resolve_to_local_addresses_are_rejected(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let port = receiver.url.rsplit_once(':').expect("a port").1.to_owned();
     let root = server.root();
     let id = hook(&root, project.id, "http://example.com/", json!({})).await;
     let url = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
-    // As if it had been made while the operator still allowed it, or by a name that leads here.
+    // The URLs are stored directly, as if they had been allowed earlier or resolved differently.
     for (address, reason) in [
         (format!("http://127.0.0.1:{port}/"), "the address may not be called"),
         (format!("http://localhost:{port}/"), "the address may not be called"),
         (format!("http://[::ffff:127.0.0.1]:{port}/"), "the address may not be called"),
         ("http://nowhere.invalid/".to_owned(), "the host has no address that may be called"),
     ] {
-        let planted =
+        let update =
             project_hooks::Entity::update_many().col_expr(project_hooks::Column::Url, Expr::value(address.clone()));
-        planted.exec(server.backend.database.write()).await.unwrap();
-        let told = root.post(&url, json!({})).await.expect(201).json();
-        assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!(reason)), "{address}");
+        update.exec(server.backend.database.write()).await.unwrap();
+        let delivery = root.post(&url, json!({})).await.expect(201).json();
+        assert_eq!((&delivery["state"], &delivery["error"]), (&json!("failed"), &json!(reason)), "{address}");
     }
     assert_eq!(receiver.rest().len(), 0);
 }
 
-async fn administrators_let_hooks_reach_local_addresses_and_take_it_back(server: TestServer) {
+async fn setting_allows_and_forbids_webhooks_to_local_addresses(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
@@ -102,9 +105,9 @@ async fn administrators_let_hooks_reach_local_addresses_and_take_it_back(server:
     let test = format!("{url}/{id}/test/push_events");
     assert_eq!(root.post(&test, json!({})).await.expect(201).json()["state"], "delivered");
     assert_eq!(receiver.rest().len(), 1);
-    // By a name that leads here, and by redirection, as well; never to what no hook is for.
-    let named = receiver.url.replace("127.0.0.1", "localhost");
-    root.put(&format!("{url}/{id}"), json!({ "url": named })).await.expect(200);
+    // A host name of a local address works as well. Link-local addresses remain forbidden.
+    let by_host_name = receiver.url.replace("127.0.0.1", "localhost");
+    root.put(&format!("{url}/{id}"), json!({ "url": by_host_name })).await.expect(200);
     assert_eq!(root.post(&test, json!({})).await.expect(201).json()["state"], "delivered");
     assert_eq!(receiver.rest().len(), 1);
     root.post(&url, json!({ "url": "http://169.254.169.254/" })).await.expect(422);
@@ -112,8 +115,8 @@ async fn administrators_let_hooks_reach_local_addresses_and_take_it_back(server:
     for refused in [root.post(&url, body.clone()).await, root.put(&format!("{url}/{id}"), body.clone()).await] {
         assert_eq!(refused.expect(422).message(), "Invalid url given");
     }
-    let told = root.post(&test, json!({})).await.expect(201).json();
-    assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the address may not be called")));
+    let delivery = root.post(&test, json!({})).await.expect(201).json();
+    assert_eq!((&delivery["state"], &delivery["error"]), (&json!("failed"), &json!("the address may not be called")));
     commit(&root, project.id, "main", "a").await;
     deliver(&server.backend, id).await.expect("a turn");
     let log = root.get(&format!("{url}/{id}/events")).await.expect(200).json();
@@ -121,46 +124,46 @@ async fn administrators_let_hooks_reach_local_addresses_and_take_it_back(server:
     assert_eq!(receiver.rest().len(), 0);
 }
 
-async fn certificates_are_verified_unless_the_hook_says_otherwise(server: TestServer) {
+async fn certificate_is_verified_unless_the_webhook_disables_it(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::self_signed().await;
-    let told = tried(&server, &project, &receiver.url, json!({})).await;
+    let delivery = send_test(&server, &project, &receiver.url, json!({})).await;
     assert_eq!(
-        (&told["state"], &told["error"]),
+        (&delivery["state"], &delivery["error"]),
         (&json!("failed"), &json!("the certificate is not valid, or TLS failed"))
     );
     assert_eq!(receiver.rest().len(), 0);
-    let told = tried(&server, &project, &receiver.url, json!({ "enable_ssl_verification": false })).await;
-    assert_eq!(told["state"], "delivered");
+    let delivery = send_test(&server, &project, &receiver.url, json!({ "enable_ssl_verification": false })).await;
+    assert_eq!(delivery["state"], "delivered");
     assert_eq!(receiver.next().await.header("x-service-event"), "Push Hook");
 }
 
-async fn credentials_in_the_address_are_sent_as_basic(server: TestServer) {
+async fn credentials_in_url_are_sent_as_basic_authentication(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let address = receiver.url.replace("http://", "http://ada:p%40ss@");
-    let told = tried(&server, &project, &format!("{address}/x"), json!({})).await;
-    assert!(!told.to_string().contains("p%40ss"), "{told}");
+    let delivery = send_test(&server, &project, &format!("{address}/x"), json!({})).await;
+    assert!(!delivery.to_string().contains("p%40ss"), "{delivery}");
     let arrived = receiver.next().await;
     assert_eq!(arrived.line, "POST /x");
     // "ada:p@ss" in Base64.
     assert_eq!(arrived.header("authorization"), "Basic YWRhOnBAc3M=");
 }
 
-fn hosts_that_lead_to_local_addresses_are_not_called_options() -> Options {
+fn hosts_that_resolve_to_local_addresses_are_rejected_options() -> Options {
     Options { allow_local_webhooks: Some(false), ..Options::default() }
 }
 
-fn administrators_let_hooks_reach_local_addresses_and_take_it_back_options() -> Options {
+fn setting_allows_and_forbids_webhooks_to_local_addresses_options() -> Options {
     Options { allow_local_webhooks: Some(false), ..Options::default() }
 }
 
 on_every_database![
-    redirects_are_followed_with_the_same_request,
-    redirects_without_end_are_given_up,
-    a_redirect_to_a_forbidden_address_is_not_followed,
-    hosts_that_lead_to_local_addresses_are_not_called with hosts_that_lead_to_local_addresses_are_not_called_options(),
-    administrators_let_hooks_reach_local_addresses_and_take_it_back with administrators_let_hooks_reach_local_addresses_and_take_it_back_options(),
-    certificates_are_verified_unless_the_hook_says_otherwise,
-    credentials_in_the_address_are_sent_as_basic,
+    redirect_is_followed_with_same_request_and_without_token,
+    endless_redirects_fail_after_the_limit,
+    redirect_to_forbidden_address_is_not_followed,
+    hosts_that_resolve_to_local_addresses_are_rejected with hosts_that_resolve_to_local_addresses_are_rejected_options(),
+    setting_allows_and_forbids_webhooks_to_local_addresses with setting_allows_and_forbids_webhooks_to_local_addresses_options(),
+    certificate_is_verified_unless_the_webhook_disables_it,
+    credentials_in_url_are_sent_as_basic_authentication,
 ];

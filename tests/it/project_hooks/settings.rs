@@ -1,4 +1,4 @@
-//! Webhooks made, read, changed and deleted.
+//! Creating, reading, updating and deleting webhooks.
 
 use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
@@ -8,33 +8,33 @@ use super::hook;
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};
 
-async fn a_new_hook_has_the_defaults_and_shows_no_secret(server: TestServer) {
+async fn create_webhook_returns_defaults_without_secret(server: TestServer) {
     let project = Project::empty(&server, "p", Visibility::Private).await;
     let root = server.root();
     let url = format!("/projects/{}/hooks", project.id);
     let body = json!({ "url": "https://ci.example.com/hook?a=b", "token": "very secret" });
-    let made = root.post(&url, body).await.expect(201);
-    assert!(!made.text().contains("very secret"));
-    let made = made.json();
+    let created = root.post(&url, body).await.expect(201);
+    assert!(!created.text().contains("very secret"));
+    let created = created.json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "url": "https://ci.example.com/hook?a=b", "project_id": project.id, "push_events": true,
+            "id": created["id"], "url": "https://ci.example.com/hook?a=b", "project_id": project.id, "push_events": true,
             "tag_push_events": false, "issues_events": false, "confidential_issues_events": false,
             "merge_requests_events": false, "note_events": false, "confidential_note_events": false, "job_events": false,
             "pipeline_events": false, "wiki_page_events": false, "push_events_branch_filter": null,
             "repository_update_events": false, "enable_ssl_verification": true, "alert_status": "executable",
-            "failing_since": null, "disabled_at": null, "created_at": made["created_at"],
+            "failing_since": null, "disabled_at": null, "created_at": created["created_at"],
         })
     );
-    let one = format!("{url}/{}", made["id"]);
-    assert_eq!(root.get(&one).await.expect(200).json(), made);
-    assert_eq!(root.get(&url).await.expect(200).json(), json!([made]));
+    let one = format!("{url}/{}", created["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), created);
+    assert_eq!(root.get(&url).await.expect(200).json(), json!([created]));
     let stored = format!("{:?}", project_hooks::Entity::find().all(server.backend.database.read()).await.unwrap());
     assert!(!stored.contains("very secret"), "{stored}");
 }
 
-async fn an_update_changes_what_is_sent_and_nothing_else(server: TestServer) {
+async fn update_webhook_changes_only_sent_attributes(server: TestServer) {
     let project = Project::empty(&server, "p", Visibility::Private).await;
     let root = server.root();
     let extra = json!({ "token": "t", "note_events": true, "push_events_branch_filter": "main" });
@@ -59,13 +59,13 @@ async fn an_update_changes_what_is_sent_and_nothing_else(server: TestServer) {
     assert_eq!(row().await.token_encrypted, None);
 }
 
-async fn a_password_in_the_address_is_hidden_and_kept(server: TestServer) {
+async fn password_in_url_is_masked_and_preserved_on_update(server: TestServer) {
     let project = Project::empty(&server, "p", Visibility::Private).await;
     let root = server.root();
     let url = format!("/projects/{}/hooks", project.id);
-    let made = root.post(&url, json!({ "url": "https://ada:s3cret@a.example.com/x" })).await.expect(201);
-    assert_eq!(made.json()["url"], "https://ada:*****@a.example.com/x");
-    let one = format!("{url}/{}", made.json()["id"]);
+    let created = root.post(&url, json!({ "url": "https://ada:s3cret@a.example.com/x" })).await.expect(201);
+    assert_eq!(created.json()["url"], "https://ada:*****@a.example.com/x");
+    let one = format!("{url}/{}", created.json()["id"]);
     let row = || async { project_hooks::Entity::find().one(server.backend.database.read()).await.unwrap().unwrap() };
     let before = row().await;
     assert!(before.password_encrypted.is_some() && !format!("{before:?}").contains("s3cret"));
@@ -77,7 +77,7 @@ async fn a_password_in_the_address_is_hidden_and_kept(server: TestServer) {
     assert_eq!(row().await.password_encrypted, None);
 }
 
-async fn what_does_not_do_is_refused(server: TestServer) {
+async fn create_and_update_webhook_reject_invalid_attributes(server: TestServer) {
     let project = Project::empty(&server, "p", Visibility::Private).await;
     let root = server.root();
     let url = format!("/projects/{}/hooks", project.id);
@@ -106,7 +106,7 @@ async fn what_does_not_do_is_refused(server: TestServer) {
     assert_eq!(root.get(&format!("{url}?page=x")).await.status, 400);
 }
 
-async fn local_addresses_are_refused_unless_the_operator_allows_them(server: TestServer) {
+async fn create_webhook_rejects_local_addresses_by_default(server: TestServer) {
     let project = Project::empty(&server, "p", Visibility::Private).await;
     let url = format!("/projects/{}/hooks", project.id);
     for address in [
@@ -125,7 +125,7 @@ async fn local_addresses_are_refused_unless_the_operator_allows_them(server: Tes
     }
 }
 
-async fn maintainers_manage_hooks_and_others_do_not(server: TestServer) {
+async fn webhooks_require_maintainer(server: TestServer) {
     let project = Project::empty(&server, "p", Visibility::Private).await;
     let url = format!("/projects/{}/hooks", project.id);
     let body = json!({ "url": "https://a.example.com/" });
@@ -160,7 +160,7 @@ async fn maintainers_manage_hooks_and_others_do_not(server: TestServer) {
     assert_eq!(maintainer.post(&url, body).await.status, 403);
 }
 
-async fn hooks_come_in_pages_and_few_statements(server: TestServer) {
+async fn list_webhooks_is_paginated_with_constant_statement_count(server: TestServer) {
     let project = Project::empty(&server, "p", Visibility::Private).await;
     let root = server.root();
     let url = format!("/projects/{}/hooks", project.id);
@@ -183,16 +183,16 @@ async fn hooks_come_in_pages_and_few_statements(server: TestServer) {
     assert_eq!(count, 100);
 }
 
-fn local_addresses_are_refused_unless_the_operator_allows_them_options() -> holdfast::config::Options {
+fn create_webhook_rejects_local_addresses_by_default_options() -> holdfast::config::Options {
     holdfast::config::Options { allow_local_webhooks: Some(false), ..Default::default() }
 }
 
 on_every_database![
-    a_new_hook_has_the_defaults_and_shows_no_secret,
-    an_update_changes_what_is_sent_and_nothing_else,
-    a_password_in_the_address_is_hidden_and_kept,
-    what_does_not_do_is_refused,
-    local_addresses_are_refused_unless_the_operator_allows_them with local_addresses_are_refused_unless_the_operator_allows_them_options(),
-    maintainers_manage_hooks_and_others_do_not,
-    hooks_come_in_pages_and_few_statements,
+    create_webhook_returns_defaults_without_secret,
+    update_webhook_changes_only_sent_attributes,
+    password_in_url_is_masked_and_preserved_on_update,
+    create_and_update_webhook_reject_invalid_attributes,
+    create_webhook_rejects_local_addresses_by_default with create_webhook_rejects_local_addresses_by_default_options(),
+    webhooks_require_maintainer,
+    list_webhooks_is_paginated_with_constant_statement_count,
 ];

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn a_share_gives_the_members_of_the_group_access_at_once(server: TestServer) {
+async fn share_grants_access_to_group_members_at_once(server: TestServer) {
     let root = server.root();
     let readers = group(&root, "readers", json!({})).await;
     let work = project(&root, "work", json!({})).await;
@@ -17,10 +17,10 @@ async fn a_share_gives_the_members_of_the_group_access_at_once(server: TestServe
     ada.client.get(&one).await.expect(404);
     let day = chrono::Utc::now().date_naive() + Days::new(30);
     let body = json!({"group_id": readers, "group_access": 30, "expires_at": day});
-    let made = root.post(&format!("{one}/share"), body).await.expect(201).json();
-    assert_eq!(made["project_id"], work);
+    let created = root.post(&format!("{one}/share"), body).await.expect(201).json();
+    assert_eq!(created["project_id"], work);
     assert_eq!(
-        (&made["group_id"], &made["group_access"], &made["expires_at"]),
+        (&created["group_id"], &created["group_access"], &created["expires_at"]),
         (&json!(readers), &json!(30), &json!(day))
     );
     let shown = root.get(&one).await.expect(200).json();
@@ -29,7 +29,7 @@ async fn a_share_gives_the_members_of_the_group_access_at_once(server: TestServe
         json!([{"group_id": readers, "group_name": "readers",
         "group_full_path": "readers", "group_access_level": 30, "expires_at": day}])
     );
-    // The lower of both roles counts.
+    // The lower of both roles applies.
     let level = async |client: &crate::support::Client, least: i64| {
         client.get(&format!("/projects?min_access_level={least}")).await.expect(200).pluck("id")
     };
@@ -37,28 +37,28 @@ async fn a_share_gives_the_members_of_the_group_access_at_once(server: TestServe
     assert_eq!((level(&bob.client, 10).await, level(&bob.client, 20).await), (vec![json!(work)], vec![]));
     root.delete(&format!("{one}/share/{readers}")).await.expect(204);
     ada.client.get(&one).await.expect(404);
-    let gone = root.delete(&format!("{one}/share/{readers}")).await.expect(404);
-    assert_eq!(gone.message(), "404 Group Link Not Found");
+    let missing_share = root.delete(&format!("{one}/share/{readers}")).await.expect(404);
+    assert_eq!(missing_share.message(), "404 Group Link Not Found");
 }
 
-async fn a_project_is_shared_with_a_group_once(server: TestServer) {
+async fn share_with_same_or_ancestor_group_returns_409(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
     let readers = group(&root, "readers", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": inner})).await;
     let share = format!("/projects/{work}/share");
-    let with = |group: i64| json!({"group_id": group, "group_access": 20});
-    let shares = [root.post(&share, with(readers)), root.post(&share, with(readers))];
+    let share_body = |group: i64| json!({"group_id": group, "group_access": 20});
+    let shares = [root.post(&share, share_body(readers)), root.post(&share, share_body(readers))];
     let mut statuses: Vec<u16> = futures_util::future::join_all(shares).await.iter().map(|one| one.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 409]);
-    for above in [inner, outer] {
-        root.post(&share, with(above)).await.expect(409);
+    for ancestor in [inner, outer] {
+        root.post(&share, share_body(ancestor)).await.expect(409);
     }
 }
 
-async fn what_makes_no_share_is_refused(server: TestServer) {
+async fn share_rejects_invalid_parameters_and_invisible_groups(server: TestServer) {
     let root = server.root();
     let readers = group(&root, "readers", json!({})).await;
     let hidden = group(&root, "hidden", json!({})).await;
@@ -79,15 +79,16 @@ async fn what_makes_no_share_is_refused(server: TestServer) {
         let refused = ada.client.post(&share, json!({"group_id": unknown, "group_access": 20})).await.expect(404);
         assert_eq!(refused.message(), "404 Group Not Found");
     }
-    let kept = project(&root, "kept", json!({"namespace_id": locked})).await;
-    let refused = root.post(&format!("/projects/{kept}/share"), json!({"group_id": readers, "group_access": 20})).await;
+    let locked_project = project(&root, "kept", json!({"namespace_id": locked})).await;
+    let refused =
+        root.post(&format!("/projects/{locked_project}/share"), json!({"group_id": readers, "group_access": 20})).await;
     assert_eq!(refused.expect(400).message(), "The project sharing with group is disabled");
     root.delete(&format!("{share}/readers")).await.expect(400);
     let large = json!({"group_id": readers, "x": "y".repeat(1 << 20)});
     root.post(&share, large).await.expect(413);
 }
 
-async fn maintainers_share_and_others_do_not(server: TestServer) {
+async fn share_and_unshare_require_maintainer(server: TestServer) {
     let root = server.root();
     let readers = group(&root, "readers", json!({"visibility": "public"})).await;
     let work = project(&root, "work", json!({})).await;
@@ -109,7 +110,7 @@ async fn maintainers_share_and_others_do_not(server: TestServer) {
     late.delete(&format!("{share}/{readers}")).await.expect(412);
 }
 
-async fn a_share_that_has_ended_grants_nothing_is_not_shown_and_gives_way(server: TestServer) {
+async fn expired_share_is_hidden_and_can_be_replaced(server: TestServer) {
     let root = server.root();
     let readers = group(&root, "readers", json!({})).await;
     let work = project(&root, "work", json!({})).await;
@@ -117,11 +118,11 @@ async fn a_share_that_has_ended_grants_nothing_is_not_shown_and_gives_way(server
     join(&root, &format!("/groups/{readers}"), ada.id, 40).await;
     let (one, share) = (format!("/projects/{work}"), format!("/projects/{work}/share"));
     let today = chrono::Utc::now().date_naive();
-    let with = |day: Value| json!({"group_id": readers, "group_access": 30, "expires_at": day});
-    // One that has ended does not keep the next from ending, too.
+    let share_body = |day: Value| json!({"group_id": readers, "group_access": 30, "expires_at": day});
+    // An expired share can be replaced by another expired one.
     for day in [json!(today), json!("2020-01-01")] {
-        let made = root.post(&share, with(day.clone())).await.expect(201).json();
-        assert_eq!(made["expires_at"], day);
+        let created = root.post(&share, share_body(day.clone())).await.expect(201).json();
+        assert_eq!(created["expires_at"], day);
         ada.client.get(&one).await.expect(404);
         assert_eq!(root.get(&one).await.expect(200).json()["shared_with_groups"], json!([]));
         assert_eq!(root.get(&format!("{one}/members/all")).await.expect(200).pluck("username"), ["root"]);
@@ -131,20 +132,20 @@ async fn a_share_that_has_ended_grants_nothing_is_not_shown_and_gives_way(server
         let of_group = root.get(&format!("/groups/{readers}/projects")).await.expect(200);
         assert_eq!(of_group.json(), json!([]));
         assert_eq!(root.get(&format!("/groups/{readers}")).await.expect(200).json()["shared_projects"], json!([]));
-        let gone = root.delete(&format!("{share}/{readers}")).await.expect(404);
-        assert_eq!(gone.message(), "404 Group Link Not Found");
+        let missing_share = root.delete(&format!("{share}/{readers}")).await.expect(404);
+        assert_eq!(missing_share.message(), "404 Group Link Not Found");
     }
-    let made = root.post(&share, with(Value::Null)).await.expect(201).json();
-    assert_eq!(made["expires_at"], Value::Null);
+    let created = root.post(&share, share_body(Value::Null)).await.expect(201).json();
+    assert_eq!(created["expires_at"], Value::Null);
     ada.client.get(&one).await.expect(200);
-    root.post(&share, with(Value::Null)).await.expect(409);
+    root.post(&share, share_body(Value::Null)).await.expect(409);
     root.delete(&format!("{share}/{readers}")).await.expect(204);
 }
 
 on_every_database![
-    a_share_gives_the_members_of_the_group_access_at_once,
-    a_project_is_shared_with_a_group_once,
-    what_makes_no_share_is_refused,
-    maintainers_share_and_others_do_not,
-    a_share_that_has_ended_grants_nothing_is_not_shown_and_gives_way,
+    share_grants_access_to_group_members_at_once,
+    share_with_same_or_ancestor_group_returns_409,
+    share_rejects_invalid_parameters_and_invisible_groups,
+    share_and_unshare_require_maintainer,
+    expired_share_is_hidden_and_can_be_replaced,
 ];

@@ -21,7 +21,7 @@ async fn change(server: &TestServer, person: &Person, state: State, hidden: bool
     row.update(server.backend.database.write()).await.expect("a row");
 }
 
-async fn a_star_is_given_once_and_taken_back_once(server: TestServer) {
+async fn star_and_unstar_return_304_if_nothing_changes(server: TestServer) {
     let root = server.root();
     let id = project(&root, "open", json!({"visibility": "public"})).await;
     let ada = server.person("ada").await;
@@ -42,26 +42,26 @@ async fn a_star_is_given_once_and_taken_back_once(server: TestServer) {
     assert_eq!(ada.client.get("/projects?starred=true").await.expect(200).json(), json!([]));
 }
 
-async fn only_signed_in_users_who_see_the_project_star_it(server: TestServer) {
+async fn star_requires_authentication_and_visibility(server: TestServer) {
     let root = server.root();
     let open = project(&root, "open", json!({"visibility": "public"})).await;
     let hidden = project(&root, "hidden", json!({})).await;
     let ada = server.person("ada").await;
-    for what in ["star", "unstar"] {
-        server.anonymous().post(&format!("/projects/{open}/{what}"), json!({})).await.expect(401);
-        ada.client.post(&format!("/projects/{hidden}/{what}"), json!({})).await.expect(404);
-        root.post(&format!("/projects/a%00b%2Fc/{what}"), json!({})).await.expect(400);
+    for operation in ["star", "unstar"] {
+        server.anonymous().post(&format!("/projects/{open}/{operation}"), json!({})).await.expect(401);
+        ada.client.post(&format!("/projects/{hidden}/{operation}"), json!({})).await.expect(404);
+        root.post(&format!("/projects/a%00b%2Fc/{operation}"), json!({})).await.expect(400);
     }
     let narrow = server.token_of(ada.id, &["read_user"]).await;
-    for what in ["star", "unstar"] {
-        server.with_token(&narrow).post(&format!("/projects/{open}/{what}"), json!({})).await.expect(403);
+    for operation in ["star", "unstar"] {
+        server.with_token(&narrow).post(&format!("/projects/{open}/{operation}"), json!({})).await.expect(403);
     }
     server.anonymous().get(&format!("/projects/{hidden}/starrers")).await.expect(404);
     server.with_token("wrong").get(&format!("/projects/{open}/starrers")).await.expect(401);
     server.with_token(&narrow).get(&format!("/projects/{open}/starrers")).await.expect(403);
 }
 
-async fn stars_given_at_the_same_time_are_all_counted(server: TestServer) {
+async fn concurrent_stars_are_all_counted_once(server: TestServer) {
     let root = server.root();
     let id = project(&root, "open", json!({"visibility": "public"})).await;
     let mut callers = Vec::new();
@@ -69,7 +69,7 @@ async fn stars_given_at_the_same_time_are_all_counted(server: TestServer) {
         callers.push(server.person(&format!("user{number}")).await.client);
     }
     let path = format!("/projects/{id}/star");
-    // Each twice at once: one of the two stars, the other changes nothing.
+    // Each user sends two requests at once. One creates the star, the other changes nothing.
     let stars = callers.iter().chain(&callers).map(|client| client.post(&path, json!({})));
     let statuses: Vec<u16> = futures_util::future::join_all(stars).await.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 6, "{statuses:?}");
@@ -77,7 +77,7 @@ async fn stars_given_at_the_same_time_are_all_counted(server: TestServer) {
     assert_eq!(root.get(&format!("/projects/{id}")).await.expect(200).json()["star_count"], 6);
 }
 
-async fn starrers_are_listed_in_their_order_without_those_who_hide(server: TestServer) {
+async fn list_starrers_excludes_private_and_blocked_users(server: TestServer) {
     let root = server.root();
     let id = project(&root, "open", json!({"visibility": "public"})).await;
     let list = format!("/projects/{id}/starrers");
@@ -105,7 +105,7 @@ async fn starrers_are_listed_in_their_order_without_those_who_hide(server: TestS
     assert_eq!(names(&root, &list).await, ["cleo", "ada", "bob", "dan"]);
 }
 
-async fn a_page_of_starrers_costs_the_same_for_one_and_for_ten(server: TestServer) {
+async fn list_statement_count_is_independent_of_starrer_count(server: TestServer) {
     let root = server.root();
     let id = project(&root, "open", json!({"visibility": "public"})).await;
     let list = format!("/projects/{id}/starrers");
@@ -124,9 +124,9 @@ async fn a_page_of_starrers_costs_the_same_for_one_and_for_ten(server: TestServe
 }
 
 on_every_database![
-    a_star_is_given_once_and_taken_back_once,
-    only_signed_in_users_who_see_the_project_star_it,
-    stars_given_at_the_same_time_are_all_counted,
-    starrers_are_listed_in_their_order_without_those_who_hide,
-    a_page_of_starrers_costs_the_same_for_one_and_for_ten,
+    star_and_unstar_return_304_if_nothing_changes,
+    star_requires_authentication_and_visibility,
+    concurrent_stars_are_all_counted_once,
+    list_starrers_excludes_private_and_blocked_users,
+    list_statement_count_is_independent_of_starrer_count,
 ];

@@ -1,4 +1,4 @@
-//! Uploaded files in a bucket that speaks the protocol of S3.
+//! Uploaded files in an S3-compatible bucket.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::support::places::project;
 use crate::support::process::{Process, Site, TOKEN, on_every_site};
 use crate::support::s3::{Bucket, Fate};
 
-/// More than one part, and no round number.
+/// More than one part, and not a multiple of the part size.
 const LARGE: usize = (12 << 20) + 17;
 
 fn bytes(count: usize) -> Vec<u8> {
@@ -28,8 +28,8 @@ async fn serve(site: &Site, bucket: &Bucket, arguments: &[&str]) -> Process {
     Site::ready(command).await
 }
 
-/// A caller, and a project that takes large files.
-async fn prepared(server: &Process) -> (Client, i64) {
+/// Creates a project that accepts large files and returns it with a client.
+async fn prepare(server: &Process) -> (Client, i64) {
     let client = Client::new(&server.base, Some(TOKEN));
     let settings = json!({ "max_attachment_size": 20, "deletion_adjourned_period": 0 });
     client.put("/application/settings", settings).await.expect(200);
@@ -37,16 +37,16 @@ async fn prepared(server: &Process) -> (Client, i64) {
     (client, id)
 }
 
-/// All files that the site keeps itself.
-fn kept_here(site: &Site) -> usize {
+/// Returns the number of files that the site stores locally.
+fn local_file_count(site: &Site) -> usize {
     let objects = site.data.join("objects");
     super::files(&site.data.join("tmp")).len() + if objects.exists() { super::files(&objects).len() } else { 0 }
 }
 
-async fn files_are_kept_read_in_part_and_removed(site: Site) {
+async fn uploads_in_bucket_are_stored_read_by_range_and_deleted(site: Site) {
     let bucket = Bucket::start().await;
     let server = serve(&site, &bucket, &[]).await;
-    let (client, id) = prepared(&server).await;
+    let (client, id) = prepare(&server).await;
     let mut sent = Vec::new();
     for count in [0, 5, 200_000, 5 << 20, LARGE] {
         let content = bytes(count);
@@ -54,7 +54,7 @@ async fn files_are_kept_read_in_part_and_removed(site: Site) {
         assert!(client.get(&url(&answer)).await.expect(200).body == content, "{count}");
         sent.push((url(&answer), content));
     }
-    assert_eq!((bucket.begun(), bucket.unfinished(), kept_here(&site)), (2, 0, 0));
+    assert_eq!((bucket.begun(), bucket.unfinished(), local_file_count(&site)), (2, 0, 0));
     let folder = format!("hold/fast/projects/{id}/");
     assert!(bucket.keys().len() == 5 && bucket.keys().iter().all(|key| key.starts_with(&folder)));
     let (address, content) = &sent[4];
@@ -68,7 +68,7 @@ async fn files_are_kept_read_in_part_and_removed(site: Site) {
     let avatar = avatar.as_str().expect("an address").replace(&server.base, "/");
     assert_eq!(client.get(&avatar).await.expect(200).body, b"\x89PNG\r\n\x1a\n");
     server.stop().await;
-    // Another server finds them again, and what is removed is gone from the bucket.
+    // The files are available after a restart, and deletion removes them from the bucket.
     let server = serve(&site, &bucket, &[]).await;
     let client = Client::new(&server.base, Some(TOKEN));
     assert!(client.get(address).await.expect(200).body == *content);
@@ -78,10 +78,10 @@ async fn files_are_kept_read_in_part_and_removed(site: Site) {
     server.stop().await;
 }
 
-async fn a_backup_takes_files_out_of_the_bucket_and_brings_them_back(site: Site) {
+async fn backup_and_restore_include_files_of_the_bucket(site: Site) {
     let bucket = Bucket::start().await;
     let server = serve(&site, &bucket, &[]).await;
-    let (client, id) = prepared(&server).await;
+    let (client, id) = prepare(&server).await;
     let content = bytes(LARGE);
     let sent = send(&client, id, "a.bin", content.clone()).await.expect(201);
     let copy = site.beside("copy");
@@ -103,10 +103,10 @@ async fn a_backup_takes_files_out_of_the_bucket_and_brings_them_back(site: Site)
     other.remove().await;
 }
 
-on_every_site![files_are_kept_read_in_part_and_removed, a_backup_takes_files_out_of_the_bucket_and_brings_them_back,];
+on_every_site![uploads_in_bucket_are_stored_read_by_range_and_deleted, backup_and_restore_include_files_of_the_bucket,];
 
 #[tokio::test]
-async fn a_file_that_is_cut_on_its_way_into_the_bucket_leaves_nothing() {
+async fn failed_multipart_upload_returns_500_and_leaves_no_files() {
     let broken = Arc::new(AtomicBool::new(true));
     let state = Arc::clone(&broken);
     let bucket = Bucket::with(move |line| match line.contains("partNumber=2") && state.load(Ordering::SeqCst) {
@@ -116,17 +116,17 @@ async fn a_file_that_is_cut_on_its_way_into_the_bucket_leaves_nothing() {
     .await;
     let site = Site::new(&crate::support::Kind::Sqlite).await;
     let server = serve(&site, &bucket, &[]).await;
-    let (client, id) = prepared(&server).await;
-    // Not by the client's own way, which takes no failures of the server's.
+    let (client, id) = prepare(&server).await;
+    // The helper of the client panics on server errors, so the request is sent directly.
     let form = Form::new().part("file", Part::bytes(bytes(LARGE)).file_name("a.bin"));
     let request = client.request(Method::POST, &format!("/projects/{id}/uploads")).multipart(form);
     let refused = request.send().await.expect("an answer");
     assert_eq!(refused.status(), 500);
-    // The caller learns nothing of where files are kept.
-    let said = refused.text().await.expect("a text");
-    assert!(["127.0.0.1:", "s3", "files", "Refused"].iter().all(|word| !said.contains(word)), "{said}");
+    // The response does not contain the location of files.
+    let message = refused.text().await.expect("a text");
+    assert!(["127.0.0.1:", "s3", "files", "Refused"].iter().all(|word| !message.contains(word)), "{message}");
     assert_eq!((bucket.begun(), bucket.unfinished(), bucket.keys().len()), (1, 0, 0));
-    assert_eq!(kept_here(&site), 0);
+    assert_eq!(local_file_count(&site), 0);
     broken.store(false, Ordering::SeqCst);
     let sent = send(&client, id, "a.bin", bytes(LARGE)).await.expect(201);
     assert!(client.get(&url(&sent)).await.expect(200).body == bytes(LARGE));
@@ -135,7 +135,7 @@ async fn a_file_that_is_cut_on_its_way_into_the_bucket_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn an_upload_that_takes_too_long_gives_its_parts_up() {
+async fn timed_out_upload_aborts_its_parts() {
     let bucket = Bucket::with(|line| match line.contains("partNumber=2") {
         true => Fate::Held,
         false => Fate::Answered,
@@ -143,7 +143,7 @@ async fn an_upload_that_takes_too_long_gives_its_parts_up() {
     .await;
     let site = Site::new(&crate::support::Kind::Sqlite).await;
     let server = serve(&site, &bucket, &["--request-timeout", "3"]).await;
-    let (client, id) = prepared(&server).await;
+    let (client, id) = prepare(&server).await;
     send(&client, id, "a.bin", bytes(LARGE)).await.expect(503);
     bucket.until(|bucket| bucket.requests("DELETE") > 0 && bucket.unfinished() == 0).await;
     assert_eq!((bucket.begun(), bucket.keys().len()), (1, 0));
@@ -151,12 +151,12 @@ async fn an_upload_that_takes_too_long_gives_its_parts_up() {
 }
 
 #[tokio::test]
-async fn what_fails_in_passing_is_tried_again() {
-    let seen = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&seen);
+async fn transient_bucket_errors_are_retried() {
+    let request_count = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&request_count);
     let bucket = Bucket::with(move |line| {
-        let trouble = line.contains("partNumber=2") || line.contains("?uploads");
-        match trouble && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+        let affected = line.contains("partNumber=2") || line.contains("?uploads");
+        match affected && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             true => Fate::Refused(503),
             false => Fate::Answered,
         }
@@ -164,7 +164,7 @@ async fn what_fails_in_passing_is_tried_again() {
     .await;
     let site = Site::new(&crate::support::Kind::Sqlite).await;
     let server = serve(&site, &bucket, &[]).await;
-    let (client, id) = prepared(&server).await;
+    let (client, id) = prepare(&server).await;
     let sent = send(&client, id, "a.bin", bytes(LARGE)).await.expect(201);
     assert!(client.get(&url(&sent)).await.expect(200).body == bytes(LARGE));
     assert_eq!((bucket.requests("partNumber=2"), bucket.unfinished()), (2, 0));
@@ -172,9 +172,9 @@ async fn what_fails_in_passing_is_tried_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_the_bucket_breaks_off_goes_on_where_it_was() {
-    let seen = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&seen);
+async fn interrupted_bucket_download_is_resumed() {
+    let request_count = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&request_count);
     let bucket = Bucket::with(move |line| {
         match line.starts_with("GET /files/hold") && count.fetch_add(1, Ordering::SeqCst) == 0 {
             true => Fate::Cut,
@@ -184,19 +184,19 @@ async fn an_answer_that_the_bucket_breaks_off_goes_on_where_it_was() {
     .await;
     let site = Site::new(&crate::support::Kind::Sqlite).await;
     let server = serve(&site, &bucket, &[]).await;
-    let (client, id) = prepared(&server).await;
+    let (client, id) = prepare(&server).await;
     let sent = send(&client, id, "a.bin", bytes(200_000)).await.expect(201);
     assert!(client.get(&url(&sent)).await.expect(200).body == bytes(200_000));
-    assert!(seen.load(Ordering::SeqCst) > 1);
+    assert!(request_count.load(Ordering::SeqCst) > 1);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_place_that_makes_no_sense_is_refused_at_the_start() {
+async fn serve_rejects_invalid_object_store_url() {
     let site = Site::new(&crate::support::Kind::Sqlite).await;
-    for place in ["s3://", "s3://key:secret@files/x", "ftp://files"] {
-        let arguments = ["serve", "--listen", "127.0.0.1:0", "--object-store-url", place];
-        let said = site.fails(&arguments).await;
-        assert!(said.contains("file:///PATH or s3://BUCKET/PREFIX") && !said.contains("secret@"), "{said}");
+    for store_url in ["s3://", "s3://key:secret@files/x", "ftp://files"] {
+        let arguments = ["serve", "--listen", "127.0.0.1:0", "--object-store-url", store_url];
+        let message = site.fails(&arguments).await;
+        assert!(message.contains("file:///PATH or s3://BUCKET/PREFIX") && !message.contains("secret@"), "{message}");
     }
 }

@@ -22,8 +22,8 @@ async fn send(client: &Client, project: i64, name: &str, bytes: Vec<u8>) -> Answ
     client.send(client.request(Method::POST, &path).multipart(form)).await
 }
 
-/// A body written by hand, for what no client library would send.
-async fn raw(client: &Client, project: i64, disposition: &str, content: &[u8]) -> Answer {
+/// Sends a multipart body that client libraries would not create.
+async fn send_raw(client: &Client, project: i64, disposition: &str, content: &[u8]) -> Answer {
     let mut body = format!("--b\r\nContent-Disposition: form-data; {disposition}\r\n\r\n").into_bytes();
     body.extend_from_slice(content);
     body.extend_from_slice(b"\r\n--b--\r\n");
@@ -38,7 +38,7 @@ fn url(answer: &Answer) -> String {
     format!("/{}", answer.json()["full_path"].as_str().expect("an address"))
 }
 
-/// All files below a directory.
+/// Returns all files below a directory.
 fn files(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).expect("a directory").flatten() {
@@ -51,16 +51,16 @@ fn files(directory: &Path) -> Vec<String> {
     found
 }
 
-fn kept(server: &TestServer) -> usize {
+fn stored_file_count(server: &TestServer) -> usize {
     files(&server.data().join("objects")).len() + files(&server.data().join("tmp")).len()
 }
 
-async fn rows(server: &TestServer) -> u64 {
+async fn row_count(server: &TestServer) -> u64 {
     let count = project_uploads::Entity::find().count(server.backend.database.read()).await;
     count.expect("a count")
 }
 
-async fn an_uploaded_file_is_served_at_its_address(server: TestServer) {
+async fn uploaded_file_is_served_at_its_url(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({"visibility": "public"})).await;
     let content: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
@@ -72,17 +72,17 @@ async fn an_uploaded_file_is_served_at_its_address(server: TestServer) {
     assert_eq!(address, format!("/uploads/{secret}/my_card.png"));
     assert_eq!(upload["full_path"], format!("/root/work{address}"));
     assert_eq!((&upload["alt"], &upload["markdown"]), (&json!("my_card"), &json!(format!("![my_card]({address})"))));
-    let nobody = server.anonymous();
-    let got = nobody.get(&url(&sent)).await.expect(200);
-    assert!(got.body == content);
-    assert_eq!((got.header("content-type"), got.header("content-length")), ("image/png", "200000"));
-    assert!(got.header("content-disposition").starts_with("inline; filename=\"my_card.png\""));
-    assert_eq!(got.header("x-content-type-options"), "nosniff");
-    assert!(got.header("content-security-policy").contains("sandbox"));
-    let part = nobody.clone().header("Range", "bytes=100-199").get(&url(&sent)).await.expect(206);
+    let anonymous = server.anonymous();
+    let response = anonymous.get(&url(&sent)).await.expect(200);
+    assert!(response.body == content);
+    assert_eq!((response.header("content-type"), response.header("content-length")), ("image/png", "200000"));
+    assert!(response.header("content-disposition").starts_with("inline; filename=\"my_card.png\""));
+    assert_eq!(response.header("x-content-type-options"), "nosniff");
+    assert!(response.header("content-security-policy").contains("sandbox"));
+    let part = anonymous.clone().header("Range", "bytes=100-199").get(&url(&sent)).await.expect(206);
     assert!(part.body == content[100..200]);
-    nobody.clone().header("If-None-Match", got.header("etag")).get(&url(&sent)).await.expect(304);
-    let head = nobody.head(&url(&sent)).await.expect(200);
+    anonymous.clone().header("If-None-Match", response.header("etag")).get(&url(&sent)).await.expect(304);
+    let head = anonymous.head(&url(&sent)).await.expect(200);
     assert!(head.body.is_empty());
     for wrong in [
         url(&sent).replace("my_card.png", "other.png"),
@@ -90,14 +90,14 @@ async fn an_uploaded_file_is_served_at_its_address(server: TestServer) {
         url(&sent).replace("/work/", "/other/"),
         url(&sent).replace("my_card", "MY_CARD"),
     ] {
-        nobody.get(&wrong).await.expect(404);
+        anonymous.get(&wrong).await.expect(404);
     }
-    nobody.send(nobody.request(Method::POST, &url(&sent))).await.expect(404);
-    // By the path in other letters too, as everywhere.
-    nobody.get(&url(&sent).replace("/root/work/", "/ROOT/Work/")).await.expect(200);
+    anonymous.send(anonymous.request(Method::POST, &url(&sent))).await.expect(404);
+    // Paths are case-insensitive.
+    anonymous.get(&url(&sent).replace("/root/work/", "/ROOT/Work/")).await.expect(200);
 }
 
-async fn a_file_follows_the_access_rules_of_its_project(server: TestServer) {
+async fn uploaded_file_has_the_access_rules_of_its_project(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
@@ -117,13 +117,13 @@ async fn a_file_follows_the_access_rules_of_its_project(server: TestServer) {
     send(&server.with_token(&narrow), id, "a.txt", b"x".to_vec()).await.expect(403);
     send(&bob.client, id, "a.txt", b"x".to_vec()).await.expect(404);
     send(&server.anonymous(), id, "a.txt", b"x".to_vec()).await.expect(401);
-    assert_eq!(rows(&server).await, 1);
+    assert_eq!(row_count(&server).await, 1);
     root.post(&format!("/projects/{id}/archive"), json!({})).await.expect(201);
     send(&ada.client, id, "a.txt", b"x".to_vec()).await.expect(403);
     ada.client.get(&url(&sent)).await.expect(200);
 }
 
-async fn nothing_that_could_run_does_so_in_the_origin_of_the_server(server: TestServer) {
+async fn active_content_is_served_as_attachment_in_a_sandbox(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({"visibility": "public"})).await;
     for (name, content) in [
@@ -136,19 +136,19 @@ async fn nothing_that_could_run_does_so_in_the_origin_of_the_server(server: Test
         ("x.png.html", b"<html>"),
     ] {
         let sent = send(&root, id, name, content.to_vec()).await.expect(201);
-        let got = server.anonymous().get(&url(&sent)).await.expect(200);
-        assert_eq!(got.header("content-type"), "application/octet-stream", "{name}");
-        assert!(got.header("content-disposition").starts_with("attachment; "), "{name}");
-        assert_eq!(got.header("x-content-type-options"), "nosniff");
-        assert!(got.header("content-security-policy").contains("sandbox"));
+        let response = server.anonymous().get(&url(&sent)).await.expect(200);
+        assert_eq!(response.header("content-type"), "application/octet-stream", "{name}");
+        assert!(response.header("content-disposition").starts_with("attachment; "), "{name}");
+        assert_eq!(response.header("x-content-type-options"), "nosniff");
+        assert!(response.header("content-security-policy").contains("sandbox"));
     }
-    // What only says that it is a picture is sent as one, which browsers do not look into.
+    // A file with an image extension is sent as an image, which browsers do not execute.
     let sent = send(&root, id, "x.png", b"<script>alert(1)</script>".to_vec()).await.expect(201);
-    let got = server.anonymous().get(&url(&sent)).await.expect(200);
-    assert_eq!((got.header("content-type"), got.header("x-content-type-options")), ("image/png", "nosniff"));
+    let response = server.anonymous().get(&url(&sent)).await.expect(200);
+    assert_eq!((response.header("content-type"), response.header("x-content-type-options")), ("image/png", "nosniff"));
 }
 
-async fn names_of_every_kind_are_cleaned_and_found_again(server: TestServer) {
+async fn file_names_are_sanitized_and_files_remain_available(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     for (name, clean) in [
@@ -161,45 +161,45 @@ async fn names_of_every_kind_are_cleaned_and_found_again(server: TestServer) {
         ("..", "__"),
         ("🚀", "_"),
     ] {
-        let sent = raw(&root, id, &format!("name=\"file\"; filename=\"{name}\""), b"x").await.expect(201);
+        let sent = send_raw(&root, id, &format!("name=\"file\"; filename=\"{name}\""), b"x").await.expect(201);
         let full = sent.json()["full_path"].as_str().expect("an address").to_owned();
         assert_eq!(full.rsplit('/').next(), Some(clean), "{name:?}");
         assert_eq!(root.get(&format!("/{full}")).await.expect(200).text(), "x");
     }
     let long = format!("{}.txt", "ä".repeat(1_000));
-    let sent = raw(&root, id, &format!("name=\"file\"; filename=\"{long}\""), b"x").await.expect(201);
+    let sent = send_raw(&root, id, &format!("name=\"file\"; filename=\"{long}\""), b"x").await.expect(201);
     assert_eq!(root.get(&url(&sent)).await.expect(200).text(), "x");
 }
 
-async fn a_file_may_be_empty_and_as_large_as_the_limit_and_no_larger(server: TestServer) {
+async fn upload_accepts_empty_files_and_files_up_to_the_limit(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let empty = send(&root, id, "empty.txt", Vec::new()).await.expect(201);
-    let got = root.get(&url(&empty)).await.expect(200);
-    assert_eq!((got.body.len(), got.header("content-length")), (0, "0"));
+    let response = root.get(&url(&empty)).await.expect(200);
+    assert_eq!((response.body.len(), response.header("content-length")), (0, "0"));
     let largest = vec![7; 10 << 20];
     let sent = send(&root, id, "largest", largest.clone()).await.expect(201);
     assert!(root.get(&url(&sent)).await.expect(200).body == largest);
-    let before = kept(&server);
+    let before = stored_file_count(&server);
     let refused = send(&root, id, "larger", vec![7; (10 << 20) + 1]).await.expect(413);
     assert_eq!(refused.message(), "413 Request Entity Too Large");
-    assert_eq!((kept(&server), rows(&server).await), (before, 2));
+    assert_eq!((stored_file_count(&server), row_count(&server).await), (before, 2));
     for (megabytes, status) in [(1, 413), (11, 201)] {
         root.put("/application/settings", json!({ "max_attachment_size": megabytes })).await.expect(200);
         send(&root, id, "between", vec![7; (1 << 20) + (1 << 17)]).await.expect(status);
     }
 }
 
-async fn what_is_no_file_is_refused(server: TestServer) {
+async fn upload_rejects_missing_and_malformed_files(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let path = format!("/projects/{id}/uploads");
     for (answer, message) in [
         (root.post(&path, json!({})).await, "file is missing"),
         (root.post_form(&path, &[("file", "text")]).await, "file is missing"),
-        (raw(&root, id, "name=\"other\"", b"x").await, "file is missing"),
-        (raw(&root, id, "name=\"file\"", b"x").await, "file is invalid"),
-        (raw(&root, id, "name=\"other\"", b"\xff").await, "other is invalid"),
+        (send_raw(&root, id, "name=\"other\"", b"x").await, "file is missing"),
+        (send_raw(&root, id, "name=\"file\"", b"x").await, "file is invalid"),
+        (send_raw(&root, id, "name=\"other\"", b"\xff").await, "other is invalid"),
     ] {
         assert_eq!(answer.expect(400).message(), message);
     }
@@ -212,10 +212,10 @@ async fn what_is_no_file_is_refused(server: TestServer) {
     root.send(request("multipart/form-data; boundary=b", cut)).await.expect(400);
     let large = Form::new().text("other", "x".repeat((1 << 20) + 1));
     root.send(root.request(Method::POST, &path).multipart(large)).await.expect(413);
-    assert_eq!((kept(&server), rows(&server).await), (0, 0));
+    assert_eq!((stored_file_count(&server), row_count(&server).await), (0, 0));
 }
 
-async fn an_upload_that_breaks_off_leaves_nothing(server: TestServer) {
+async fn interrupted_upload_leaves_no_files(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let host = server.base.strip_prefix("http://").expect("an address").to_owned();
@@ -229,34 +229,34 @@ async fn an_upload_that_breaks_off_leaves_nothing(server: TestServer) {
     connection.write_all(head.as_bytes()).await.expect("sending");
     connection.write_all(&vec![b'x'; 1_000_000]).await.expect("sending");
     connection.shutdown().await.expect("breaking off");
-    // The server is done with it when it closes its side.
+    // The server has finished when it closes its side of the connection.
     let mut rest = Vec::new();
     let closed = connection.read_to_end(&mut rest);
     let _ = tokio::time::timeout(Duration::from_secs(20), closed).await.expect("an end");
-    assert_eq!((kept(&server), rows(&server).await), (0, 0));
+    assert_eq!((stored_file_count(&server), row_count(&server).await), (0, 0));
 }
 
-async fn an_upload_that_the_storage_does_not_take_leaves_nothing(server: TestServer) {
+async fn upload_with_failing_storage_returns_500_and_leaves_no_files(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let objects = server.data().join("objects");
     std::fs::remove_dir_all(&objects).expect("a removal");
     std::fs::write(&objects, "no directory").expect("a file");
     for size in [5, 6 << 20] {
-        // Not by the client's own way, which takes no failures of the server's.
+        // The helper of the client panics on server errors, so the request is sent directly.
         let form = Form::new().part("file", Part::bytes(vec![7; size]).file_name("a"));
         let request = root.request(Method::POST, &format!("/projects/{id}/uploads")).multipart(form);
         let refused = request.send().await.expect("an answer");
         assert_eq!(refused.status(), 500);
         assert_eq!(refused.text().await.expect("a text"), r#"{"message":"500 Internal Server Error"}"#);
     }
-    assert_eq!((rows(&server).await, files(&server.data().join("tmp")).len()), (0, 0));
+    assert_eq!((row_count(&server).await, files(&server.data().join("tmp")).len()), (0, 0));
     std::fs::remove_file(&objects).expect("a removal");
     std::fs::create_dir(&objects).expect("a directory");
     send(&root, id, "a", vec![7; 6 << 20]).await.expect(201);
 }
 
-async fn what_a_killed_server_left_is_swept(server: TestServer) {
+async fn sweep_deletes_unfinished_uploads(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let sent = send(&root, id, "kept.txt", b"x".to_vec()).await.expect(201);
@@ -273,11 +273,11 @@ async fn what_a_killed_server_left_is_swept(server: TestServer) {
     unfinished.update(db).await.expect("a row");
     root.get(&url(&lost)).await.expect(404);
     let swept = domain::accounts::uploads::sweep(&server.backend).await.expect("a sweep");
-    assert_eq!((swept, rows(&server).await, kept(&server)), (1, 1, 1));
+    assert_eq!((swept, row_count(&server).await, stored_file_count(&server)), (1, 1, 1));
     root.get(&url(&sent)).await.expect(200);
 }
 
-async fn files_go_with_their_project(server: TestServer) {
+async fn delete_project_deletes_its_files(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let other = project(&root, "other", json!({})).await;
@@ -286,23 +286,23 @@ async fn files_go_with_their_project(server: TestServer) {
     }
     root.delete(&format!("/projects/{work}")).await.expect(202);
     server.finish_jobs().await;
-    assert_eq!((rows(&server).await, kept(&server)), (1, 1));
+    assert_eq!((row_count(&server).await, stored_file_count(&server)), (1, 1));
 }
 
 on_every_database![
-    an_uploaded_file_is_served_at_its_address,
-    a_file_follows_the_access_rules_of_its_project,
-    nothing_that_could_run_does_so_in_the_origin_of_the_server,
-    names_of_every_kind_are_cleaned_and_found_again,
-    a_file_may_be_empty_and_as_large_as_the_limit_and_no_larger,
-    what_is_no_file_is_refused,
-    an_upload_that_breaks_off_leaves_nothing,
-    an_upload_that_the_storage_does_not_take_leaves_nothing,
-    what_a_killed_server_left_is_swept,
-    files_go_with_their_project,
+    uploaded_file_is_served_at_its_url,
+    uploaded_file_has_the_access_rules_of_its_project,
+    active_content_is_served_as_attachment_in_a_sandbox,
+    file_names_are_sanitized_and_files_remain_available,
+    upload_accepts_empty_files_and_files_up_to_the_limit,
+    upload_rejects_missing_and_malformed_files,
+    interrupted_upload_leaves_no_files,
+    upload_with_failing_storage_returns_500_and_leaves_no_files,
+    sweep_deletes_unfinished_uploads,
+    delete_project_deletes_its_files,
 ];
 
-async fn a_backup_has_the_uploaded_files(site: Site) {
+async fn backup_and_restore_include_uploaded_files(site: Site) {
     let server = site.serve(&[]).await;
     let client = Client::new(&server.base, Some(crate::support::process::TOKEN));
     let id = project(&client, "work", json!({})).await;
@@ -320,4 +320,4 @@ async fn a_backup_has_the_uploaded_files(site: Site) {
     other.remove().await;
 }
 
-on_every_site![a_backup_has_the_uploaded_files,];
+on_every_site![backup_and_restore_include_uploaded_files,];

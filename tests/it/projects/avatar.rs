@@ -1,4 +1,4 @@
-//! The picture of a project.
+//! Avatars of projects.
 
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
@@ -16,7 +16,7 @@ async fn send(client: &Client, project: i64, name: &str, bytes: &[u8]) -> Answer
     client.send(client.request(Method::PUT, &format!("/projects/{project}")).multipart(form)).await
 }
 
-async fn a_picture_is_set_shown_replaced_and_taken_away(server: TestServer) {
+async fn avatar_can_be_set_replaced_and_removed(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let one = format!("/projects/{id}");
@@ -28,9 +28,9 @@ async fn a_picture_is_set_shown_replaced_and_taken_away(server: TestServer) {
         let address = format!("{}/uploads/-/system/project/avatar/{id}/{clean}", server.base);
         assert_eq!((&changed["avatar_url"], &changed["description"]), (&json!(address), &json!("Brass")));
         let path = address.replace(&server.base, "/");
-        let got = root.get(&path).await.expect(200);
-        assert_eq!((got.header("content-type"), &got.body[..]), (kind, bytes));
-        assert!(got.header("content-security-policy").contains("sandbox"));
+        let response = root.get(&path).await.expect(200);
+        assert_eq!((response.header("content-type"), &response.body[..]), (kind, bytes));
+        assert!(response.header("content-security-policy").contains("sandbox"));
         server.anonymous().get(&path).await.expect(404);
         root.get(&path.replace(clean, "other.png")).await.expect(404);
     }
@@ -42,7 +42,7 @@ async fn a_picture_is_set_shown_replaced_and_taken_away(server: TestServer) {
     assert_eq!(changed["description"], "Steam");
 }
 
-async fn what_is_no_picture_is_refused(server: TestServer) {
+async fn update_project_rejects_invalid_avatars(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     for (name, bytes) in [
@@ -63,4 +63,4 @@ async fn what_is_no_picture_is_refused(server: TestServer) {
     send(&server.anonymous(), id, "a.png", PNG).await.expect(401);
 }
 
-on_every_database![a_picture_is_set_shown_replaced_and_taken_away, what_is_no_picture_is_refused,];
+on_every_database![avatar_can_be_set_replaced_and_removed, update_project_rejects_invalid_avatars,];

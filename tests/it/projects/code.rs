@@ -1,4 +1,4 @@
-//! What the code of a project is written in and licensed under.
+//! Languages and licenses of projects.
 
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility};
@@ -18,7 +18,7 @@ WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEM
 COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR \
 OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.\n";
 
-async fn languages_are_those_of_the_default_branch(server: TestServer) {
+async fn languages_are_calculated_from_the_default_branch(server: TestServer) {
     let root = server.root();
     let project = Project::empty(&server, "code", Visibility::Public).await;
     let languages = format!("/projects/{}/languages", project.id);
@@ -39,17 +39,17 @@ async fn languages_are_those_of_the_default_branch(server: TestServer) {
     });
     project.set_default_branch("main").await;
     let shares = server.anonymous().get(&languages).await.expect(200).json();
-    let whole = (rust.len() + 18 + 9) as f64;
-    let percent = |bytes: usize| ((bytes as f64 * 10_000.0 / whole).round()) / 100.0;
+    let total = (rust.len() + 18 + 9) as f64;
+    let percent = |bytes: usize| ((bytes as f64 * 10_000.0 / total).round()) / 100.0;
     assert_eq!(shares, json!({"Python": percent(9), "Rust": percent(rust.len()), "Shell": percent(18)}));
-    // The largest first, as it is sent.
+    // The response is sorted by share, largest first.
     let names: Vec<&String> = shares.as_object().expect("an object").keys().collect();
     assert_eq!(names, ["Rust", "Shell", "Python"]);
-    let of = async |query: &str| root.get(&format!("/projects?{query}")).await.expect(200).pluck("id");
-    assert_eq!(of("with_programming_language=rUST").await, [json!(project.id)]);
-    assert_eq!(of("with_programming_language=JavaScript").await, Vec::<Value>::new());
-    assert_eq!(of("with_programming_language=Rust&archived=true").await, Vec::<Value>::new());
-    // Another tip, another answer, which the job finds too.
+    let ids_for = async |query: &str| root.get(&format!("/projects?{query}")).await.expect(200).pluck("id");
+    assert_eq!(ids_for("with_programming_language=rUST").await, [json!(project.id)]);
+    assert_eq!(ids_for("with_programming_language=JavaScript").await, Vec::<Value>::new());
+    assert_eq!(ids_for("with_programming_language=Rust&archived=true").await, Vec::<Value>::new());
+    // A new commit changes the result of the request and of the job.
     project.import(&NewCommit {
         time: 1_700_000_000,
         changes: "D src/main.rs\nD run\n".to_owned(),
@@ -57,13 +57,13 @@ async fn languages_are_those_of_the_default_branch(server: TestServer) {
     });
     let before = server.statements();
     assert_eq!(root.get(&languages).await.expect(200).json(), json!({"Python": 100.0}));
-    let cold = server.statements() - before;
+    let uncached = server.statements() - before;
     assert_eq!(root.get(&languages).await.expect(200).json(), json!({"Python": 100.0}));
-    assert!(server.statements() - before - cold < cold, "the second answer is remembered");
-    assert_eq!(of("with_programming_language=Rust").await, Vec::<Value>::new());
+    assert!(server.statements() - before - uncached < uncached, "the second response is cached");
+    assert_eq!(ids_for("with_programming_language=Rust").await, Vec::<Value>::new());
 }
 
-async fn only_who_may_read_the_code_learns_its_languages(server: TestServer) {
+async fn languages_require_permission_to_read_code(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "code", Visibility::Private).await;
     let languages = format!("/projects/{}/languages", project.id);
@@ -77,10 +77,10 @@ async fn only_who_may_read_the_code_learns_its_languages(server: TestServer) {
     assert_eq!(root.get(&languages).await.expect(404).message(), "404 Repository Not Found");
 }
 
-async fn upkeep_keeps_figures_languages_and_licence(server: TestServer) {
+async fn maintenance_job_updates_statistics_languages_and_license(server: TestServer) {
     let root = server.root();
-    let made = root.post("/projects", json!({"path": "code", "initialize_with_readme": true})).await.expect(201);
-    let id = made.json()["id"].as_i64().expect("an id");
+    let created = root.post("/projects", json!({"path": "code", "initialize_with_readme": true})).await.expect(201);
+    let id = created.json()["id"].as_i64().expect("an id");
     let commit = json!({"branch": "master", "commit_message": "x", "actions": [
         {"action": "create", "file_path": "a.py", "content": "print(1)\n"},
         {"action": "create", "file_path": "LICENSE", "content": MIT}]});
@@ -100,8 +100,8 @@ async fn upkeep_keeps_figures_languages_and_licence(server: TestServer) {
         let person = server.person(&format!("{level:?}").to_lowercase()).await;
         server.enrol(id, person.id, level).await;
         assert_eq!(person.client.get("/projects").await.expect(200).pluck("id"), [json!(id)]);
-        let written = person.client.get("/projects?with_programming_language=Python").await.expect(200);
-        assert_eq!(written.pluck("id"), found, "{level:?}");
+        let listed = person.client.get("/projects?with_programming_language=Python").await.expect(200);
+        assert_eq!(listed.pluck("id"), found, "{level:?}");
     }
     let list = root.get("/projects?with_programming_language=Python").await.expect(200);
     assert_eq!(list.pluck("id"), [json!(id)]);
@@ -109,7 +109,7 @@ async fn upkeep_keeps_figures_languages_and_licence(server: TestServer) {
     assert!(plain.get("license").is_none() && plain.get("license_url").is_none());
 }
 
-async fn a_text_that_is_no_licence_is_none(server: TestServer) {
+async fn license_is_null_for_unknown_text_and_for_guests(server: TestServer) {
     let root = server.root();
     let project = Project::empty(&server, "code", Visibility::Private).await;
     project.import(&NewCommit { changes: file("LICENSE", "All rights reserved.\n"), ..NewCommit::default() });
@@ -123,8 +123,8 @@ async fn a_text_that_is_no_licence_is_none(server: TestServer) {
 }
 
 on_every_database![
-    languages_are_those_of_the_default_branch,
-    only_who_may_read_the_code_learns_its_languages,
-    upkeep_keeps_figures_languages_and_licence,
-    a_text_that_is_no_licence_is_none,
+    languages_are_calculated_from_the_default_branch,
+    languages_require_permission_to_read_code,
+    maintenance_job_updates_statistics_languages_and_license,
+    license_is_null_for_unknown_text_and_for_guests,
 ];

@@ -1,4 +1,4 @@
-//! Making projects.
+//! Creating projects.
 
 use domain::code::jobs::create_repository::{self, CreateRepository};
 use git::RepositoryId;
@@ -8,9 +8,9 @@ use storage::jobs;
 use crate::support::places::{group, id, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn a_new_project_has_the_defaults_and_an_empty_repository(server: TestServer) {
+async fn create_project_returns_defaults_and_empty_repository(server: TestServer) {
     let ada = server.person("ada").await;
-    let made = ada.client.post("/projects", json!({"name": "Foo Project"})).await.expect(201).json();
+    let created = ada.client.post("/projects", json!({"name": "Foo Project"})).await.expect(201).json();
     let base = &server.base;
     for (field, value) in [
         ("path", json!("foo-project")),
@@ -28,26 +28,26 @@ async fn a_new_project_has_the_defaults_and_an_empty_repository(server: TestServ
         ("ssh_url_to_repo", json!("git@127.0.0.1:ada/foo-project.git")),
         ("import_error", Value::Null),
     ] {
-        assert_eq!(made[field], value, "{field}");
+        assert_eq!(created[field], value, "{field}");
     }
-    assert_eq!(made["owner"]["username"], "ada");
-    assert_eq!(made["namespace"]["kind"], "user");
-    assert_eq!(made["runners_token"].as_str().map(str::len), Some(32));
-    assert_eq!(made["permissions"]["project_access"]["access_level"], 40);
-    assert_eq!(made["repository_storage"], Value::Null);
-    assert!(server.backend.repositories.exists(&RepositoryId::of_project(id(&made))).await.expect("a look"));
-    let members = ada.client.get(&format!("/projects/{}/members", made["id"])).await.expect(200);
+    assert_eq!(created["owner"]["username"], "ada");
+    assert_eq!(created["namespace"]["kind"], "user");
+    assert_eq!(created["runners_token"].as_str().map(str::len), Some(32));
+    assert_eq!(created["permissions"]["project_access"]["access_level"], 40);
+    assert_eq!(created["repository_storage"], Value::Null);
+    assert!(server.backend.repositories.exists(&RepositoryId::of_project(id(&created))).await.expect("a look"));
+    let members = ada.client.get(&format!("/projects/{}/members", created["id"])).await.expect(200);
     assert_eq!(members.pluck("access_level"), [40]);
 }
 
-async fn a_readme_makes_the_first_commit_on_the_default_branch(server: TestServer) {
+async fn initialize_with_readme_creates_first_commit_on_default_branch(server: TestServer) {
     let root = server.root();
     let body = json!({"name": "Engine", "description": "Steam", "initialize_with_readme": true, "tag_list": "b, a,,b"});
-    let made = root.post("/projects", body).await.expect(201).json();
-    assert_eq!((&made["default_branch"], &made["empty_repo"]), (&json!("master"), &json!(false)));
-    assert_eq!(made["tag_list"], json!(["a", "b"]));
-    assert_eq!(made["readme_url"], format!("{}/root/engine/-/blob/master/README.md", server.base));
-    let repository = server.backend.repositories.repository(&RepositoryId::of_project(id(&made)));
+    let created = root.post("/projects", body).await.expect(201).json();
+    assert_eq!((&created["default_branch"], &created["empty_repo"]), (&json!("master"), &json!(false)));
+    assert_eq!(created["tag_list"], json!(["a", "b"]));
+    assert_eq!(created["readme_url"], format!("{}/root/engine/-/blob/master/README.md", server.base));
+    let repository = server.backend.repositories.repository(&RepositoryId::of_project(id(&created)));
     let tip = repository.resolve_commit("master").await.expect("a commit");
     let file = repository.locate(tip, "README.md").await.expect("a look").entry.expect("a file");
     let blob = repository.blob(file.id, 1_000).await.expect("a blob");
@@ -56,7 +56,7 @@ async fn a_readme_makes_the_first_commit_on_the_default_branch(server: TestServe
     assert_eq!(root.post("/projects", other).await.expect(201).json()["default_branch"], "trunk/x");
 }
 
-async fn names_and_paths_that_do_not_do_are_told_by_field(server: TestServer) {
+async fn create_project_rejects_invalid_attributes_by_field(server: TestServer) {
     let root = server.root();
     project(&root, "taken", json!({"name": "Taken"})).await;
     let none = root.post("/projects", json!({})).await.expect(400);
@@ -92,7 +92,7 @@ async fn names_and_paths_that_do_not_do_are_told_by_field(server: TestServer) {
     server.anonymous().post("/projects", json!({"name": "a"})).await.expect(401);
 }
 
-async fn a_group_and_a_project_cannot_have_one_path(server: TestServer) {
+async fn project_and_group_cannot_share_a_path(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     group(&root, "inner", json!({"parent_id": engines})).await;
@@ -103,30 +103,30 @@ async fn a_group_and_a_project_cannot_have_one_path(server: TestServer) {
     root.post("/groups", body).await.expect(400);
 }
 
-async fn the_group_says_who_makes_projects_in_it(server: TestServer) {
+async fn project_creation_level_restricts_project_creation(server: TestServer) {
     let root = server.root();
     let easy = group(&root, "easy", json!({})).await;
     let cast = server.cast(&root, easy).await;
     let strict = group(&root, "strict", json!({"project_creation_level": "maintainer"})).await;
     let closed = group(&root, "closed", json!({"project_creation_level": "noone"})).await;
     for (level, person) in &cast {
-        for held in [strict, closed] {
-            crate::support::places::join(&root, &format!("/groups/{held}"), person.id, *level).await;
+        for group_id in [strict, closed] {
+            crate::support::places::join(&root, &format!("/groups/{group_id}"), person.id, *level).await;
         }
-        for (held, least) in [(easy, 30), (strict, 40), (closed, 99)] {
-            let body = json!({"path": format!("by{level}"), "namespace_id": held});
+        for (group_id, least) in [(easy, 30), (strict, 40), (closed, 99)] {
+            let body = json!({"path": format!("by{level}"), "namespace_id": group_id});
             let answer = person.client.post("/projects", body).await;
-            assert_eq!(answer.status, if *level >= least { 201 } else { 400 }, "{level} in {held}");
+            assert_eq!(answer.status, if *level >= least { 201 } else { 400 }, "{level} in {group_id}");
             if answer.status == 400 {
                 assert_eq!(answer.json()["message"], json!({"namespace": ["is not valid"]}));
             }
         }
     }
-    // Whoever is lower in the group maintains what they make.
+    // A Developer of the group is a Maintainer of the projects that they create.
     let developer = &cast[2].1;
-    let made = developer.client.get("/projects/easy%2Fby30").await.expect(200).json();
-    assert_eq!(made["permissions"]["project_access"]["access_level"], 40);
-    assert_eq!(made["permissions"]["group_access"]["access_level"], 30);
+    let created = developer.client.get("/projects/easy%2Fby30").await.expect(200).json();
+    assert_eq!(created["permissions"]["project_access"]["access_level"], 40);
+    assert_eq!(created["permissions"]["group_access"]["access_level"], 30);
     let stranger = server.person("stranger").await;
     for namespace in [easy, 1, 999_999] {
         let body = json!({"path": "x", "namespace_id": namespace});
@@ -135,7 +135,7 @@ async fn the_group_says_who_makes_projects_in_it(server: TestServer) {
     }
 }
 
-async fn a_project_is_seen_by_no_more_than_its_group(server: TestServer) {
+async fn create_project_rejects_visibility_above_its_group(server: TestServer) {
     let root = server.root();
     let inside = group(&root, "inside", json!({"visibility": "internal"})).await;
     let body = json!({"path": "a", "namespace_id": inside, "visibility": "public"});
@@ -144,7 +144,7 @@ async fn a_project_is_seen_by_no_more_than_its_group(server: TestServer) {
     project(&root, "a", json!({"namespace_id": inside, "visibility": "internal"})).await;
 }
 
-async fn nobody_makes_more_projects_than_they_may(server: TestServer) {
+async fn create_project_returns_403_at_project_limit(server: TestServer) {
     use sea_orm::ConnectionTrait;
     let ada = server.person("ada").await;
     let sql = format!("UPDATE users SET projects_limit = 1 WHERE id = {}", ada.id);
@@ -154,15 +154,15 @@ async fn nobody_makes_more_projects_than_they_may(server: TestServer) {
     assert!(answer.message().contains("Your project limit is 1 projects!"), "{}", answer.message());
 }
 
-async fn a_repository_that_was_never_made_is_made_by_the_job(server: TestServer) {
+async fn missing_repository_is_created_by_the_job(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
-    // The one that was made is not waited for.
+    // The repository exists, so no job is pending.
     let backlog = jobs::backlog(server.backend.database.read()).await.expect("a backlog");
     assert_eq!((backlog.waiting, backlog.running), (0, 0));
     let repository = RepositoryId::of_project(work);
     let store = &server.backend.repositories;
-    // As if the server had been killed between the row and the repository.
+    // Simulates a server that was killed after the insert and before the repository was created.
     store.remove(&repository).await.expect("a removal");
     let job = || CreateRepository { project_id: work, default_branch: "master".to_owned() };
     for _ in 0..2 {
@@ -174,10 +174,10 @@ async fn a_repository_that_was_never_made_is_made_by_the_job(server: TestServer)
     assert!(!store.exists(&RepositoryId::of_project(999_999)).await.expect("a look"));
 }
 
-async fn a_repository_that_cannot_be_made_leaves_no_row(server: TestServer) {
+async fn failed_repository_creation_leaves_no_project(server: TestServer) {
     let root = server.root();
     let last = project(&root, "last", json!({})).await;
-    // Something else stands where the next repository belongs.
+    // Another repository exists at the path of the next one.
     let store = &server.backend.repositories;
     let next = RepositoryId::of_project(last + 1);
     let repository = store.create(&next, "master").await.expect("a repository");
@@ -202,13 +202,13 @@ async fn a_repository_that_cannot_be_made_leaves_no_row(server: TestServer) {
 }
 
 on_every_database![
-    a_new_project_has_the_defaults_and_an_empty_repository,
-    a_readme_makes_the_first_commit_on_the_default_branch,
-    names_and_paths_that_do_not_do_are_told_by_field,
-    a_group_and_a_project_cannot_have_one_path,
-    the_group_says_who_makes_projects_in_it,
-    a_project_is_seen_by_no_more_than_its_group,
-    nobody_makes_more_projects_than_they_may,
-    a_repository_that_was_never_made_is_made_by_the_job,
-    a_repository_that_cannot_be_made_leaves_no_row,
+    create_project_returns_defaults_and_empty_repository,
+    initialize_with_readme_creates_first_commit_on_default_branch,
+    create_project_rejects_invalid_attributes_by_field,
+    project_and_group_cannot_share_a_path,
+    project_creation_level_restricts_project_creation,
+    create_project_rejects_visibility_above_its_group,
+    create_project_returns_403_at_project_limit,
+    missing_repository_is_created_by_the_job,
+    failed_repository_creation_leaves_no_project,
 ];

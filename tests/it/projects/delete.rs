@@ -1,4 +1,4 @@
-//! Removing projects.
+//! Deleting projects.
 
 use git::RepositoryId;
 use holdfast::worker::registry;
@@ -8,13 +8,13 @@ use storage::jobs::{Options, Runner};
 use crate::support::places::project;
 use crate::support::{TestServer, on_every_database};
 
-/// Has removals wait for some days.
+/// Sets a delay of seven days for deletions.
 async fn with_delay(server: &TestServer) {
     let settings = json!({ "deletion_adjourned_period": 7 });
     server.root().put("/application/settings", settings).await.expect(200);
 }
 
-async fn a_removed_project_is_hidden_at_once_and_erased_by_the_job(server: TestServer) {
+async fn delete_project_hides_it_at_once_and_job_erases_it(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true, "tag_list": "a"})).await;
     let one = format!("/projects/{work}");
@@ -23,42 +23,42 @@ async fn a_removed_project_is_hidden_at_once_and_erased_by_the_job(server: TestS
     root.get(&one).await.expect(404);
     root.delete(&one).await.expect(404);
     assert_eq!(root.get("/projects").await.expect(200).json(), json!([]));
-    // The path is free only when everything is gone.
+    // The path is available only after the erasure.
     root.post("/projects", json!({"path": "work"})).await.expect(400);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let runner = Runner::new(server.backend.database.clone(), registry(&server.backend), Options::default());
     let running = tokio::spawn(runner.run(async {
         let _ = stopped.await;
     }));
-    let gone = async || {
+    let wait_for_path = async || {
         while root.post("/projects", json!({"path": "work"})).await.status != 201 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(30), gone()).await.expect("erased in time");
+    tokio::time::timeout(std::time::Duration::from_secs(30), wait_for_path()).await.expect("erased in time");
     let _ = stop.send(());
     running.await.expect("a clean end");
     assert!(!server.backend.repositories.exists(&RepositoryId::of_project(work)).await.expect("a look"));
 }
 
-async fn an_erasure_that_was_killed_is_finished_by_the_next(server: TestServer) {
+async fn interrupted_erasure_is_completed_by_the_next_run(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
     let erase = async || domain::spaces::projects::erase(&server.backend, work, None, None).await.expect("a run");
     let repository = RepositoryId::of_project(work);
-    let there = async || server.backend.repositories.exists(&repository).await.expect("a look");
-    // Nothing is erased that nobody removed.
+    let repository_exists = async || server.backend.repositories.exists(&repository).await.expect("a look");
+    // A project that was not deleted is not erased.
     erase().await;
-    assert!(there().await);
+    assert!(repository_exists().await);
     root.delete(&format!("/projects/{work}")).await.expect(202);
     server.backend.repositories.remove(&repository).await.expect("a removal");
     erase().await;
     erase().await;
-    assert!(!there().await);
+    assert!(!repository_exists().await);
     root.post("/projects", json!({"path": "work"})).await.expect(201);
 }
 
-async fn a_delay_only_marks_the_project(server: TestServer) {
+async fn delayed_deletion_marks_project_until_the_date(server: TestServer) {
     let root = server.root();
     with_delay(&server).await;
     let work = project(&root, "work", json!({})).await;
@@ -76,7 +76,7 @@ async fn a_delay_only_marks_the_project(server: TestServer) {
     root.get(&one).await.expect(404);
 }
 
-async fn a_project_that_changed_since_is_kept(server: TestServer) {
+async fn delete_project_returns_412_if_modified_since(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let one = format!("/projects/{work}");
@@ -88,8 +88,8 @@ async fn a_project_that_changed_since_is_kept(server: TestServer) {
 }
 
 on_every_database![
-    a_removed_project_is_hidden_at_once_and_erased_by_the_job,
-    an_erasure_that_was_killed_is_finished_by_the_next,
-    a_delay_only_marks_the_project,
-    a_project_that_changed_since_is_kept,
+    delete_project_hides_it_at_once_and_job_erases_it,
+    interrupted_erasure_is_completed_by_the_next_run,
+    delayed_deletion_marks_project_until_the_date,
+    delete_project_returns_412_if_modified_since,
 ];

@@ -1,11 +1,11 @@
-//! Changing, archiving and unarchiving projects.
+//! Updating, archiving and unarchiving projects.
 
 use serde_json::json;
 
 use crate::support::places::{group, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn maintainers_change_projects_but_only_owners_their_name_and_visibility(server: TestServer) {
+async fn update_requires_maintainer_and_for_name_and_visibility_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
@@ -33,7 +33,7 @@ async fn maintainers_change_projects_but_only_owners_their_name_and_visibility(s
     server.anonymous().delete(&one).await.expect(401);
 }
 
-async fn every_setting_that_is_sent_is_kept_and_shown(server: TestServer) {
+async fn update_project_stores_and_returns_all_settings(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let sent = json!({
@@ -64,7 +64,7 @@ async fn every_setting_that_is_sent_is_kept_and_shown(server: TestServer) {
     assert_eq!((&cleared["tag_list"], &cleared["name"]), (&json!(["x"]), &json!("New Name")));
 }
 
-async fn changes_that_do_not_do_are_refused_and_change_nothing(server: TestServer) {
+async fn update_project_rejects_invalid_attributes_and_changes_nothing(server: TestServer) {
     let root = server.root();
     project(&root, "other", json!({})).await;
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
@@ -90,7 +90,7 @@ async fn changes_that_do_not_do_are_refused_and_change_nothing(server: TestServe
     assert_eq!((&read["description"], &read["path"]), (&json!(null), &json!("work")));
 }
 
-async fn the_default_branch_follows_into_the_repository(server: TestServer) {
+async fn update_default_branch_changes_repository_head(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
     let store = &server.backend.repositories;
@@ -101,22 +101,22 @@ async fn the_default_branch_follows_into_the_repository(server: TestServer) {
     assert_eq!(repository.default_branch().await.expect("HEAD"), "next");
 }
 
-async fn archiving_twice_is_archiving_once(server: TestServer) {
+async fn archive_and_unarchive_are_idempotent(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
-    let mut seen = Vec::new();
+    let mut archived = Vec::new();
     for action in ["archive", "archive", "unarchive", "unarchive"] {
         let answer = root.post(&format!("/projects/{work}/{action}"), json!({})).await.expect(201).json();
         assert_eq!(answer["runners_token"], json!(null));
-        seen.push(answer["archived"].clone());
+        archived.push(answer["archived"].clone());
     }
-    assert_eq!(seen, [true, true, false, false]);
+    assert_eq!(archived, [true, true, false, false]);
 }
 
 on_every_database![
-    maintainers_change_projects_but_only_owners_their_name_and_visibility,
-    every_setting_that_is_sent_is_kept_and_shown,
-    changes_that_do_not_do_are_refused_and_change_nothing,
-    the_default_branch_follows_into_the_repository,
-    archiving_twice_is_archiving_once,
+    update_requires_maintainer_and_for_name_and_visibility_owner,
+    update_project_stores_and_returns_all_settings,
+    update_project_rejects_invalid_attributes_and_changes_nothing,
+    update_default_branch_changes_repository_head,
+    archive_and_unarchive_are_idempotent,
 ];

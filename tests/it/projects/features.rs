@@ -1,4 +1,4 @@
-//! Features of a project that are switched off, or for members only.
+//! Features of a project that are disabled or restricted to members.
 
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::Operation;
@@ -11,12 +11,12 @@ use crate::support::code::Project;
 use crate::support::git::{Work, address};
 use crate::support::{Answer, Client, TestServer, on_every_database};
 
-/// Everything below the repository of a project, and what is read off it.
-fn about_code(operation: &&Operation) -> bool {
+/// Returns whether an operation reads or writes the repository of a project.
+fn is_code_operation(operation: &&Operation) -> bool {
     operation.path.contains("/projects/{id}/repository/") || operation.id == "get_project_languages"
 }
 
-/// Calls an operation with something that is there for each of its parameters.
+/// Calls an operation with an existing value for each of its parameters.
 async fn call(client: &Client, operation: &Operation, project: &Project<'_>) -> Answer {
     let path = operation.path.trim_start_matches("/api/v4").split('/').map(|part| match part.split_once('{') {
         None => part.to_owned(),
@@ -29,7 +29,7 @@ async fn call(client: &Client, operation: &Operation, project: &Project<'_>) -> 
                 "tag_name" => "v1".to_owned(),
                 "file_path" => segment("README.md"),
                 "format" => "zip".to_owned(),
-                other => panic!("{}: give {other} a value here", operation.id),
+                other => panic!("{}: add a value for {other} here", operation.id),
             };
             format!("{before}{value}")
         }
@@ -49,23 +49,30 @@ async fn call(client: &Client, operation: &Operation, project: &Project<'_>) -> 
     client.send(request).await
 }
 
-/// What operations on the code were answered that should have been answered otherwise.
-async fn faults(client: &Client, project: &Project<'_>, reads: bool, right: impl Fn(&Operation) -> u16) -> Vec<String> {
-    let mut faults = Vec::new();
-    let mut asked = 0;
-    for operation in OPERATIONS.iter().copied().filter(about_code).filter(|operation| operation.is_read() || !reads) {
-        asked += 1;
+/// Returns the repository operations with an unexpected status.
+async fn unexpected_responses(
+    client: &Client,
+    project: &Project<'_>,
+    reads: bool,
+    expected_status: impl Fn(&Operation) -> u16,
+) -> Vec<String> {
+    let mut unexpected_responses = Vec::new();
+    let mut called = 0;
+    for operation in
+        OPERATIONS.iter().copied().filter(is_code_operation).filter(|operation| operation.is_read() || !reads)
+    {
+        called += 1;
         let answer = call(client, operation, project).await;
-        if answer.status != right(operation) {
-            faults.push(format!("{}: {} {}", operation.id, answer.status, answer.text()));
+        if answer.status != expected_status(operation) {
+            unexpected_responses.push(format!("{}: {} {}", operation.id, answer.status, answer.text()));
         }
     }
-    assert!(asked > 20, "{asked} operations are none");
-    faults
+    assert!(called > 20, "only {called} operations were called");
+    unexpected_responses
 }
 
-/// A repository that is not there is not found; a file of it is forbidden.
-fn absent(operation: &Operation) -> u16 {
+/// Returns the expected status without a repository: 403 for files and 404 otherwise.
+fn status_without_repository(operation: &Operation) -> u16 {
     if operation.path.contains("/repository/files/") { 403 } else { 404 }
 }
 
@@ -73,17 +80,17 @@ async fn set(client: &Client, project: &Project<'_>, settings: Value) {
     client.put(&format!("/projects/{}", project.id), settings).await.expect(200);
 }
 
-async fn a_repository_that_is_off_is_there_for_nobody(server: TestServer) {
+async fn disabled_repository_is_unavailable_to_all_callers(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "work", Visibility::Public).await;
     project.git(&["tag", "v1", "main~1"]);
     let none: Vec<String> = Vec::new();
-    // With it, everybody reads everything: the requests are good.
-    assert_eq!(faults(&server.anonymous(), &project, true, |operation| operation.success).await, none);
+    // With an enabled repository all requests succeed.
+    assert_eq!(unexpected_responses(&server.anonymous(), &project, true, |operation| operation.success).await, none);
     let one = format!("/projects/{}", project.id);
     set(&root, &project, json!({"repository_access_level": "disabled"})).await;
-    assert_eq!(faults(&root, &project, false, absent).await, none);
-    assert_eq!(faults(&server.anonymous(), &project, true, absent).await, none);
+    assert_eq!(unexpected_responses(&root, &project, false, status_without_repository).await, none);
+    assert_eq!(unexpected_responses(&server.anonymous(), &project, true, status_without_repository).await, none);
     for client in [&root, &server.anonymous()] {
         let read = client.get(&one).await.expect(200).json();
         assert_eq!((&read["default_branch"], &read["readme_url"]), (&Value::Null, &Value::Null));
@@ -99,13 +106,13 @@ async fn a_repository_that_is_off_is_there_for_nobody(server: TestServer) {
     let url = address(&server.base, "root", crate::support::server::ROOT_TOKEN, &project.path);
     work.fails(&["clone", "--quiet", &url, "c"]).await;
     work.fails(&["push", "--quiet", &url, "main:new"]).await;
-    // Nothing was changed meanwhile, and it comes back as it was.
+    // The repository is unchanged after it is enabled again.
     set(&root, &project, json!({"repository_access_level": "enabled"})).await;
     assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
-    assert_eq!(faults(&server.anonymous(), &project, true, |operation| operation.success).await, none);
+    assert_eq!(unexpected_responses(&server.anonymous(), &project, true, |operation| operation.success).await, none);
 }
 
-async fn a_repository_for_members_is_there_for_members(server: TestServer) {
+async fn private_repository_is_available_to_members_only(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "work", Visibility::Public).await;
     project.git(&["tag", "v1", "main~1"]);
@@ -113,9 +120,9 @@ async fn a_repository_for_members_is_there_for_members(server: TestServer) {
     let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
     server.enrol(project.id, guest.id, AccessLevel::Guest).await;
     let none: Vec<String> = Vec::new();
-    assert_eq!(faults(&server.anonymous(), &project, true, absent).await, none);
-    assert_eq!(faults(&stranger.client, &project, true, absent).await, none);
-    assert_eq!(faults(&guest.client, &project, true, |operation| operation.success).await, none);
+    assert_eq!(unexpected_responses(&server.anonymous(), &project, true, status_without_repository).await, none);
+    assert_eq!(unexpected_responses(&stranger.client, &project, true, status_without_repository).await, none);
+    assert_eq!(unexpected_responses(&guest.client, &project, true, |operation| operation.success).await, none);
     let one = format!("/projects/{}", project.id);
     let shown = |client: &Client| {
         let (client, one) = (client.clone(), one.clone());
@@ -129,14 +136,14 @@ async fn a_repository_for_members_is_there_for_members(server: TestServer) {
     let url = |name: &str, token: &str| address(&server.base, name, token, &project.path);
     work.fails(&["clone", "--quiet", &url("stranger", &stranger.token), "c"]).await;
     work.git(&["clone", "--quiet", &url("guest", &guest.token), "c"]).await;
-    // In a private project guests never read the code.
+    // In a private project guests cannot read the code.
     set(&root, &project, json!({"visibility": "private"})).await;
-    assert_eq!(faults(&guest.client, &project, true, |_| 403).await, none);
+    assert_eq!(unexpected_responses(&guest.client, &project, true, |_| 403).await, none);
     work.fails(&["clone", "--quiet", &url("guest", &guest.token), "d"]).await;
     assert_eq!(shown(&guest.client).await, Value::Null);
 }
 
-async fn forking_that_is_off_or_for_members_is_so(server: TestServer) {
+async fn forking_access_level_restricts_forks(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "work", Visibility::Public).await;
     let fork = format!("/projects/{}/fork", project.id);
@@ -153,7 +160,7 @@ async fn forking_that_is_off_or_for_members_is_so(server: TestServer) {
     assert_eq!(root.get(&format!("/projects/{}", project.id)).await.expect(200).json()["forks_count"], 1);
 }
 
-async fn switches_are_shown_as_the_caller_has_them(server: TestServer) {
+async fn feature_flags_reflect_access_of_the_caller(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "work", Visibility::Public).await;
     let all = ["issues", "merge_requests", "wiki", "snippets"];
@@ -180,8 +187,8 @@ async fn switches_are_shown_as_the_caller_has_them(server: TestServer) {
 }
 
 on_every_database![
-    a_repository_that_is_off_is_there_for_nobody,
-    a_repository_for_members_is_there_for_members,
-    forking_that_is_off_or_for_members_is_so,
-    switches_are_shown_as_the_caller_has_them,
+    disabled_repository_is_unavailable_to_all_callers,
+    private_repository_is_available_to_members_only,
+    forking_access_level_restricts_forks,
+    feature_flags_reflect_access_of_the_caller,
 ];

@@ -1,4 +1,4 @@
-//! The fields of a project: who is sent which, and on which plan (specification 2.6).
+//! Fields of a project by role and plan.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::support::places::{group, join, project};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// What the specification lists for the short form.
+/// Fields of the short form.
 const SIMPLE: [&str; 17] = [
     "id",
     "description",
@@ -34,8 +34,8 @@ const SIMPLE: [&str; 17] = [
     "star_count",
 ];
 
-/// What it adds for the full form, without `approvals_before_merge`, which depends on the plan, and without what is
-/// there for those who ask: `license`, `license_url` and `statistics`.
+/// Additional fields of the full form. Omitted are `approvals_before_merge`, which depends on the plan, and the fields
+/// that are returned on request: `license`, `license_url` and `statistics`.
 const FULL: [&str; 49] = [
     "visibility",
     "owner",
@@ -81,7 +81,7 @@ const FULL: [&str; 49] = [
     "marked_for_deletion_at",
     "marked_for_deletion_on",
     "_links",
-    // Beyond the specification, and always there as well.
+    // Additions of this server, always returned as well.
     "empty_repo",
     "lfs_enabled",
     "ci_config_path",
@@ -89,18 +89,18 @@ const FULL: [&str; 49] = [
     "repository_access_level",
 ];
 
-/// Fields of a project that are not there.
-fn lacking(shown: &Value, wanted: &[&'static str]) -> Vec<&'static str> {
-    let lacks = |field: &&&str| shown.get(**field).is_none();
-    wanted.iter().filter(lacks).copied().collect()
+/// Returns the expected fields that a project lacks.
+fn missing_fields(shown: &Value, wanted: &[&'static str]) -> Vec<&'static str> {
+    let is_missing = |field: &&&str| shown.get(**field).is_none();
+    wanted.iter().filter(is_missing).copied().collect()
 }
 
 fn keys(shown: &Value) -> BTreeSet<&str> {
     shown.as_object().expect("a project").keys().map(String::as_str).collect()
 }
 
-/// The project as each kind of call shows it to somebody who may make all of them.
-async fn everywhere(client: &Client, id: i64) -> Vec<(String, Value)> {
+/// Returns the project from the response of each kind of request, for a caller with all permissions.
+async fn all_responses(client: &Client, id: i64) -> Vec<(String, Value)> {
     let one = format!("/projects/{id}");
     let mut shown = Vec::new();
     for path in [one.clone(), format!("/projects?id_after={}&id_before={}", id - 1, id + 1)] {
@@ -121,7 +121,7 @@ fn free() -> Options {
     Options { plan: Some("free".to_owned()), ..Options::default() }
 }
 
-async fn each_role_is_sent_every_field(server: &TestServer) {
+async fn check_fields_for_each_role(server: &TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let extra = json!({"namespace_id": engines, "visibility": "public", "initialize_with_readme": true});
@@ -135,8 +135,8 @@ async fn each_role_is_sent_every_field(server: &TestServer) {
         let list = client.get("/projects").await.expect(200).json();
         let full = client.get(&one).await.expect(200).json();
         for shown in [&list[0], &full] {
-            assert_eq!(lacking(shown, &SIMPLE), [""; 0], "{level}");
-            assert_eq!(lacking(shown, &FULL), [""; 0], "{level}");
+            assert_eq!(missing_fields(shown, &SIMPLE), [""; 0], "{level}");
+            assert_eq!(missing_fields(shown, &FULL), [""; 0], "{level}");
             for field in ["license", "license_url", "statistics", "custom_attributes"] {
                 assert_eq!(shown.get(field), None, "{level} {field}");
             }
@@ -145,9 +145,9 @@ async fn each_role_is_sent_every_field(server: &TestServer) {
         }
         assert_eq!(full["runners_token"].is_string(), level >= 40, "{level}");
         assert_eq!(list[0]["runners_token"], Value::Null, "{level}");
-        let asked = client.get(&format!("{one}?statistics=true&license=true")).await.expect(200).json();
-        assert_eq!(asked["statistics"].is_object(), level >= 20, "{level}");
-        assert_eq!(lacking(&asked, &["statistics", "license", "license_url"]), [""; 0]);
+        let detailed = client.get(&format!("{one}?statistics=true&license=true")).await.expect(200).json();
+        assert_eq!(detailed["statistics"].is_object(), level >= 20, "{level}");
+        assert_eq!(missing_fields(&detailed, &["statistics", "license", "license_url"]), [""; 0]);
     }
     let short: BTreeSet<&str> = SIMPLE.iter().copied().chain(["namespace"]).collect();
     let anonymous = server.anonymous();
@@ -161,20 +161,20 @@ async fn each_role_is_sent_every_field(server: &TestServer) {
     }
 }
 
-async fn each_role_is_sent_every_field_of_the_full_form(server: TestServer) {
-    each_role_is_sent_every_field(&server).await;
+async fn each_role_receives_all_fields(server: TestServer) {
+    check_fields_for_each_role(&server).await;
 }
 
-async fn a_lower_plan_leaves_out_approvals_and_nothing_else(server: TestServer) {
-    each_role_is_sent_every_field(&server).await;
+async fn free_plan_omits_approvals_and_ignores_premium_settings(server: TestServer) {
+    check_fields_for_each_role(&server).await;
     let root = server.root();
     let id = project(&root, "other", json!({})).await;
-    // A filter the plan does not have is no filter.
+    // A filter that the plan does not include is ignored.
     for check in ["wiki_checksum_failed", "repository_checksum_failed"] {
         let list = root.get(&format!("/projects?{check}=true")).await.expect(200);
         assert_eq!(list.pluck("path"), ["other", "work"], "{check}");
     }
-    // What was set on a higher plan is not in force any more.
+    // Settings of a higher plan no longer apply.
     let row = projects::ActiveModel {
         id: Set(id),
         mirror: Set(true),
@@ -194,7 +194,7 @@ async fn a_lower_plan_leaves_out_approvals_and_nothing_else(server: TestServer) 
     assert_eq!((&read["marked_for_deletion_on"], &read["marked_for_deletion_at"]), (&Value::Null, &Value::Null));
 }
 
-async fn every_answer_has_the_same_fields_and_only_some_the_secret(server: TestServer) {
+async fn project_responses_have_same_fields_and_only_some_runners_token(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let mut row = projects::ActiveModel { id: Set(id), ..Default::default() };
@@ -203,10 +203,10 @@ async fn every_answer_has_the_same_fields_and_only_some_the_secret(server: TestS
     let ada = server.person("ada").await;
     let one = format!("/projects/{id}");
     join(&root, &one, ada.id, 30).await;
-    let below = ada.client.get(&one).await.expect(200).json();
-    assert_eq!((&below["runners_token"], &below["import_error"]), (&Value::Null, &Value::Null));
-    for (path, shown) in everywhere(&root, id).await {
-        assert_eq!(lacking(&shown, &FULL), [""; 0], "{path}");
+    let as_developer = ada.client.get(&one).await.expect(200).json();
+    assert_eq!((&as_developer["runners_token"], &as_developer["import_error"]), (&Value::Null, &Value::Null));
+    for (path, shown) in all_responses(&root, id).await {
+        assert_eq!(missing_fields(&shown, &FULL), [""; 0], "{path}");
         assert_eq!(shown["owner"]["username"], "root", "{path}");
         assert_eq!(shown["approvals_before_merge"], 0, "{path}");
         assert_eq!(shown["permissions"]["project_access"]["access_level"], 40, "{path}");
@@ -216,7 +216,7 @@ async fn every_answer_has_the_same_fields_and_only_some_the_secret(server: TestS
     }
 }
 
-async fn the_default_branch_is_null_where_the_code_is_not_readable(server: TestServer) {
+async fn default_branch_is_null_without_permission_to_read_code(server: TestServer) {
     let root = server.root();
     let source = Project::filled(&server, "work", Visibility::Private).await;
     let one = format!("/projects/{}", source.id);
@@ -228,7 +228,7 @@ async fn the_default_branch_is_null_where_the_code_is_not_readable(server: TestS
         assert_eq!(shown.get("default_branch"), Some(&Value::Null), "{path}");
         assert_eq!(shown["readme_url"], Value::Null, "{path}");
     }
-    // Also where another project names it as its source, to somebody without a token.
+    // This also applies to the source of a fork, and to anonymous requests.
     root.put(&one, json!({"visibility": "public"})).await.expect(200);
     let fork = root.post(&format!("{one}/fork"), json!({"path": "copy", "name": "copy"})).await.expect(201).json();
     root.put(&one, json!({"repository_access_level": "private"})).await.expect(200);
@@ -240,7 +240,7 @@ async fn the_default_branch_is_null_where_the_code_is_not_readable(server: TestS
     assert_eq!(copy["forked_from_project"].get("default_branch"), Some(&Value::Null));
 }
 
-async fn the_number_of_commits_is_true_before_upkeep_ran(server: TestServer) {
+async fn commit_count_is_current_before_the_maintenance_job(server: TestServer) {
     let root = server.root();
     let extra = json!({"initialize_with_readme": true, "default_branch": "main"});
     let id = project(&root, "work", extra).await;
@@ -256,7 +256,7 @@ async fn the_number_of_commits_is_true_before_upkeep_ran(server: TestServer) {
     clone.commit("b", "by a push").await;
     clone.git(&["push", "--quiet", "origin", "HEAD:main"]).await;
     assert_eq!(count().await, 3);
-    // Another branch adds none; the default branch counts.
+    // Commits on other branches do not count.
     let other = json!({"branch": "other", "start_branch": "main", "commit_message": "m", "content": "x"});
     root.post(&format!("/projects/{id}/repository/files/c"), other).await.expect(201);
     assert_eq!(count().await, 3);
@@ -271,7 +271,7 @@ async fn the_number_of_commits_is_true_before_upkeep_ran(server: TestServer) {
     assert_eq!(read["statistics"]["commit_count"], 0);
 }
 
-async fn links_lead_to_what_they_name(server: TestServer) {
+async fn links_lead_to_existing_resources(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({"visibility": "public", "initialize_with_readme": true})).await;
     let stranger = server.person("stranger").await;
@@ -282,7 +282,7 @@ async fn links_lead_to_what_they_name(server: TestServer) {
         for (name, link) in links {
             let link = link.as_str().expect("an address").to_owned();
             let path = link.strip_prefix(&format!("{}/api/v4", server.base)).expect("an address of this server");
-            // There are no issues, merge requests and labels yet.
+            // The project has no issues, merge requests and labels yet.
             if !["issues", "merge_requests", "labels"].contains(&name.as_str()) {
                 client.get(path).await.expect(200);
             }
@@ -296,10 +296,10 @@ async fn links_lead_to_what_they_name(server: TestServer) {
 }
 
 on_every_database![
-    each_role_is_sent_every_field_of_the_full_form,
-    a_lower_plan_leaves_out_approvals_and_nothing_else with free(),
-    every_answer_has_the_same_fields_and_only_some_the_secret,
-    the_default_branch_is_null_where_the_code_is_not_readable,
-    the_number_of_commits_is_true_before_upkeep_ran,
-    links_lead_to_what_they_name,
+    each_role_receives_all_fields,
+    free_plan_omits_approvals_and_ignores_premium_settings with free(),
+    project_responses_have_same_fields_and_only_some_runners_token,
+    default_branch_is_null_without_permission_to_read_code,
+    commit_count_is_current_before_the_maintenance_job,
+    links_lead_to_existing_resources,
 ];

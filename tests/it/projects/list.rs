@@ -12,7 +12,7 @@ async fn paths(client: &Client, query: &str) -> Vec<Value> {
 
 const NONE: [Value; 0] = [];
 
-async fn visibility_and_roles_reach_through_two_levels(server: TestServer) {
+async fn list_projects_applies_visibility_and_inherited_roles(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({"visibility": "public"})).await;
     let inner = group(&root, "inner", json!({"parent_id": outer, "visibility": "public"})).await;
@@ -38,7 +38,7 @@ async fn visibility_and_roles_reach_through_two_levels(server: TestServer) {
     }
 }
 
-async fn without_a_caller_there_are_no_stars_to_ask_for(server: TestServer) {
+async fn starred_filter_is_ignored_for_anonymous_requests(server: TestServer) {
     let root = server.root();
     project(&root, "one", json!({"visibility": "public"})).await;
     project(&root, "hidden", json!({})).await;
@@ -50,7 +50,7 @@ async fn without_a_caller_there_are_no_stars_to_ask_for(server: TestServer) {
     assert_eq!(paths(&root, "starred=true").await, NONE);
 }
 
-async fn words_with_a_slash_are_searched_in_the_full_path(server: TestServer) {
+async fn search_with_slash_matches_the_full_path(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "Engines", json!({})).await;
     let steam = group(&root, "steam", json!({"parent_id": engines})).await;
@@ -79,30 +79,30 @@ async fn words_with_a_slash_are_searched_in_the_full_path(server: TestServer) {
     assert_eq!(paths(&root, "search=engines/").await, ["gamma"]);
 }
 
-async fn what_is_starred_or_searched_for_is_seen_as_in_the_whole_list(server: TestServer) {
+async fn starred_and_search_filters_return_only_visible_projects(server: TestServer) {
     use sea_orm::{ActiveValue::Set, EntityTrait};
     use storage::entities::{now, project_stars};
     let root = server.root();
     let ada = server.person("ada").await;
-    let spaces = async |name: &str, parent: Option<i64>| {
-        let place = parent.map_or(json!({}), |id| json!({"parent_id": id}));
-        group(&root, name, place).await
+    let create_group = async |name: &str, parent: Option<i64>| {
+        let target = parent.map_or(json!({}), |id| json!({"parent_id": id}));
+        group(&root, name, target).await
     };
-    let outer = spaces("outer", None).await;
-    let inner = spaces("inner", Some(outer)).await;
-    let team = spaces("team", None).await;
-    let squad = spaces("squad", Some(team)).await;
-    let (lent, past) = (spaces("lent", None).await, spaces("past", None).await);
+    let outer = create_group("outer", None).await;
+    let inner = create_group("inner", Some(outer)).await;
+    let team = create_group("team", None).await;
+    let squad = create_group("squad", Some(team)).await;
+    let (lent, past) = (create_group("lent", None).await, create_group("past", None).await);
     join(&root, &format!("/groups/{outer}"), ada.id, 10).await;
     join(&root, &format!("/groups/{team}"), ada.id, 10).await;
-    let share = async |place: String, day: Value| {
+    let share = async |target: String, day: Value| {
         let body = json!({"group_id": squad, "group_access": 10, "expires_at": day});
-        root.post(&format!("{place}/share"), body).await.expect(201);
+        root.post(&format!("{target}/share"), body).await.expect(201);
     };
     share(format!("/groups/{lent}"), Value::Null).await;
     share(format!("/groups/{past}"), json!("2020-01-01")).await;
     let mut ids = Vec::new();
-    for (path, place, visibility) in [
+    for (path, target, visibility) in [
         ("x-open", None, "public"),
         ("x-internal", None, "internal"),
         ("x-hidden", None, "private"),
@@ -115,8 +115,8 @@ async fn what_is_starred_or_searched_for_is_seen_as_in_the_whole_list(server: Te
         ("x-unshared", None, "private"),
         ("other", None, "public"),
     ] {
-        let place = place.map_or(json!({}), |id| json!({"namespace_id": id}));
-        let id = project(&root, path, place).await;
+        let target = target.map_or(json!({}), |id| json!({"namespace_id": id}));
+        let id = project(&root, path, target).await;
         if visibility != "private" {
             root.put(&format!("/projects/{id}"), json!({"visibility": visibility})).await.expect(200);
         }
@@ -126,8 +126,8 @@ async fn what_is_starred_or_searched_for_is_seen_as_in_the_whole_list(server: Te
     join(&root, &format!("/projects/{}", ids[7]), ada.id, 10).await;
     share(format!("/projects/{}", ids[8]), Value::Null).await;
     share(format!("/projects/{}", ids[9]), json!("2020-01-01")).await;
-    let seen = ["x-open", "x-internal", "x-outer", "x-inner", "x-lent", "x-direct", "x-shared", "x-own"];
-    // Stars outlive the right to see.
+    let visible = ["x-open", "x-internal", "x-outer", "x-inner", "x-lent", "x-direct", "x-shared", "x-own"];
+    // Stars remain after the user loses access.
     let stars = ids.iter().filter(|id| **id != ids[10]).map(|id| project_stars::ActiveModel {
         user_id: Set(ada.id),
         project_id: Set(*id),
@@ -140,19 +140,19 @@ async fn what_is_starred_or_searched_for_is_seen_as_in_the_whole_list(server: Te
         .expect("stars");
     for query in ["starred=true", "search=x-", "starred=true&search=x-", "starred=true&search_namespaces=true&search=x"]
     {
-        assert_eq!(paths(&ada.client, query).await, seen, "{query}");
+        assert_eq!(paths(&ada.client, query).await, visible, "{query}");
     }
     assert_eq!(paths(&server.anonymous(), "search=x-").await, ["x-open"]);
     assert_eq!(paths(&root, "search=x-").await.len(), 11);
-    assert_eq!(paths(&ada.client, "starred=true&membership=true").await, seen[2..]);
+    assert_eq!(paths(&ada.client, "starred=true&membership=true").await, visible[2..]);
     assert_eq!(paths(&ada.client, "starred=true&owned=true").await, ["x-own"]);
-    // An outsider is told nothing by what is internal.
+    // Internal projects are hidden from external users.
     root.put(&format!("/users/{}", ada.id), json!({"external": true})).await.expect(200);
-    let inside: Vec<&str> = seen.iter().filter(|path| **path != "x-internal").copied().collect();
+    let inside: Vec<&str> = visible.iter().filter(|path| **path != "x-internal").copied().collect();
     assert_eq!(paths(&ada.client, "starred=true").await, inside);
 }
 
-async fn filters_work_alone_and_together(server: TestServer) {
+async fn list_projects_applies_each_filter(server: TestServer) {
     use sea_orm::ConnectionTrait;
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
@@ -198,7 +198,7 @@ async fn filters_work_alone_and_together(server: TestServer) {
     assert_eq!(root.get("/projects").await.expect(200).pluck("path"), ["gamma", "beta", "alpha"]);
 }
 
-async fn the_short_form_is_for_who_asks_and_for_who_has_no_token(server: TestServer) {
+async fn short_form_is_returned_on_request_and_to_anonymous(server: TestServer) {
     let root = server.root();
     project(&root, "open", json!({"visibility": "public"})).await;
     let keys = async |client: &Client, query: &str| {
@@ -216,7 +216,7 @@ async fn the_short_form_is_for_who_asks_and_for_who_has_no_token(server: TestSer
     );
 }
 
-async fn a_keyset_walk_sees_every_project_once(server: TestServer) {
+async fn keyset_pagination_returns_each_project_once(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     for number in 0..105 {
@@ -224,7 +224,7 @@ async fn a_keyset_walk_sees_every_project_once(server: TestServer) {
     }
     for sort in ["asc", "desc"] {
         let mut next = format!("/projects?pagination=keyset&order_by=id&per_page=20&sort={sort}&membership=true");
-        let mut seen = Vec::new();
+        let mut found = Vec::new();
         loop {
             let page = root.get(&next).await.expect(200);
             for name in ["x-total", "x-page", "x-next-page", "x-per-page"] {
@@ -234,14 +234,14 @@ async fn a_keyset_walk_sees_every_project_once(server: TestServer) {
                 assert_eq!((page.header("links"), page.header("link")), ("", ""));
                 break;
             }
-            seen.extend(page.pluck("id").iter().filter_map(Value::as_i64));
+            found.extend(page.pluck("id").iter().filter_map(Value::as_i64));
             assert_eq!(page.header("links"), page.header("link"));
             let url = page.header("links").trim_start_matches('<').split('>').next().expect("a link").to_owned();
             let (_, path) = url.split_once("/api/v4").expect("an address of the API");
             next = path.to_owned();
         }
-        assert_eq!(seen.len(), 105, "{sort}");
-        let ordered = if sort == "asc" { seen.is_sorted() } else { seen.is_sorted_by(|a, b| a > b) };
+        assert_eq!(found.len(), 105, "{sort}");
+        let ordered = if sort == "asc" { found.is_sorted() } else { found.is_sorted_by(|a, b| a > b) };
         assert!(ordered, "{sort}");
     }
     let refused = root.get("/projects?pagination=cursor").await.expect(400);
@@ -250,7 +250,7 @@ async fn a_keyset_walk_sees_every_project_once(server: TestServer) {
     assert_eq!(refused.message(), "Keyset pagination is not yet available for this type of request");
 }
 
-async fn pages_by_number_end_at_fifty_thousand(server: TestServer) {
+async fn offset_pagination_ends_at_fifty_thousand(server: TestServer) {
     let root = server.root();
     project(&root, "one", json!({})).await;
     let last = root.get("/projects?page=500&per_page=100").await.expect(200);
@@ -274,7 +274,7 @@ async fn pages_by_number_end_at_fifty_thousand(server: TestServer) {
     }
 }
 
-async fn a_page_costs_the_same_for_one_project_and_for_twenty(server: TestServer) {
+async fn list_statement_count_is_independent_of_project_count(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let engines = group(&root, "engines", json!({})).await;
@@ -303,34 +303,34 @@ async fn a_page_costs_the_same_for_one_project_and_for_twenty(server: TestServer
     assert!(one.iter().all(|cost| *cost <= 12), "{one:?}");
 }
 
-async fn the_projects_of_a_user_are_those_in_the_personal_namespace(server: TestServer) {
+async fn list_user_projects_returns_projects_of_personal_namespace(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let engines = group(&ada.client, "engines", json!({})).await;
     project(&ada.client, "elsewhere", json!({"namespace_id": engines})).await;
     project(&ada.client, "open", json!({"visibility": "public"})).await;
     project(&ada.client, "hidden", json!({})).await;
-    let of =
+    let paths_of =
         async |client: &Client, query: &str| client.get(&format!("/users/{query}")).await.expect(200).pluck("path");
-    assert_eq!(of(&root, "ADA/projects").await, ["hidden", "open"]);
-    assert_eq!(of(&ada.client, &format!("{}/projects?order_by=id&sort=asc", ada.id)).await, ["open", "hidden"]);
-    assert_eq!(of(&server.anonymous(), "ada/projects").await, ["open"]);
+    assert_eq!(paths_of(&root, "ADA/projects").await, ["hidden", "open"]);
+    assert_eq!(paths_of(&ada.client, &format!("{}/projects?order_by=id&sort=asc", ada.id)).await, ["open", "hidden"]);
+    assert_eq!(paths_of(&server.anonymous(), "ada/projects").await, ["open"]);
     let bob = server.person("bob").await;
-    assert_eq!(of(&bob.client, "ada/projects?owned=true&membership=true").await, ["open"]);
-    assert_eq!(of(&bob.client, "ada/projects?min_access_level=10").await, NONE);
+    assert_eq!(paths_of(&bob.client, "ada/projects?owned=true&membership=true").await, ["open"]);
+    assert_eq!(paths_of(&bob.client, "ada/projects?min_access_level=10").await, NONE);
     let missing = root.get("/users/nobody/projects").await.expect(404);
     assert_eq!(missing.message(), "404 User Not Found");
 }
 
 on_every_database![
-    visibility_and_roles_reach_through_two_levels,
-    without_a_caller_there_are_no_stars_to_ask_for,
-    words_with_a_slash_are_searched_in_the_full_path,
-    what_is_starred_or_searched_for_is_seen_as_in_the_whole_list,
-    filters_work_alone_and_together,
-    the_short_form_is_for_who_asks_and_for_who_has_no_token,
-    a_keyset_walk_sees_every_project_once,
-    pages_by_number_end_at_fifty_thousand,
-    a_page_costs_the_same_for_one_project_and_for_twenty,
-    the_projects_of_a_user_are_those_in_the_personal_namespace,
+    list_projects_applies_visibility_and_inherited_roles,
+    starred_filter_is_ignored_for_anonymous_requests,
+    search_with_slash_matches_the_full_path,
+    starred_and_search_filters_return_only_visible_projects,
+    list_projects_applies_each_filter,
+    short_form_is_returned_on_request_and_to_anonymous,
+    keyset_pagination_returns_each_project_once,
+    offset_pagination_ends_at_fifty_thousand,
+    list_statement_count_is_independent_of_project_count,
+    list_user_projects_returns_projects_of_personal_namespace,
 ];

@@ -1,4 +1,4 @@
-//! Lists of projects where there are many, and while they change.
+//! Lists of many projects, and lists during concurrent changes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use storage::entities::{Visibility, fold, now, projects};
 use crate::support::places::{group, join, project};
 use crate::support::{Answer, Client, TestServer, on_every_database};
 
-/// The row of a project without a repository.
+/// Returns the row of a project without a repository.
 fn row(namespace_id: i64, path: &str) -> projects::ActiveModel {
     projects::ActiveModel {
         namespace_id: Set(namespace_id),
@@ -31,21 +31,21 @@ async fn add(server: &TestServer, rows: Vec<projects::ActiveModel>) {
     inserted.await.expect("projects");
 }
 
-/// The ids of all projects.
+/// Returns the IDs of all projects.
 async fn ids(server: &TestServer) -> Vec<i64> {
     let rows = projects::Entity::find().order_by_asc(projects::Column::Id);
     let rows = rows.all(server.backend.database.read()).await.expect("projects");
     rows.into_iter().map(|row| row.id).collect()
 }
 
-/// The path of the next page, if there is one.
+/// Returns the path of the next page, if any.
 fn next(page: &Answer) -> Option<String> {
     let url = page.header("links").strip_prefix('<')?.split('>').next()?;
     Some(url.split_once("/api/v4")?.1.to_owned())
 }
 
-/// The ids on all pages, in the order they came.
-async fn walk(client: &Client, first: &str) -> Vec<i64> {
+/// Returns the IDs of all pages, in order.
+async fn all_pages(client: &Client, first: &str) -> Vec<i64> {
     let mut seen = Vec::new();
     let mut path = Some(first.to_owned());
     while let Some(wanted) = path {
@@ -56,33 +56,33 @@ async fn walk(client: &Client, first: &str) -> Vec<i64> {
     seen
 }
 
-/// Adds and removes projects, at both ends of the list and between, until told to stop. A walk towards those that are added
-/// would never end if there were always more, so each that goes makes room for one.
-async fn disturb(server: &TestServer, namespace: i64, goers: &[i64], stop: &AtomicBool) {
+/// Adds and deletes projects until `stop` is set or all of `deleted_ids` are deleted. Each deletion allows one
+/// addition, because pagination towards new projects would otherwise not end.
+async fn add_and_delete(server: &TestServer, namespace: i64, deleted_ids: &[i64], stop: &AtomicBool) {
     let mut number = 0;
-    for goer in goers {
+    for deleted_id in deleted_ids {
         if stop.load(Ordering::Relaxed) {
             break;
         }
         add(server, vec![row(namespace, &format!("new-{number}"))]).await;
         number += 1;
-        let gone = projects::Entity::delete_many().filter(projects::Column::Id.eq(*goer));
-        gone.exec(server.backend.database.write()).await.expect("a removal");
+        let deletion = projects::Entity::delete_many().filter(projects::Column::Id.eq(*deleted_id));
+        deletion.exec(server.backend.database.write()).await.expect("a removal");
     }
-    assert!(number > 0, "nothing was disturbed");
+    assert!(number > 0, "no project was added or deleted");
 }
 
-/// Many projects, quickly.
-pub(super) async fn crowd(server: &TestServer, namespace: i64, how_many: usize) {
+/// Inserts many projects with one statement.
+pub(super) async fn insert_projects(server: &TestServer, namespace: i64, count: usize) {
     let sql = format!(
         "INSERT INTO projects (namespace_id, name, name_key, path, path_key, description, description_key, visibility, \
            last_activity_at, created_at, updated_at) \
-         WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {how_many}) \
+         WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count}) \
          SELECT {namespace}, 'p' || n, 'p' || n, 'p' || n, 'p' || n, 'of many', 'of many', 'public', \
            '2020-01-01T00:00:00+00:00', '2020-01-01T00:00:00+00:00', '2020-01-01T00:00:00+00:00' FROM numbers"
     );
     let db = server.backend.database.write();
-    // The types of constants follow from the columns in SQLite, but not in PostgreSQL.
+    // PostgreSQL does not derive the types of constants from the columns.
     let sql = match db.get_database_backend() {
         sea_orm::DbBackend::Postgres => sql.replace("'2020-01-01T00:00:00+00:00'", "timestamptz '2020-01-01 00:00Z'"),
         _ => sql,
@@ -90,42 +90,42 @@ pub(super) async fn crowd(server: &TestServer, namespace: i64, how_many: usize) 
     db.execute_unprepared(&sql).await.expect("projects");
 }
 
-async fn a_keyset_walk_sees_what_stays_once_whatever_comes_and_goes(server: TestServer) {
+async fn keyset_pagination_is_stable_during_inserts_and_deletes(server: TestServer) {
     let root = server.root();
     let namespace = group(&root, "busy", json!({"visibility": "public"})).await;
     add(&server, (0..120).map(|number| row(namespace, &format!("p-{number}"))).collect()).await;
     for (sort, client) in [("asc", root.clone()), ("desc", server.anonymous())] {
         let before = ids(&server).await;
-        // Every third goes, those of the last pages first.
-        let mut goers: Vec<i64> = before.iter().copied().step_by(3).collect();
+        // Every third project is deleted, those of the last pages first.
+        let mut deleted_ids: Vec<i64> = before.iter().copied().step_by(3).collect();
         if sort == "asc" {
-            goers.reverse();
+            deleted_ids.reverse();
         }
         let stop = AtomicBool::new(false);
         let first = format!("/projects?pagination=keyset&order_by=id&per_page=7&sort={sort}");
         let walking = async {
-            let seen = walk(&client, &first).await;
+            let seen = all_pages(&client, &first).await;
             stop.store(true, Ordering::Relaxed);
             seen
         };
-        let (seen, ()) = tokio::join!(walking, disturb(&server, namespace, &goers, &stop));
+        let (seen, ()) = tokio::join!(walking, add_and_delete(&server, namespace, &deleted_ids, &stop));
         let once: BTreeSet<i64> = seen.iter().copied().collect();
-        assert_eq!(once.len(), seen.len(), "{sort}: a project came twice");
+        assert_eq!(once.len(), seen.len(), "{sort}: a project was returned twice");
         let ordered = if sort == "asc" { seen.is_sorted() } else { seen.is_sorted_by(|a, b| a > b) };
         assert!(ordered, "{sort}");
         let after: BTreeSet<i64> = ids(&server).await.into_iter().collect();
         let missed: Vec<&i64> = before.iter().filter(|id| after.contains(id) && !once.contains(id)).collect();
-        assert!(missed.is_empty(), "{sort}: {missed:?} were passed over");
-        // Names are made anew in the next round.
+        assert!(missed.is_empty(), "{sort}: {missed:?} were not returned");
+        // The next round uses the same names.
         let added = projects::Entity::delete_many().filter(projects::Column::Path.starts_with("new-"));
         added.exec(server.backend.database.write()).await.expect("a removal");
     }
 }
 
-async fn beyond_fifty_thousand_only_keyset_goes_on(server: TestServer) {
+async fn keyset_pagination_continues_beyond_the_offset_limit(server: TestServer) {
     let root = server.root();
     let namespace = group(&root, "crowd", json!({"visibility": "public"})).await;
-    crowd(&server, namespace, 50_150).await;
+    insert_projects(&server, namespace, 50_150).await;
     for client in [root, server.anonymous()] {
         let list = "/projects?order_by=id&sort=asc&per_page=100";
         let last = client.get(&format!("{list}&page=500")).await.expect(200);
@@ -136,15 +136,15 @@ async fn beyond_fifty_thousand_only_keyset_goes_on(server: TestServer) {
         let refused = client.get(&format!("{list}&page=501")).await.expect(405);
         assert!(refused.message().contains("maximum allowed offset of 50000"));
         let from = last.json()[99]["id"].as_i64().expect("an id");
-        let rest = walk(&client, &format!("{list}&pagination=keyset&id_after={from}")).await;
+        let rest = all_pages(&client, &format!("{list}&pagination=keyset&id_after={from}")).await;
         assert_eq!(rest.len(), 150);
     }
 }
 
-async fn totals_are_told_up_to_ten_thousand_and_on_the_last_page_without_counting(server: TestServer) {
+async fn totals_are_returned_up_to_ten_thousand_rows(server: TestServer) {
     let root = server.root();
     let namespace = group(&root, "crowd", json!({"visibility": "public"})).await;
-    crowd(&server, namespace, 10_000).await;
+    insert_projects(&server, namespace, 10_000).await;
     let list = "/projects?order_by=id&sort=asc&per_page=100";
     for page in [1, 2, 100] {
         let answer = root.get(&format!("{list}&page={page}")).await.expect(200);
@@ -166,7 +166,7 @@ async fn totals_are_told_up_to_ten_thousand_and_on_the_last_page_without_countin
     }
 }
 
-async fn many_projects_are_found_as_few_are(server: TestServer) {
+async fn filters_find_the_same_projects_above_the_lookup_limit(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let crowded = group(&root, "crowd", json!({"visibility": "public"})).await;
@@ -201,22 +201,22 @@ async fn many_projects_are_found_as_few_are(server: TestServer) {
         }
         totals
     };
-    crowd(&server, crowded, 40).await;
+    insert_projects(&server, crowded, 40).await;
     let paths = root.get("/projects?search=p1&per_page=100").await.expect(200).pluck("path");
     let p1 = i64::try_from(paths.len()).expect("a length");
     assert_eq!(totals(&ada.client).await, [43, 42, 1, 40, 40, p1, 41, 40, 42, 41]);
-    let gone = projects::Entity::delete_many().filter(projects::Column::NamespaceId.eq(crowded));
-    gone.exec(server.backend.database.write()).await.expect("a removal");
-    // More than are looked up one by one.
-    crowd(&server, crowded, 700).await;
+    let deletion = projects::Entity::delete_many().filter(projects::Column::NamespaceId.eq(crowded));
+    deletion.exec(server.backend.database.write()).await.expect("a removal");
+    // More projects than the limit for lookups by ID.
+    insert_projects(&server, crowded, 700).await;
     let p1 = (1..=700).filter(|number| number.to_string().starts_with('1')).count();
     let p1 = i64::try_from(p1).expect("a length");
     assert_eq!(totals(&ada.client).await, [703, 702, 1, 700, 700, p1, 701, 700, 702, 701]);
-    let walked = walk(&ada.client, "/projects?membership=true&pagination=keyset&order_by=id&per_page=100").await;
+    let walked = all_pages(&ada.client, "/projects?membership=true&pagination=keyset&order_by=id&per_page=100").await;
     assert_eq!(walked.len(), 703);
 }
 
-async fn searches_follow_what_becomes_of_projects(server: TestServer) {
+async fn search_index_follows_updates_and_deletes(server: TestServer) {
     let root = server.root();
     let found = async |text: &str| {
         let query = [("search", text), ("order_by", "id"), ("sort", "asc")];
@@ -255,16 +255,16 @@ async fn searches_follow_what_becomes_of_projects(server: TestServer) {
     let db = server.backend.database.write();
     projects::Entity::delete_by_id(other).exec(db).await.expect("a removal");
     if db.get_database_backend() == sea_orm::DbBackend::Sqlite {
-        // It fails when the table of texts says anything else than the projects do.
+        // It fails if the text index differs from the projects.
         let check = "INSERT INTO project_texts (project_texts, rank) VALUES ('integrity-check', 1)";
-        db.execute_unprepared(check).await.expect("texts in step");
+        db.execute_unprepared(check).await.expect("a consistent index");
     }
 }
 
 on_every_database![
-    a_keyset_walk_sees_what_stays_once_whatever_comes_and_goes,
-    beyond_fifty_thousand_only_keyset_goes_on,
-    totals_are_told_up_to_ten_thousand_and_on_the_last_page_without_counting,
-    many_projects_are_found_as_few_are,
-    searches_follow_what_becomes_of_projects,
+    keyset_pagination_is_stable_during_inserts_and_deletes,
+    keyset_pagination_continues_beyond_the_offset_limit,
+    totals_are_returned_up_to_ten_thousand_rows,
+    filters_find_the_same_projects_above_the_lookup_limit,
+    search_index_follows_updates_and_deletes,
 ];

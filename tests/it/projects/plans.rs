@@ -1,26 +1,26 @@
-//! How the databases go about lists of projects: by the indexes that are there for them.
+//! Query plans of project lists: each list uses its index.
 
 use sea_orm::{ConnectionTrait, DbBackend};
 use serde_json::json;
 
-use super::lists::crowd;
+use super::lists::insert_projects;
 use crate::support::places::{group, join, project};
 use crate::support::plans::{plan, statement_with};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// The statement that finds the projects of a page.
+/// Returns the statement that selects the projects of a page.
 async fn statement(server: &TestServer, client: &Client, path: &str) -> String {
     let page = ["FROM \"projects\" LEFT JOIN \"namespaces\"", "ORDER BY"];
     statement_with(server, client, path, &page).await
 }
 
-/// Whether a line reads the whole table of projects, or puts what it reads together from several indexes.
+/// Returns whether a line of a plan scans all projects or combines several indexes.
 fn is_costly(line: &str) -> bool {
     let line = line.trim();
     line == "SCAN projects" || line.contains("Seq Scan on projects") || line.contains("MULTI-INDEX OR")
 }
 
-async fn pages_are_read_in_the_index_of_their_order(server: TestServer) {
+async fn each_order_uses_its_index(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
@@ -45,16 +45,16 @@ async fn pages_are_read_in_the_index_of_their_order(server: TestServer) {
     }
 }
 
-async fn searches_are_answered_from_the_texts_of_projects(server: TestServer) {
+async fn search_uses_the_text_index(server: TestServer) {
     let root = server.root();
     let namespace = group(&root, "crowd", json!({"visibility": "public"})).await;
-    crowd(&server, namespace, 20_000).await;
+    insert_projects(&server, namespace, 20_000).await;
     project(&root, "needle", json!({})).await;
     let db = server.backend.database.write();
     db.execute_unprepared("ANALYZE").await.expect("statistics");
     let list = "/projects?search=needle";
     let sql = match db.get_database_backend() {
-        // The few that are found are looked up before the page.
+        // The matching IDs are selected before the page.
         DbBackend::Postgres => statement_with(&server, &root, list, &["LIKE", "\"few\""]).await,
         _ => statement(&server, &root, list).await,
     };
@@ -68,7 +68,7 @@ async fn searches_are_answered_from_the_texts_of_projects(server: TestServer) {
     assert!(!plan.iter().any(|line| line.starts_with("SCAN projects")), "{plan:#?}");
 }
 
-async fn a_few_are_not_looked_for_among_all_that_a_member_sees(server: TestServer) {
+async fn starred_and_search_filters_avoid_membership_joins(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let engines = group(&root, "engines", json!({})).await;
@@ -84,7 +84,7 @@ async fn a_few_are_not_looked_for_among_all_that_a_member_sees(server: TestServe
 }
 
 on_every_database![
-    pages_are_read_in_the_index_of_their_order,
-    searches_are_answered_from_the_texts_of_projects,
-    a_few_are_not_looked_for_among_all_that_a_member_sees,
+    each_order_uses_its_index,
+    search_uses_the_text_index,
+    starred_and_search_filters_avoid_membership_joins,
 ];

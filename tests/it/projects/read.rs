@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn each_caller_sees_what_they_may(server: TestServer) {
+async fn get_project_returns_fields_by_role(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let extra = json!({"namespace_id": engines, "visibility": "public", "initialize_with_readme": true});
@@ -22,20 +22,20 @@ async fn each_caller_sees_what_they_may(server: TestServer) {
     assert_eq!(admin["_links"]["self"], format!("{}/api/v4/projects/{work}", server.base));
 }
 
-async fn guests_of_a_private_project_do_not_see_its_code(server: TestServer) {
+async fn get_private_project_hides_default_branch_from_guests(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
-    let place = format!("/projects/{work}");
+    let path = format!("/projects/{work}");
     for (level, sees) in [(10, false), (20, true)] {
         let person = server.person(&format!("p{level}")).await;
-        join(&root, &place, person.id, level).await;
-        let read = person.client.get(&place).await.expect(200).json();
+        join(&root, &path, person.id, level).await;
+        let read = person.client.get(&path).await.expect(200).json();
         assert_eq!(read["default_branch"].is_string(), sees, "{level}");
         assert_eq!(read["can_create_merge_request_in"], sees);
     }
 }
 
-async fn a_private_project_answers_strangers_exactly_as_a_missing_one(server: TestServer) {
+async fn private_and_missing_project_return_identical_responses(server: TestServer) {
     let root = server.root();
     let hidden = project(&root, "hidden", json!({})).await;
     let stranger = server.person("stranger").await;
@@ -65,7 +65,7 @@ async fn a_private_project_answers_strangers_exactly_as_a_missing_one(server: Te
 }
 
 on_every_database![
-    each_caller_sees_what_they_may,
-    guests_of_a_private_project_do_not_see_its_code,
-    a_private_project_answers_strangers_exactly_as_a_missing_one,
+    get_project_returns_fields_by_role,
+    get_private_project_hides_default_branch_from_guests,
+    private_and_missing_project_return_identical_responses,
 ];

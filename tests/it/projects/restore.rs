@@ -1,4 +1,4 @@
-//! Taking back a removal that is delayed.
+//! Restoring projects with a delayed deletion.
 
 use holdfast::config::Options;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::places::{join, project};
 use crate::support::{Kind, TestServer, on_every_database};
 
-async fn a_marked_project_is_restored_and_the_job_leaves_it_alone(server: TestServer) {
+async fn restore_project_cancels_delayed_deletion(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let one = format!("/projects/{work}");
@@ -21,11 +21,11 @@ async fn a_marked_project_is_restored_and_the_job_leaves_it_alone(server: TestSe
     );
     domain::spaces::projects::erase(&server.backend, work, Some(today), None).await.expect("a run");
     root.get(&one).await.expect(200);
-    // What is not marked does not change.
+    // Restoring a project without a delayed deletion changes nothing.
     root.post(&format!("{one}/restore"), json!({})).await.expect(201);
 }
 
-async fn only_owners_restore(server: TestServer) {
+async fn restore_project_requires_owner(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let restore = format!("/projects/{work}/restore");
@@ -37,10 +37,10 @@ async fn only_owners_restore(server: TestServer) {
     root.post("/projects/a%00b%2Fc/restore", json!({})).await.expect(400);
 }
 
-on_every_database![a_marked_project_is_restored_and_the_job_leaves_it_alone, only_owners_restore,];
+on_every_database![restore_project_cancels_delayed_deletion, restore_project_requires_owner,];
 
 #[tokio::test]
-async fn a_plan_without_delays_removes_at_once_and_restores_nothing() {
+async fn plan_without_delayed_deletion_deletes_at_once() {
     let options = Options { plan: Some("starter".to_owned()), ..Options::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
     let root = server.root();

@@ -1,4 +1,4 @@
-//! Moving projects to other namespaces.
+//! Transferring projects to other namespaces.
 
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
@@ -10,7 +10,7 @@ use crate::support::git::{Work, address};
 use crate::support::places::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-fn place(project: i64) -> String {
+fn transfer_path(project: i64) -> String {
     format!("/projects/{project}/transfer")
 }
 
@@ -19,16 +19,16 @@ fn to(namespace: impl Into<Value>) -> Value {
 }
 
 async fn refusal(client: &Client, project: i64, namespace: impl Into<Value>) -> Value {
-    let answer = client.put(&place(project), to(namespace)).await.expect(400);
+    let answer = client.put(&transfer_path(project), to(namespace)).await.expect(400);
     answer.json()["message"].clone()
 }
 
-async fn a_moved_project_keeps_all_it_has(server: TestServer) {
+async fn transfer_preserves_content_members_and_relations(server: TestServer) {
     let root = server.root();
     let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
     let source = Project::filled(&server, "source", Visibility::Public).await;
-    let made = ada.client.post(&format!("/projects/{}/fork", source.id), json!({"path": "work"})).await.expect(201);
-    let work = made.json()["id"].as_i64().expect("an id");
+    let created = ada.client.post(&format!("/projects/{}/fork", source.id), json!({"path": "work"})).await.expect(201);
+    let work = created.json()["id"].as_i64().expect("an id");
     let one = format!("/projects/{work}");
     server.finish_jobs().await;
     let copy =
@@ -46,7 +46,7 @@ async fn a_moved_project_keeps_all_it_has(server: TestServer) {
     join(&root, &format!("/groups/{engines}"), bob.id, 40).await;
     let events = ada.client.get(&format!("{one}/events")).await.expect(200).json();
 
-    let moved = ada.client.put(&place(work), to("Engines/LOW")).await.expect(200).json();
+    let moved = ada.client.put(&transfer_path(work), to("Engines/LOW")).await.expect(200).json();
     assert_eq!(
         (&moved["id"], &moved["path_with_namespace"], &moved["name_with_namespace"]),
         (&json!(work), &json!("engines/low/work"), &json!("engines / low / source"))
@@ -57,7 +57,7 @@ async fn a_moved_project_keeps_all_it_has(server: TestServer) {
     );
     assert_eq!(moved["forked_from_project"]["id"], source.id);
     assert!(moved["owner"].is_null() && moved["runners_token"].is_string());
-    // It is found at the new place only, by every way in.
+    // The project is available only at the new path, over API, Git and uploads.
     let new = root.get("/projects/engines%2Flow%2Fwork").await.expect(200).json();
     assert_eq!(new["id"], work);
     root.get("/projects/ada%2Fwork").await.expect(404);
@@ -68,7 +68,7 @@ async fn a_moved_project_keeps_all_it_has(server: TestServer) {
     let file = upload["url"].as_str().expect("an address");
     assert_eq!(root.get(&format!("//engines/low/work{file}")).await.expect(200).text(), "kept");
     root.get(&format!("//ada/work{file}")).await.expect(404);
-    // What belongs to it came with it, and the group's members with the group.
+    // Webhooks, forks and members remain, and the members of the group have access.
     assert_eq!(bob.client.get(&format!("{one}/hooks")).await.expect(200).json().as_array().map(Vec::len), Some(1));
     let fork = root.get(&format!("/projects/{copy}")).await.expect(200).json();
     assert_eq!(fork["forked_from_project"]["path_with_namespace"], "engines/low/work");
@@ -76,25 +76,25 @@ async fn a_moved_project_keeps_all_it_has(server: TestServer) {
     assert_eq!(member["access_level"], 30);
     assert_eq!(root.get(&format!("/groups/{low}/projects")).await.expect(200).pluck("id"), [json!(work)]);
     assert_eq!(root.get(&format!("/users/{}/projects", ada.id)).await.expect(200).json(), json!([]));
-    // A move is no event of the project's.
+    // A transfer creates no event.
     assert_eq!(ada.client.get(&format!("{one}/events")).await.expect(200).json(), events);
-    // The path is free for another one at once.
+    // The old path is available at once.
     project(&ada.client, "work", json!({})).await;
 }
 
-async fn an_archived_project_moves_and_stays_archived(server: TestServer) {
+async fn transfer_of_archived_project_preserves_archived_state(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let team = group(&root, "team", json!({})).await;
     root.post(&format!("/projects/{work}/archive"), json!({})).await.expect(201);
-    let moved = root.put(&place(work), to(team)).await.expect(200).json();
+    let moved = root.put(&transfer_path(work), to(team)).await.expect(200).json();
     assert_eq!((&moved["archived"], &moved["path_with_namespace"]), (&json!(true), &json!("team/work")));
 }
 
-async fn a_project_is_seen_by_no_more_than_its_group(server: TestServer) {
+async fn transfer_lowers_visibility_to_that_of_the_group(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
-    for (visibility, of_group, then) in [
+    for (visibility, of_group, expected) in [
         ("public", "internal", "internal"),
         ("public", "private", "private"),
         ("internal", "public", "internal"),
@@ -103,24 +103,24 @@ async fn a_project_is_seen_by_no_more_than_its_group(server: TestServer) {
         let name = format!("{visibility}-{of_group}");
         let team = group(&root, &name, json!({"visibility": of_group})).await;
         let work = project(&root, &name, json!({"visibility": visibility})).await;
-        let moved = root.put(&place(work), to(name.clone())).await.expect(200).json();
-        assert_eq!((&moved["visibility"], &moved["namespace"]["id"]), (&json!(then), &json!(team)), "{name}");
-        let status = if then == "private" { 404 } else { 200 };
+        let moved = root.put(&transfer_path(work), to(name.clone())).await.expect(200).json();
+        assert_eq!((&moved["visibility"], &moved["namespace"]["id"]), (&json!(expected), &json!(team)), "{name}");
+        let status = if expected == "private" { 404 } else { 200 };
         ada.client.get(&format!("/projects/{work}")).await.expect(status);
-        // A personal namespace takes it as it is.
-        let back = root.put(&place(work), to("root")).await.expect(200).json();
-        assert_eq!(back["visibility"], then, "{name}");
+        // A transfer to a personal namespace does not change the visibility.
+        let back = root.put(&transfer_path(work), to("root")).await.expect(200).json();
+        assert_eq!(back["visibility"], expected, "{name}");
     }
 }
 
-async fn moving_takes_an_owner_who_may_make_projects_there(server: TestServer) {
+async fn transfer_requires_owner_and_permission_to_create_in_target(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({"visibility": "public", "project_creation_level": "developer"})).await;
     let hidden = group(&root, "hidden", json!({})).await;
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let work = project(&ada.client, "work", json!({"visibility": "public"})).await;
-    let one = place(work);
-    // At this end.
+    let one = transfer_path(work);
+    // Permissions in the project.
     join(&root, &format!("/groups/{team}"), bob.id, 50).await;
     bob.client.put(&one, to("team")).await.expect(403);
     join(&ada.client, &format!("/projects/{work}"), bob.id, 40).await;
@@ -130,8 +130,8 @@ async fn moving_takes_an_owner_who_may_make_projects_there(server: TestServer) {
     server.with_token(&narrow).put(&one, to("team")).await.expect(403);
     let secret = project(&ada.client, "secret", json!({})).await;
     let stranger = server.person("stranger").await.client;
-    assert_eq!(stranger.put(&place(secret), to("team")).await.expect(404).message(), "404 Project Not Found");
-    // At the other end, where nothing is told of what is not for the caller.
+    assert_eq!(stranger.put(&transfer_path(secret), to("team")).await.expect(404).message(), "404 Project Not Found");
+    // Permissions in the target. Invisible and missing namespaces return the same response.
     let unknown = ada.client.put(&one, to("nowhere")).await.expect(404);
     assert_eq!(unknown.message(), "404 Target Namespace Not Found");
     for namespace in
@@ -145,26 +145,26 @@ async fn moving_takes_an_owner_who_may_make_projects_there(server: TestServer) {
     ada.client.put(&one, to(team)).await.expect(404);
     root.put(&member, json!({"access_level": 30})).await.expect(200);
     ada.client.put(&one, to(team)).await.expect(200);
-    // Who is only a Developer there cannot take it back.
+    // A Developer of the group cannot transfer it back.
     ada.client.put(&one, to("ada")).await.expect(403);
     root.put(&member, json!({"access_level": 50})).await.expect(200);
     let back = ada.client.put(&one, to("ada")).await.expect(200).json();
     assert_eq!((&back["owner"]["id"], &back["path_with_namespace"]), (&json!(ada.id), &json!("ada/work")));
     let shown = root.get(&format!("/projects/{work}/members/{}", ada.id)).await.expect(200).json();
     assert_eq!(shown["access_level"], 40);
-    // Where nobody makes projects, administrators neither.
+    // A group that forbids project creation rejects administrators as well.
     root.put(&format!("/groups/{team}"), json!({"project_creation_level": "noone"})).await.expect(200);
     ada.client.put(&one, to(team)).await.expect(404);
     root.put(&one, to(team)).await.expect(404);
-    // They give it to whom they like.
-    let given = root.put(&one, to("bob")).await.expect(200).json();
-    assert_eq!(given["owner"]["id"], bob.id);
+    // Administrators can transfer it to any user.
+    let transferred = root.put(&one, to("bob")).await.expect(200).json();
+    assert_eq!(transferred["owner"]["id"], bob.id);
     let shown = root.get(&format!("/projects/{work}/members/{}", bob.id)).await.expect(200).json();
     assert_eq!(shown["access_level"], 40);
     ada.client.put(&one, to("ada")).await.expect(403);
 }
 
-async fn places_that_do_not_do_are_refused(server: TestServer) {
+async fn transfer_rejects_invalid_and_conflicting_namespaces(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let work = project(&ada.client, "work", json!({"name": "Work"})).await;
@@ -186,23 +186,23 @@ async fn places_that_do_not_do_are_refused(server: TestServer) {
         (to(json!(["team"])), "namespace is invalid"),
         (to("a\0b"), "namespace is invalid"),
     ] {
-        let answer = ada.client.put(&place(work), body).await.expect(400);
+        let answer = ada.client.put(&transfer_path(work), body).await.expect(400);
         assert!(answer.message().contains(message), "{}", answer.message());
     }
-    ada.client.put(&place(work), to("x".repeat(1 << 20))).await.expect(413);
+    ada.client.put(&transfer_path(work), to("x".repeat(1 << 20))).await.expect(413);
     root.put("/projects/a%00b%2Fc/transfer", to("team")).await.expect(400);
-    // A group that goes away takes nothing any more.
+    // A group that is being deleted is not a valid target.
     ada.client.delete(&format!("/groups/{inner}")).await.expect(202);
-    ada.client.put(&place(work), to("team/work")).await.expect(404);
-    // Nor does a personal namespace that is full.
+    ada.client.put(&transfer_path(work), to("team/work")).await.expect(404);
+    // A personal namespace at its project limit is not a valid target.
     let other = project(&ada.client, "elsewhere", json!({"namespace_id": team})).await;
     root.put(&format!("/users/{}", ada.id), json!({"projects_limit": 1})).await.expect(200);
-    ada.client.put(&place(other), to("ada")).await.expect(403);
+    ada.client.put(&transfer_path(other), to("ada")).await.expect(403);
     let read = ada.client.get(&format!("/projects/{other}")).await.expect(200).json();
     assert_eq!(read["path_with_namespace"], "team/elsewhere");
 }
 
-async fn of_those_who_want_one_place_one_gets_it(server: TestServer) {
+async fn concurrent_transfers_to_one_path_succeed_once(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
     let ada = server.person("ada").await;
@@ -211,7 +211,7 @@ async fn of_those_who_want_one_place_one_gets_it(server: TestServer) {
         let path = format!("p{round}");
         let mine = project(&root, &path, json!({})).await;
         let hers = project(&ada.client, &path, json!({})).await;
-        let (ours, theirs) = (place(mine), place(hers));
+        let (ours, theirs) = (transfer_path(mine), transfer_path(hers));
         let new = json!({"path": path, "namespace_id": team});
         let (first, second, third) =
             tokio::join!(root.put(&ours, to(team)), ada.client.put(&theirs, to(team)), root.post("/projects", new));
@@ -221,7 +221,7 @@ async fn of_those_who_want_one_place_one_gets_it(server: TestServer) {
     }
 }
 
-async fn a_share_still_counts_after_the_move(server: TestServer) {
+async fn shares_remain_after_transfer(server: TestServer) {
     let root = server.root();
     let readers = group(&root, "readers", json!({})).await;
     let eve = server.person("eve").await;
@@ -230,11 +230,11 @@ async fn a_share_still_counts_after_the_move(server: TestServer) {
     let share = json!({"group_id": readers, "group_access": 20});
     root.post(&format!("/projects/{work}/share"), share).await.expect(201);
     let team = group(&root, "team", json!({})).await;
-    root.put(&place(work), to(team)).await.expect(200);
+    root.put(&transfer_path(work), to(team)).await.expect(200);
     let read = eve.client.get(&format!("/projects/{work}")).await.expect(200).json();
     assert_eq!(read["path_with_namespace"], "team/work");
-    // Into the group that it was shared with: what the share gave is lost in the group's own roles.
-    root.put(&place(work), to(readers)).await.expect(200);
+    // After a transfer into the group of the share, the roles of the group apply.
+    root.put(&transfer_path(work), to(readers)).await.expect(200);
     let role = server.backend.clone();
     let access = domain::identity::access::ProjectAccess::find(
         &role,
@@ -247,11 +247,11 @@ async fn a_share_still_counts_after_the_move(server: TestServer) {
 }
 
 on_every_database![
-    a_moved_project_keeps_all_it_has,
-    an_archived_project_moves_and_stays_archived,
-    a_project_is_seen_by_no_more_than_its_group,
-    moving_takes_an_owner_who_may_make_projects_there,
-    places_that_do_not_do_are_refused,
-    of_those_who_want_one_place_one_gets_it,
-    a_share_still_counts_after_the_move,
+    transfer_preserves_content_members_and_relations,
+    transfer_of_archived_project_preserves_archived_state,
+    transfer_lowers_visibility_to_that_of_the_group,
+    transfer_requires_owner_and_permission_to_create_in_target,
+    transfer_rejects_invalid_and_conflicting_namespaces,
+    concurrent_transfers_to_one_path_succeed_once,
+    shares_remain_after_transfer,
 ];

@@ -1,4 +1,4 @@
-//! Who may do what: tokens, roles, and what is hidden.
+//! Access to the registry: tokens, roles and projects that are not visible.
 
 use chrono::TimeDelta;
 use domain::identity::job_tokens;
@@ -12,18 +12,18 @@ use crate::support::places::project;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{TestServer, on_every_database};
 
-/// A project with an image, of this visibility.
-async fn prepared(server: &TestServer, visibility: &str) -> (i64, String) {
+/// Creates a project of this visibility with an image and returns its ID and the digest of the manifest.
+async fn project_with_image(server: &TestServer, visibility: &str) -> (i64, String) {
     let id = project(&server.root(), "work", json!({ "visibility": visibility })).await;
     let tool = Tool::of_root(server, "root/work").await;
     (id, tool.push_image("latest", 1).await.digest)
 }
 
-async fn tool(server: &TestServer, person: &Person, actions: &str) -> Tool {
+async fn tool_of(server: &TestServer, person: &Person, actions: &str) -> Tool {
     Tool::new(&server.base, Some((&person.row.username, &person.token)), "root/work", actions).await
 }
 
-/// What happens when somebody pulls, pushes, removes a tag and removes a manifest.
+/// Statuses of pulling a manifest, starting an upload, deleting a tag and deleting a manifest.
 async fn statuses(tool: &Tool, image: &str) -> [u16; 4] {
     let pull = tool.client.head(&tool.path("manifests/latest")).await.status;
     let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await.status;
@@ -33,22 +33,22 @@ async fn statuses(tool: &Tool, image: &str) -> [u16; 4] {
     [pull, push, tag, manifest]
 }
 
-async fn whoever_has_no_token_is_told_where_to_get_one(server: TestServer) {
-    prepared(&server, "private").await;
-    let nobody = server.anonymous();
+async fn requests_without_token_return_401_with_challenge(server: TestServer) {
+    project_with_image(&server, "private").await;
+    let anonymous = server.anonymous();
     let realm = format!("Bearer realm=\"{}/jwt/auth\",service=\"container_registry\"", server.base);
     for path in ["//v2/", "//v2"] {
-        let refused = nobody.get(path).await;
+        let refused = anonymous.get(path).await;
         assert_refused(&refused, 401, "UNAUTHORIZED");
         assert_eq!(refused.header("www-authenticate"), realm);
     }
-    let refused = nobody.get("//v2/root/work/tags/list").await;
+    let refused = anonymous.get("//v2/root/work/tags/list").await;
     assert_refused(&refused, 401, "UNAUTHORIZED");
     assert_eq!(refused.header("www-authenticate"), format!("{realm},scope=\"repository:root/work:pull\""));
-    let refused = nobody.post("//v2/root/none/blobs/uploads/", json!({})).await;
+    let refused = anonymous.post("//v2/root/none/blobs/uploads/", json!({})).await;
     assert_eq!(refused.header("www-authenticate"), format!("{realm},scope=\"repository:root/none:pull,push\""));
     for wrong in ["Bearer x", "Bearer v1.00000000.AAAA", "Basic cm9vdDp4", "Bearer"] {
-        let refused = nobody.clone().header("Authorization", wrong).get("//v2/").await;
+        let refused = anonymous.clone().header("Authorization", wrong).get("//v2/").await;
         assert_refused(&refused, 401, "UNAUTHORIZED");
     }
     let tool = Tool::of_root(&server, "root/work").await;
@@ -59,8 +59,8 @@ async fn whoever_has_no_token_is_told_where_to_get_one(server: TestServer) {
     assert_refused(&tool.client.post("//v2/", json!({})).await, 405, "UNSUPPORTED");
 }
 
-async fn tokens_are_for_good_credentials_only(server: TestServer) {
-    prepared(&server, "private").await;
+async fn token_endpoint_rejects_wrong_credentials(server: TestServer) {
+    project_with_image(&server, "private").await;
     let ada = server.person("ada").await;
     server.give_password(&ada).await;
     for (name, password) in
@@ -84,7 +84,7 @@ async fn tokens_are_for_good_credentials_only(server: TestServer) {
     assert_refused(&posted, 405, "UNSUPPORTED");
     let many = vec!["repository:a/b:pull"; 65];
     assert_eq!(ask(&server.base, None, &many).await.status, 400);
-    // Whoever tries passwords is slowed down as everywhere.
+    // Repeated wrong passwords are rate limited as in other places.
     let mut last = 0;
     for _ in 0..12 {
         last = ask(&server.base, Some(("ada", "wrong")), &[]).await.status;
@@ -93,8 +93,8 @@ async fn tokens_are_for_good_credentials_only(server: TestServer) {
     assert_refused(&ask(&server.base, Some(("ada", PASSWORD)), &[]).await, 429, "TOOMANYREQUESTS");
 }
 
-async fn roles_decide_on_private_projects(server: TestServer) {
-    let (id, image) = prepared(&server, "private").await;
+async fn private_registry_access_depends_on_role(server: TestServer) {
+    let (id, image) = project_with_image(&server, "private").await;
     for (name, level, wanted) in [
         ("guest", Some(AccessLevel::Guest), [403, 403, 403, 403]),
         ("reporter", Some(AccessLevel::Reporter), [200, 403, 403, 403]),
@@ -106,12 +106,12 @@ async fn roles_decide_on_private_projects(server: TestServer) {
         if let Some(level) = level {
             server.enrol(id, person.id, level).await;
         }
-        let tool = tool(&server, &person, "pull,push,delete").await;
+        let tool = tool_of(&server, &person, "pull,push,delete").await;
         assert_eq!(statuses(&tool, &image).await, wanted, "{name}");
     }
-    let nobody = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
-    assert_eq!(statuses(&nobody, &image).await, [401, 401, 401, 401]);
-    // What is not there looks the same.
+    let anonymous = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
+    assert_eq!(statuses(&anonymous, &image).await, [401, 401, 401, 401]);
+    // A missing project is indistinguishable from one that is not visible.
     let stranger = server.person("another").await;
     let credentials = Some((stranger.row.username.as_str(), stranger.token.as_str()));
     for name in ["root/work", "root/none"] {
@@ -122,19 +122,19 @@ async fn roles_decide_on_private_projects(server: TestServer) {
     }
 }
 
-async fn everybody_pulls_from_public_projects(server: TestServer) {
-    let (_, image) = prepared(&server, "public").await;
-    let nobody = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
-    assert_eq!(statuses(&nobody, &image).await, [200, 401, 401, 401]);
+async fn public_project_allows_anonymous_pull_only(server: TestServer) {
+    let (_, image) = project_with_image(&server, "public").await;
+    let anonymous = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
+    assert_eq!(statuses(&anonymous, &image).await, [200, 401, 401, 401]);
     let stranger = server.person("stranger").await;
-    let tool = tool(&server, &stranger, "pull,push,delete").await;
+    let tool = tool_of(&server, &stranger, "pull,push,delete").await;
     assert_eq!(statuses(&tool, &image).await, [200, 403, 403, 403]);
     let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await;
     assert_refused(&push, 403, "DENIED");
 }
 
-async fn a_token_grants_no_more_than_was_asked_for(server: TestServer) {
-    let (_, image) = prepared(&server, "private").await;
+async fn token_grants_only_requested_actions(server: TestServer) {
+    let (_, image) = project_with_image(&server, "private").await;
     let of_root = async |actions: &str| Tool::new(&server.base, Some(("root", ROOT_TOKEN)), "root/work", actions).await;
     let tool = of_root("pull").await;
     assert_eq!(statuses(&tool, &image).await, [200, 401, 401, 401]);
@@ -151,8 +151,8 @@ async fn a_token_grants_no_more_than_was_asked_for(server: TestServer) {
     assert_eq!(elsewhere.client.get(&elsewhere.path("tags/list")).await.status, 401);
 }
 
-async fn scopes_of_access_tokens_bound_what_is_granted(server: TestServer) {
-    let (id, image) = prepared(&server, "private").await;
+async fn access_token_scopes_limit_granted_actions(server: TestServer) {
+    let (id, image) = project_with_image(&server, "private").await;
     let person = server.person("ada").await;
     server.enrol(id, person.id, AccessLevel::Maintainer).await;
     for (scope, wanted) in [
@@ -168,17 +168,17 @@ async fn scopes_of_access_tokens_bound_what_is_granted(server: TestServer) {
     }
 }
 
-async fn a_scope_too_few_hides_nothing_that_the_person_may_pull(server: TestServer) {
-    let (id, image) = prepared(&server, "public").await;
+async fn missing_token_scope_returns_403_if_registry_is_visible(server: TestServer) {
+    let (id, image) = project_with_image(&server, "public").await;
     let person = server.person("ada").await;
     let token = server.token_of(person.id, &["read_user"]).await;
     let tool = Tool::new(&server.base, Some(("ada", &token)), "root/work", "pull,push,delete").await;
     assert_eq!(statuses(&tool, &image).await, [403, 403, 403, 403]);
     let refused = tool.client.get(&tool.path("tags/list")).await;
     assert_refused(&refused, 403, "DENIED");
-    let told = refused.json()["errors"][0]["message"].as_str().expect("a text").to_owned();
-    assert!(told.contains("read_registry"), "{told}");
-    // What is hidden from the person is from their token.
+    let response = refused.json()["errors"][0]["message"].as_str().expect("a text").to_owned();
+    assert!(response.contains("read_registry"), "{response}");
+    // A token does not reveal a registry that its owner cannot see.
     server
         .root()
         .put(&format!("/projects/{id}"), json!({"container_registry_access_level": "private"}))
@@ -193,23 +193,23 @@ async fn a_scope_too_few_hides_nothing_that_the_person_may_pull(server: TestServ
     assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
 }
 
-async fn whoever_loses_their_role_or_credentials_cannot_go_on(server: TestServer) {
-    let (id, image) = prepared(&server, "private").await;
+async fn registry_token_follows_changed_role_and_revoked_credentials(server: TestServer) {
+    let (id, image) = project_with_image(&server, "private").await;
     let person = server.person("ada").await;
     server.enrol(id, person.id, AccessLevel::Developer).await;
-    let held = tool(&server, &person, "*").await;
-    assert_eq!(statuses(&held, &image).await, [200, 202, 404, 403]);
+    let tool = tool_of(&server, &person, "*").await;
+    assert_eq!(statuses(&tool, &image).await, [200, 202, 404, 403]);
     let path = format!("/projects/{id}/members/{}", person.id);
     server.root().put(&path, json!({"access_level": 20})).await.expect(200);
-    assert_eq!(statuses(&held, &image).await, [200, 403, 403, 403]);
+    assert_eq!(statuses(&tool, &image).await, [200, 403, 403, 403]);
     server.root().delete(&path).await.expect(204);
-    assert_eq!(statuses(&held, &image).await, [404, 404, 404, 404]);
+    assert_eq!(statuses(&tool, &image).await, [404, 404, 404, 404]);
     server.enrol(id, person.id, AccessLevel::Developer).await;
     let other = server.token_of(person.id, &["api"]).await;
     let by_other = Tool::new(&server.base, Some(("ada", &other)), "root/work", "*").await;
     let row = server.token_row(&person.token).await;
     server.root().delete(&format!("/personal_access_tokens/{}", row.id)).await.expect(204);
-    assert_eq!(statuses(&held, &image).await, [401, 401, 401, 401]);
+    assert_eq!(statuses(&tool, &image).await, [401, 401, 401, 401]);
     assert_eq!(statuses(&by_other, &image).await, [200, 202, 404, 403]);
     server.root().post(&format!("/users/{}/block", person.id), json!({})).await.expect(201);
     assert_eq!(statuses(&by_other, &image).await, [401, 401, 401, 401]);
@@ -217,8 +217,8 @@ async fn whoever_loses_their_role_or_credentials_cannot_go_on(server: TestServer
     assert_refused(&refused, 403, "DENIED");
 }
 
-async fn a_job_pushes_to_its_own_project_only(server: TestServer) {
-    let (id, image) = prepared(&server, "public").await;
+async fn job_token_pushes_only_to_its_own_project(server: TestServer) {
+    let (id, image) = project_with_image(&server, "public").await;
     let other = server.project_at("root/other", Visibility::Public).await;
     let person = server.person("ada").await;
     for project in [id, other.id] {
@@ -235,20 +235,20 @@ async fn a_job_pushes_to_its_own_project_only(server: TestServer) {
     assert_eq!(statuses(&tool, &image).await, [401, 401, 401, 401]);
 }
 
-async fn archived_projects_are_read_only_and_those_without_a_registry_have_none(server: TestServer) {
-    let (id, image) = prepared(&server, "private").await;
-    let held = Tool::of_root(&server, "root/work").await;
+async fn archived_project_rejects_push_and_disabled_registry_rejects_all(server: TestServer) {
+    let (id, image) = project_with_image(&server, "private").await;
+    let tool = Tool::of_root(&server, "root/work").await;
     server.root().post(&format!("/projects/{id}/archive"), json!({})).await.expect(201);
-    assert_eq!(statuses(&held, &image).await, [200, 403, 403, 403]);
+    assert_eq!(statuses(&tool, &image).await, [200, 403, 403, 403]);
     server.root().post(&format!("/projects/{id}/unarchive"), json!({})).await.expect(201);
     server.root().put(&format!("/projects/{id}"), json!({"container_registry_enabled": false})).await.expect(200);
-    assert_eq!(statuses(&held, &image).await, [403, 403, 403, 403]);
+    assert_eq!(statuses(&tool, &image).await, [403, 403, 403, 403]);
 }
 
-async fn names_follow_the_project_whatever_its_case_and_wherever_it_moves(server: TestServer) {
+async fn image_names_are_case_insensitive_and_follow_project_rename(server: TestServer) {
     let group = server.bare_group("Deep/Group", Visibility::Public).await;
-    let made = server.root().post("/projects", json!({"path": "My.App", "namespace_id": group})).await.expect(201);
-    let id = made.json()["id"].as_i64().expect("an id");
+    let created = server.root().post("/projects", json!({"path": "My.App", "namespace_id": group})).await.expect(201);
+    let id = created.json()["id"].as_i64().expect("an id");
     for name in ["deep/group/my.app", "deep/group/my.app/web", "deep/group/my.app/web/base"] {
         let tool = Tool::of_root(&server, name).await;
         let image = tool.push_image("latest", 1).await;
@@ -265,15 +265,15 @@ async fn names_follow_the_project_whatever_its_case_and_wherever_it_moves(server
 }
 
 on_every_database![
-    whoever_has_no_token_is_told_where_to_get_one,
-    tokens_are_for_good_credentials_only,
-    roles_decide_on_private_projects,
-    everybody_pulls_from_public_projects,
-    a_token_grants_no_more_than_was_asked_for,
-    scopes_of_access_tokens_bound_what_is_granted,
-    a_scope_too_few_hides_nothing_that_the_person_may_pull,
-    whoever_loses_their_role_or_credentials_cannot_go_on,
-    a_job_pushes_to_its_own_project_only,
-    archived_projects_are_read_only_and_those_without_a_registry_have_none,
-    names_follow_the_project_whatever_its_case_and_wherever_it_moves,
+    requests_without_token_return_401_with_challenge,
+    token_endpoint_rejects_wrong_credentials,
+    private_registry_access_depends_on_role,
+    public_project_allows_anonymous_pull_only,
+    token_grants_only_requested_actions,
+    access_token_scopes_limit_granted_actions,
+    missing_token_scope_returns_403_if_registry_is_visible,
+    registry_token_follows_changed_role_and_revoked_credentials,
+    job_token_pushes_only_to_its_own_project,
+    archived_project_rejects_push_and_disabled_registry_rejects_all,
+    image_names_are_case_insensitive_and_follow_project_rename,
 ];

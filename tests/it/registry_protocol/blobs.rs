@@ -1,4 +1,4 @@
-//! Blobs: pulled as a whole and in part, mounted and removed.
+//! Blobs: whole and partial downloads, mounts and deletion.
 
 use reqwest::Method;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::support::places::project;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{Client, TestServer, on_every_database};
 
-async fn a_blob_is_pulled_as_a_whole_and_in_part(server: TestServer) {
+async fn get_blob_returns_whole_content_and_ranges(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work/app").await;
     let bytes = noise(3_000_000, 1);
@@ -38,7 +38,7 @@ async fn a_blob_is_pulled_as_a_whole_and_in_part(server: TestServer) {
     assert!(known.get(&path).await.expect(304).body.is_empty());
 }
 
-async fn a_blob_of_another_repository_is_unknown_until_it_is_mounted(server: TestServer) {
+async fn blob_of_another_repository_requires_mount(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     project(&server.root(), "else", json!({})).await;
     let source = Tool::of_root(&server, "root/else").await;
@@ -49,7 +49,7 @@ async fn a_blob_of_another_repository_is_unknown_until_it_is_mounted(server: Tes
     tool.push_blob(b"own").await;
     assert_refused(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
     assert_eq!(tool.client.head(&path).await.expect(404).body.len(), 0);
-    // Without a token that may pull from there, it is pushed as any other.
+    // Without a token for the source repository the mount falls back to an upload.
     let mount = format!("blobs/uploads/?mount={id}&from=root/else");
     let refused = tool.send(Method::POST, &tool.path(&mount), &[], Vec::new()).await;
     assert!(refused.expect(202).header("location").contains("/blobs/uploads/"));
@@ -62,7 +62,7 @@ async fn a_blob_of_another_repository_is_unknown_until_it_is_mounted(server: Tes
     assert_eq!(mounted.header("location"), format!("/v2/root/work/blobs/{id}"));
     assert_eq!(mounted.header("docker-content-digest"), id);
     assert_eq!(tool.client.get(&path).await.expect(200).body, b"shared");
-    // What is not there, not a name, or not said is no reason to fail.
+    // An unknown blob, or a missing or invalid source, falls back to an upload.
     let gone = digest(b"gone");
     for query in [
         format!("mount={gone}&from=root/else"),
@@ -77,7 +77,7 @@ async fn a_blob_of_another_repository_is_unknown_until_it_is_mounted(server: Tes
     assert_refused(&both.send(Method::POST, &wrong, &[], Vec::new()).await, 400, "DIGEST_INVALID");
 }
 
-async fn a_blob_is_kept_once_and_removed_from_one_repository_only(server: TestServer) {
+async fn blobs_are_deduplicated_and_deleted_per_repository(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let (one, two) = (Tool::of_root(&server, "root/work/one").await, Tool::of_root(&server, "root/work/two").await);
     let id = one.push_blob(b"same").await;
@@ -88,7 +88,7 @@ async fn a_blob_is_kept_once_and_removed_from_one_repository_only(server: TestSe
     assert_refused(&one.client.delete(&path).await, 404, "BLOB_UNKNOWN");
     assert_refused(&one.client.get(&path).await, 404, "BLOB_UNKNOWN");
     assert_eq!(two.client.get(&two.path(&format!("blobs/{id}"))).await.expect(200).body, b"same");
-    // One that a manifest needs stays.
+    // A blob that a manifest references cannot be deleted.
     let image = one.push_image("latest", 1).await;
     let needed = one.client.delete(&one.path(&format!("blobs/{}", image.config))).await;
     assert_refused(&needed, 409, "DENIED");
@@ -100,7 +100,7 @@ async fn a_blob_is_kept_once_and_removed_from_one_repository_only(server: TestSe
     assert_eq!(other.header("allow"), "DELETE, GET, HEAD");
 }
 
-async fn many_pushes_of_one_blob_at_once_keep_it_once(server: TestServer) {
+async fn concurrent_pushes_of_one_blob_store_one_object(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let bytes = noise(2_500_000, 7);
     let mut pushes = tokio::task::JoinSet::new();
@@ -121,8 +121,8 @@ async fn many_pushes_of_one_blob_at_once_keep_it_once(server: TestServer) {
 }
 
 on_every_database![
-    a_blob_is_pulled_as_a_whole_and_in_part,
-    a_blob_of_another_repository_is_unknown_until_it_is_mounted,
-    a_blob_is_kept_once_and_removed_from_one_repository_only,
-    many_pushes_of_one_blob_at_once_keep_it_once,
+    get_blob_returns_whole_content_and_ranges,
+    blob_of_another_repository_requires_mount,
+    blobs_are_deduplicated_and_deleted_per_repository,
+    concurrent_pushes_of_one_blob_store_one_object,
 ];

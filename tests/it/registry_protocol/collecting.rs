@@ -1,4 +1,4 @@
-//! The collector: what nobody needs goes, and nothing else.
+//! Garbage collection of blobs, manifests and uploads.
 
 use chrono::TimeDelta;
 use domain::registry::garbage_collection::{Collected, begin_anew, collect, sweep};
@@ -14,8 +14,8 @@ use super::{IMAGE, INDEX, Tool, assert_refused, digest, objects};
 use crate::support::places::project;
 use crate::support::{TestServer, on_every_database};
 
-/// Lets everything be so much older.
-async fn age(server: &TestServer, span: TimeDelta) {
+/// Backdates all timestamps that the collector compares by `span`.
+async fn backdate(server: &TestServer, span: TimeDelta) {
     let (db, then) = (server.backend.database.write(), now() - span);
     let links = links::Entity::update_many().col_expr(links::Column::TouchedAt, Expr::value(then));
     links.exec(db).await.expect("the database");
@@ -43,68 +43,68 @@ async fn age(server: &TestServer, span: TimeDelta) {
         .expect("the database");
 }
 
-async fn collected(server: &TestServer) -> [u64; 3] {
+async fn run_collector(server: &TestServer) -> [u64; 3] {
     let Collected { manifests, links, blobs } = collect(&server.backend).await.expect("the database");
     sweep(&server.backend).await.expect("the storage");
     [manifests, links, blobs]
 }
 
-async fn blobs(server: &TestServer) -> u64 {
+async fn blob_count(server: &TestServer) -> u64 {
     registry_blobs::Entity::find().count(server.backend.database.read()).await.expect("a count")
 }
 
 const DAYS: TimeDelta = TimeDelta::days(2);
 const MONTHS: TimeDelta = TimeDelta::days(40);
 
-async fn what_is_needed_stays_however_old_it_is(server: TestServer) {
+async fn referenced_blobs_are_never_collected(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let image = tool.push_image("latest", 1).await;
     for _ in 0..3 {
-        age(&server, MONTHS).await;
-        assert_eq!(collected(&server).await, [0, 0, 0]);
+        backdate(&server, MONTHS).await;
+        assert_eq!(run_collector(&server).await, [0, 0, 0]);
     }
     let layer = tool.path(&format!("blobs/{}", digest(&image.layer)));
     assert_eq!(tool.client.get(&layer).await.expect(200).body, image.layer);
     tool.client.get(&tool.path("manifests/latest")).await.expect(200);
 }
 
-async fn blobs_that_no_manifest_needs_go_after_a_grace(server: TestServer) {
+async fn unreferenced_blobs_are_collected_after_grace_period(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let id = tool.push_blob(b"of no use").await;
     let path = tool.path(&format!("blobs/{id}"));
-    assert_eq!(collected(&server).await, [0, 0, 0]);
-    age(&server, DAYS).await;
-    // Whoever asks for it renews the grace.
+    assert_eq!(run_collector(&server).await, [0, 0, 0]);
+    backdate(&server, DAYS).await;
+    // A request for the blob renews its grace period.
     tool.client.head(&path).await.expect(200);
-    assert_eq!(collected(&server).await, [0, 0, 0]);
-    age(&server, DAYS).await;
-    assert_eq!(collected(&server).await, [0, 1, 0]);
+    assert_eq!(run_collector(&server).await, [0, 0, 0]);
+    backdate(&server, DAYS).await;
+    assert_eq!(run_collector(&server).await, [0, 1, 0]);
     assert_refused(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
-    // Its bytes have a grace of their own, and are not pushed in vain.
+    // The stored bytes have a separate grace period, and a push within it reuses them.
     assert_eq!(objects(&server).await.len(), 1);
     tool.push_blob(b"of no use").await;
-    age(&server, DAYS).await;
+    backdate(&server, DAYS).await;
     tool.client.head(&path).await.expect(200);
-    assert_eq!(collected(&server).await, [0, 0, 0]);
+    assert_eq!(run_collector(&server).await, [0, 0, 0]);
     assert_eq!(tool.client.get(&path).await.expect(200).body, b"of no use");
-    age(&server, DAYS).await;
-    assert_eq!(collected(&server).await, [0, 1, 0]);
-    age(&server, DAYS).await;
-    assert_eq!(collected(&server).await, [0, 0, 1]);
-    assert_eq!((blobs(&server).await, objects(&server).await.len()), (0, 0));
+    backdate(&server, DAYS).await;
+    assert_eq!(run_collector(&server).await, [0, 1, 0]);
+    backdate(&server, DAYS).await;
+    assert_eq!(run_collector(&server).await, [0, 0, 1]);
+    assert_eq!((blob_count(&server).await, objects(&server).await.len()), (0, 0));
     tool.push_blob(b"of no use").await;
     assert_eq!(tool.client.get(&path).await.expect(200).body, b"of no use");
 }
 
-async fn a_restored_copy_counts_on_nothing_that_may_have_gone_before_it_was_copied(server: TestServer) {
+async fn restore_discards_uploads_and_unreferenced_objects(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let image = tool.push_image("latest", 1).await;
     let path = tool.path(&format!("blobs/{}", tool.push_blob(b"of no use").await));
     tool.client.delete(&path).await.expect(202);
-    assert_eq!(collected(&server).await, [0, 0, 0]);
+    assert_eq!(run_collector(&server).await, [0, 0, 0]);
     let upload = tool.begin().await;
     let gone = registry_pieces::Entity::find().all(server.backend.database.read()).await.expect("rows");
     let gone = gone.into_iter().max_by_key(|piece| piece.id).expect("a piece");
@@ -120,7 +120,7 @@ async fn a_restored_copy_counts_on_nothing_that_may_have_gone_before_it_was_copi
     assert_eq!(tool.client.get(&layer).await.expect(200).body, image.layer);
 }
 
-async fn manifests_without_a_tag_go_when_that_is_said_unless_something_leads_to_them(server: TestServer) {
+async fn untagged_manifests_are_collected_unless_referenced(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let first = tool.push_image("latest", 1).await;
@@ -133,44 +133,44 @@ async fn manifests_without_a_tag_go_when_that_is_said_unless_something_leads_to_
     tool.push_manifest(&about, IMAGE, &signature).await.expect(201);
     let list = json!({"schemaVersion": 2, "manifests": [{"mediaType": IMAGE, "digest": first.digest, "size": 1}]});
     tool.push_manifest("list", INDEX, &list).await.expect(201);
-    age(&server, DAYS).await;
-    assert_eq!(collected(&server).await, [0, 0, 0]);
-    age(&server, MONTHS).await;
-    assert_eq!(collected(&server).await, [0, 0, 0]);
+    backdate(&server, DAYS).await;
+    assert_eq!(run_collector(&server).await, [0, 0, 0]);
+    backdate(&server, MONTHS).await;
+    assert_eq!(run_collector(&server).await, [0, 0, 0]);
     tool.client.delete(&tool.path("manifests/list")).await.expect(202);
-    assert_eq!(collected(&server).await, [0, 0, 0]);
-    age(&server, MONTHS).await;
-    // The list goes, then what it named, then what that was made of.
-    assert_eq!(collected(&server).await[0], 1);
-    assert_eq!(collected(&server).await, [1, 2, 0]);
+    assert_eq!(run_collector(&server).await, [0, 0, 0]);
+    backdate(&server, MONTHS).await;
+    // The collector removes the index first, then the manifest it referenced, then the blobs of that manifest.
+    assert_eq!(run_collector(&server).await[0], 1);
+    assert_eq!(run_collector(&server).await, [1, 2, 0]);
     tool.client.get(&tool.path(&format!("manifests/{about}"))).await.expect(200);
     tool.client.get(&tool.path("manifests/latest")).await.expect(200);
 }
 
-async fn images_without_a_tag_are_kept_for_ever_where_nothing_else_is_said(server: TestServer) {
+async fn untagged_images_are_not_collected_by_default(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let image = tool.push_image("latest", 1).await;
     tool.client.delete(&tool.path("manifests/latest")).await.expect(202);
-    age(&server, MONTHS).await;
-    assert_eq!(collected(&server).await, [0, 0, 0]);
+    backdate(&server, MONTHS).await;
+    assert_eq!(run_collector(&server).await, [0, 0, 0]);
     tool.client.get(&tool.path(&format!("manifests/{}", image.digest))).await.expect(200);
 }
 
-async fn uploads_that_nobody_goes_on_with_end(server: TestServer) {
+async fn abandoned_uploads_are_collected(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let location = tool.begin().await;
     tool.send(Method::PATCH, &location, &[], vec![1; 10_000]).await.expect(202);
     sweep(&server.backend).await.expect("the storage");
     tool.client.get(&location).await.expect(204);
-    age(&server, DAYS).await;
+    backdate(&server, DAYS).await;
     assert!(sweep(&server.backend).await.expect("the storage") >= 2);
     assert_refused(&tool.client.get(&location).await, 404, "BLOB_UPLOAD_UNKNOWN");
     assert_eq!(objects(&server).await, Vec::<String>::new());
 }
 
-async fn what_a_removed_project_had_goes_unless_another_has_it(server: TestServer) {
+async fn deleted_project_blobs_are_collected_unless_shared(server: TestServer) {
     let id = project(&server.root(), "work", json!({})).await;
     project(&server.root(), "else", json!({})).await;
     let (tool, other) = (Tool::of_root(&server, "root/work").await, Tool::of_root(&server, "root/else").await);
@@ -181,48 +181,48 @@ async fn what_a_removed_project_had_goes_unless_another_has_it(server: TestServe
     tool.send(Method::PATCH, &location, &[], vec![1; 10_000]).await.expect(202);
     server.root().delete(&format!("/projects/{id}")).await.expect(202);
     server.finish_jobs().await;
-    assert_eq!(blobs(&server).await, 3);
-    collected(&server).await;
+    assert_eq!(blob_count(&server).await, 3);
+    run_collector(&server).await;
     assert_eq!(objects(&server).await.len(), 3);
-    age(&server, DAYS).await;
+    backdate(&server, DAYS).await;
     other.client.head(&other.path(&format!("blobs/{kept}"))).await.expect(200);
-    assert_eq!(collected(&server).await, [0, 0, 2]);
+    assert_eq!(run_collector(&server).await, [0, 0, 2]);
     assert_eq!(objects(&server).await.len(), 1);
     assert_eq!(other.client.get(&other.path(&format!("blobs/{kept}"))).await.expect(200).body, b"shared");
 }
 
-async fn pushes_and_collections_at_once_lose_nothing(server: TestServer) {
+async fn concurrent_push_and_collection_lose_no_blob(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     for round in 0..6 {
         let bytes = format!("blob {}", round % 2).into_bytes();
-        // As old as can be: with the next collection it would be gone.
-        collected(&server).await;
-        age(&server, DAYS).await;
+        // Old enough that the next collection would remove it.
+        run_collector(&server).await;
+        backdate(&server, DAYS).await;
         let push = async {
             let id = tool.push_blob(&bytes).await;
             let path = tool.path(&format!("blobs/{id}"));
             assert_eq!(tool.client.get(&path).await.expect(200).body, bytes, "round {round}");
             id
         };
-        let (id, _) = tokio::join!(push, collected(&server));
-        collected(&server).await;
+        let (id, _) = tokio::join!(push, run_collector(&server));
+        run_collector(&server).await;
         let path = tool.path(&format!("blobs/{id}"));
         assert_eq!(tool.client.get(&path).await.expect(200).body, bytes, "round {round}");
     }
 }
 
-fn manifests_without_a_tag_go_when_that_is_said_unless_something_leads_to_them_options() -> holdfast::config::Options {
+fn untagged_manifests_are_collected_unless_referenced_options() -> holdfast::config::Options {
     holdfast::config::Options { untagged_image_days: Some(30), ..Default::default() }
 }
 
 on_every_database![
-    what_is_needed_stays_however_old_it_is,
-    blobs_that_no_manifest_needs_go_after_a_grace,
-    a_restored_copy_counts_on_nothing_that_may_have_gone_before_it_was_copied,
-    manifests_without_a_tag_go_when_that_is_said_unless_something_leads_to_them with manifests_without_a_tag_go_when_that_is_said_unless_something_leads_to_them_options(),
-    images_without_a_tag_are_kept_for_ever_where_nothing_else_is_said,
-    uploads_that_nobody_goes_on_with_end,
-    what_a_removed_project_had_goes_unless_another_has_it,
-    pushes_and_collections_at_once_lose_nothing,
+    referenced_blobs_are_never_collected,
+    unreferenced_blobs_are_collected_after_grace_period,
+    restore_discards_uploads_and_unreferenced_objects,
+    untagged_manifests_are_collected_unless_referenced with untagged_manifests_are_collected_unless_referenced_options(),
+    untagged_images_are_not_collected_by_default,
+    abandoned_uploads_are_collected,
+    deleted_project_blobs_are_collected_unless_shared,
+    concurrent_push_and_collection_lose_no_blob,
 ];

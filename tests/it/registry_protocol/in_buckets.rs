@@ -1,4 +1,4 @@
-//! Blobs in a bucket that speaks the protocol of S3.
+//! Blobs in an S3 bucket.
 
 use reqwest::Method;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::support::places::project;
 use crate::support::process::{Site, TOKEN, on_every_site};
 use crate::support::s3::Bucket;
 
-async fn blobs_are_kept_in_a_bucket_and_pulled_in_part(site: Site) {
+async fn s3_bucket_stores_blobs_and_serves_ranges(site: Site) {
     let bucket = Bucket::start().await;
     let mut command = site.command(&["serve", "--listen", "127.0.0.1:0"]);
     bucket.announce(&mut command, "hold/fast");
@@ -29,11 +29,11 @@ async fn blobs_are_kept_in_a_bucket_and_pulled_in_part(site: Site) {
     let range = "bytes=6291450-6291480";
     let part = tool.client.clone().header("Range", range).get(&path).await.expect(206);
     assert!(part.body == bytes[6_291_450..=6_291_480]);
-    // The same again leaves nothing behind.
+    // A second push of the same blob leaves no additional object.
     tool.push_blob(&bytes).await;
     assert_eq!((bucket.keys().len(), bucket.unfinished()), (3, 0));
     server.stop().await;
     bucket.assert_well_spoken();
 }
 
-on_every_site![blobs_are_kept_in_a_bucket_and_pulled_in_part,];
+on_every_site![s3_bucket_stores_blobs_and_serves_ranges,];

@@ -1,4 +1,4 @@
-//! Pushes that are cut: by the connection, or with the server.
+//! Pushes interrupted by a lost connection or a killed server.
 
 use futures_util::StreamExt;
 use reqwest::Method;
@@ -13,10 +13,10 @@ use crate::support::process::{Site, TOKEN, on_every_site};
 use crate::support::wire::Wire;
 use crate::support::{TestServer, on_every_database};
 
-/// How many bytes of an upload are kept.
-async fn kept(tool: &Tool, location: &str) -> usize {
-    let told = tool.client.get(location).await.expect(204);
-    let end = told.header("range").split_once('-').expect("a range").1.to_owned();
+/// Returns the number of bytes that the server has stored for an upload.
+async fn stored_bytes(tool: &Tool, location: &str) -> usize {
+    let response = tool.client.get(location).await.expect(204);
+    let end = response.header("range").split_once('-').expect("a range").1.to_owned();
     end.parse::<usize>().expect("a number") + 1
 }
 
@@ -28,7 +28,7 @@ async fn bearer(server: &TestServer) -> (Tool, String) {
     (Tool::of_root(server, "root/work").await, token)
 }
 
-async fn a_push_that_is_cut_in_the_middle_goes_on_where_it_was(server: TestServer) {
+async fn interrupted_push_resumes_after_stored_bytes(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let (tool, token) = bearer(&server).await;
     let bytes = noise(5_000_000, 1);
@@ -43,15 +43,15 @@ async fn a_push_that_is_cut_in_the_middle_goes_on_where_it_was(server: TestServe
     wire.stream.write_all(&bytes[..3_000_000]).await.expect("writing");
     wire.stream.shutdown().await.expect("an end");
     drop(wire);
-    // The part is kept as soon as the server has seen that nothing more comes.
-    let patience = std::time::Duration::from_secs(60);
+    // The server stores the part as soon as it has read the end of the connection.
+    let limit = std::time::Duration::from_secs(60);
     let seen = async {
-        while objects(&server).await.is_empty() || kept(&tool, &location).await < 2 {
+        while objects(&server).await.is_empty() || stored_bytes(&tool, &location).await < 2 {
             tokio::task::yield_now().await;
         }
-        kept(&tool, &location).await
+        stored_bytes(&tool, &location).await
     };
-    let kept = tokio::time::timeout(patience, seen).await.expect("what was sent is kept");
+    let kept = tokio::time::timeout(limit, seen).await.expect("the received bytes are stored");
     assert!(kept <= 3_000_000, "{kept}");
     let range = format!("{kept}-{}", bytes.len() - 1);
     tool.send(Method::PATCH, &location, &[("content-range", &range)], bytes[kept..].to_vec()).await.expect(202);
@@ -61,9 +61,9 @@ async fn a_push_that_is_cut_in_the_middle_goes_on_where_it_was(server: TestServe
     assert!(pulled.body == bytes);
 }
 
-on_every_database![a_push_that_is_cut_in_the_middle_goes_on_where_it_was,];
+on_every_database![interrupted_push_resumes_after_stored_bytes,];
 
-async fn a_server_that_is_killed_in_a_push_loses_nothing_and_leaves_nothing(site: Site) {
+async fn killed_server_keeps_finished_parts_and_records_partial_object(site: Site) {
     let server = site.serve(&[]).await;
     project(&Client::new(&server.base, Some(TOKEN)), "work", json!({})).await;
     let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;
@@ -71,7 +71,7 @@ async fn a_server_that_is_killed_in_a_push_loses_nothing_and_leaves_nothing(site
     let bytes = noise(6_000_000, 1);
     let location = tool.begin().await;
     tool.send(Method::PATCH, &location, &[], bytes[..1_000_000].to_vec()).await.expect(202);
-    // Another part that never ends.
+    // Another part, which is never completed.
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1);
     let body = futures_util::stream::unfold(receiver, async |mut receiver| {
         receiver.recv().await.map(|piece| (piece, receiver))
@@ -81,20 +81,20 @@ async fn a_server_that_is_killed_in_a_push_loses_nothing_and_leaves_nothing(site
     let request = tokio::spawn(request);
     sender.send(Ok(bytes[1_000_000..4_000_000].to_vec())).await.expect("a taker");
     let folder = site.data.join("objects/registry");
-    let patience = std::time::Duration::from_secs(60);
-    let begun = async {
+    let limit = std::time::Duration::from_secs(60);
+    let started = async {
         while !files(&folder).iter().any(|name| name.contains('#')) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(patience, begun).await.expect("a part that is written");
+    tokio::time::timeout(limit, started).await.expect("a part that is written");
     server.kill().await;
     assert!(request.await.expect("a task").is_err());
     drop(sender);
 
     let server = site.serve(&[]).await;
     let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;
-    assert_eq!(kept(&tool, &location).await, 1_000_000);
+    assert_eq!(stored_bytes(&tool, &location).await, 1_000_000);
     let ended = format!("{location}?digest={}", digest(&bytes));
     tool.send(Method::PUT, &ended, &[], bytes[1_000_000..].to_vec()).await.expect(201);
     for (id, wanted) in [(id, b"was there before".to_vec()), (digest(&bytes), bytes)] {
@@ -103,7 +103,7 @@ async fn a_server_that_is_killed_in_a_push_loses_nothing_and_leaves_nothing(site
     }
     server.stop().await;
     site.succeeds(&["doctor"]).await;
-    // What was being written is known, and goes with the next sweep that finds it old enough.
+    // The partially written object is recorded, and a later sweep deletes it.
     let options = storage::database::Options::default();
     let database = storage::database::Database::connect(&site.database_url(), &options).await.expect("a database");
     let left = storage::entities::registry_pieces::orphans(database.read(), storage::entities::now(), 10).await;
@@ -111,4 +111,4 @@ async fn a_server_that_is_killed_in_a_push_loses_nothing_and_leaves_nothing(site
     database.close().await.expect("closing");
 }
 
-on_every_site![a_server_that_is_killed_in_a_push_loses_nothing_and_leaves_nothing,];
+on_every_site![killed_server_keeps_finished_parts_and_records_partial_object,];

@@ -1,4 +1,4 @@
-//! Images in backups, and what `holdfast doctor` finds of them.
+//! Images in backups and in the checks of `holdfast doctor`.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ fn paths(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-async fn a_restored_server_has_the_images_and_doctor_says_what_is_missing(site: Site) {
+async fn restore_brings_back_images_and_doctor_reports_missing_objects(site: Site) {
     let server = site.serve(&[]).await;
     project(&Client::new(&server.base, Some(TOKEN)), "work", json!({})).await;
     let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;
@@ -44,10 +44,10 @@ async fn a_restored_server_has_the_images_and_doctor_says_what_is_missing(site: 
     let layer = paths(&objects).into_iter().find(|path| std::fs::read(path).expect("bytes") == image.layer);
     let layer = layer.expect("the layer");
     std::fs::rename(&layer, layer.with_file_name("elsewhere")).expect("renaming");
-    let said = other.fails(&["doctor"]).await;
-    assert!(said.contains(&format!("blob {}: the object registry/", digest(&image.layer))), "{said}");
-    assert!(said.contains("/elsewhere: no blob has it"), "{said}");
+    let output = other.fails(&["doctor"]).await;
+    assert!(output.contains(&format!("blob {}: the object registry/", digest(&image.layer))), "{output}");
+    assert!(output.contains("/elsewhere: no blob has it"), "{output}");
     other.remove().await;
 }
 
-on_every_site![a_restored_server_has_the_images_and_doctor_says_what_is_missing,];
+on_every_site![restore_brings_back_images_and_doctor_reports_missing_objects,];

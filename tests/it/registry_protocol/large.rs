@@ -1,4 +1,4 @@
-//! Layers of any size take little memory, in a server of its own.
+//! Memory use of large layers, measured in a separate server process.
 
 use std::path::Path;
 
@@ -14,15 +14,15 @@ use crate::support::places::project;
 use crate::support::process::{Process, Site, TOKEN};
 use crate::support::server::Kind;
 
-/// How much is pushed where `HOLDFAST_LARGE_PUSH_MEGABYTES` says nothing else, as .ci/run does.
+/// Size of the pushed layer unless `HOLDFAST_LARGE_PUSH_MEGABYTES` is set, as in .ci/run.
 const MEGABYTES: usize = 192;
-/// How much more memory the server may take for it than before, in kilobytes.
+/// Maximum additional memory of the server in kilobytes.
 const MEMORY: u64 = 24 * 1024;
 
 /// The names of all files below a directory.
 pub fn files(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    // What goes meanwhile is not there.
+    // Directories deleted during the walk are skipped.
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         match entry.path().is_dir() {
             true => found.extend(files(&entry.path())),
@@ -32,7 +32,7 @@ pub fn files(directory: &Path) -> Vec<String> {
     found
 }
 
-/// The most memory that a process ever had, in kilobytes.
+/// Peak memory of a process in kilobytes.
 fn peak(server: &Process) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("a process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -40,7 +40,7 @@ fn peak(server: &Process) -> u64 {
     figure.expect("a figure")
 }
 
-/// One megabyte of a layer, no two alike.
+/// One megabyte of a layer, different for each number.
 fn megabyte(number: usize) -> Bytes {
     let mut bytes = vec![0x5a; 1 << 20];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
@@ -48,14 +48,14 @@ fn megabyte(number: usize) -> Bytes {
 }
 
 #[tokio::test]
-async fn a_large_layer_is_streamed_both_ways() {
+async fn large_layer_push_and_pull_use_bounded_memory() {
     let asked = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
     let megabytes = asked.map_or(MEGABYTES, |text| text.parse().expect("a number"));
     let site = Site::new(&Kind::Sqlite).await;
     let server = site.serve(&[]).await;
     project(&Client::new(&server.base, Some(TOKEN)), "work", json!({})).await;
     let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;
-    // What a first, small exchange takes is not the question.
+    // The first, small transfer warms the server up and is not measured.
     let small = tool.push_blob(&vec![1; 4 << 20]).await;
     tool.client.get(&tool.path(&format!("blobs/{small}"))).await.expect(200);
     let before = peak(&server);
@@ -79,8 +79,8 @@ async fn a_large_layer_is_streamed_both_ways() {
     }
     assert_eq!(format!("sha256:{}", hex::encode(hash.finalize())), digest);
     let after = peak(&server);
-    assert!(after - before < MEMORY, "the server took {before} kB before and {after} kB after");
-    // 128 megabytes a piece, and the small blob; nothing that is half.
+    assert!(after - before < MEMORY, "peak memory of the server grew from {before} kB to {after} kB");
+    // Objects of 128 megabytes each, and the small blob; no partial object.
     let kept = files(&site.data.join("objects/registry"));
     assert_eq!(kept.len(), megabytes.div_ceil(128) + 1, "{kept:?}");
     server.stop().await;

@@ -1,4 +1,4 @@
-//! Manifests: pushed, pulled, removed, and those that are about others.
+//! Manifests: push, pull, deletion and referrers.
 
 use reqwest::Method;
 use sea_orm::sea_query::Expr;
@@ -15,7 +15,7 @@ async fn rows(server: &TestServer) -> Vec<registry_manifests::Model> {
     all.expect("rows")
 }
 
-async fn an_image_is_pulled_as_it_was_pushed(server: TestServer) {
+async fn get_manifest_returns_pushed_bytes_by_tag_and_digest(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work/app").await;
     let image = tool.push_image("latest", 1).await;
@@ -48,7 +48,7 @@ async fn an_image_is_pulled_as_it_was_pushed(server: TestServer) {
     assert_refused(&tool.client.get(&tool.path("manifests/sha256:x")).await, 400, "DIGEST_INVALID");
 }
 
-async fn what_cannot_be_a_tag_is_none_that_is_there(server: TestServer) {
+async fn invalid_tag_names_return_404_on_read_and_400_on_push(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let image = tool.push_image("latest", 1).await;
@@ -63,7 +63,7 @@ async fn what_cannot_be_a_tag_is_none_that_is_there(server: TestServer) {
     }
 }
 
-async fn a_manifest_names_only_what_the_repository_has(server: TestServer) {
+async fn push_manifest_rejects_blobs_missing_from_repository(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let image = tool.push_image("latest", 1).await;
@@ -79,7 +79,7 @@ async fn a_manifest_names_only_what_the_repository_has(server: TestServer) {
     assert_eq!(rows(&server).await.len(), 1);
 }
 
-async fn what_is_no_manifest_is_refused(server: TestServer) {
+async fn push_manifest_rejects_invalid_documents(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let image = tool.push_image("latest", 1).await;
@@ -107,7 +107,7 @@ async fn what_is_no_manifest_is_refused(server: TestServer) {
     assert_refused(&method, 405, "UNSUPPORTED");
 }
 
-async fn types_and_annotations_are_plain_text(server: TestServer) {
+async fn push_manifest_rejects_invalid_types_and_annotations(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let image = tool.push_image("latest", 1).await;
@@ -132,7 +132,7 @@ async fn types_and_annotations_are_plain_text(server: TestServer) {
     let path = tool.path(&format!("referrers/{}", image.digest));
     let listed = async || tool.client.get(&path).await.expect(200).json()["manifests"][0]["annotations"].clone();
     assert_eq!(listed().await, json!({"a": "b\0"}));
-    // What was taken before is not passed on.
+    // Invalid annotations stored by earlier versions are not returned.
     registry_manifests::Entity::update_many()
         .col_expr(registry_manifests::Column::Annotations, Expr::value(r#"{"a":1}"#))
         .filter(registry_manifests::Column::SubjectDigest.eq(image.digest.as_str()))
@@ -142,7 +142,7 @@ async fn types_and_annotations_are_plain_text(server: TestServer) {
     assert_eq!(listed().await, json!(null));
 }
 
-async fn a_list_may_name_blobs_as_caches_of_builds_do(server: TestServer) {
+async fn index_may_reference_blobs_for_build_caches(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let image = tool.push_image("latest", 1).await;
@@ -159,23 +159,23 @@ async fn a_list_may_name_blobs_as_caches_of_builds_do(server: TestServer) {
     let rows = rows(&server).await;
     let [one, list] = [&image.digest, &id].map(|digest| rows.iter().find(|row| row.digest == *digest).expect("a row"));
     assert_eq!(list.total_size, one.total_size + 7 + 2);
-    // They are needed by it as those of an image are.
+    // Such blobs are referenced by the index as the blobs of an image are.
     let blob = tool.path(&format!("blobs/{layer}"));
     assert_refused(&tool.client.delete(&blob).await, 409, "DENIED");
     tool.client.delete(&tool.path(&format!("manifests/{id}"))).await.expect(202);
     tool.client.delete(&blob).await.expect(202);
     assert_refused(&tool.push_manifest("cache", INDEX, &cache(&layer)).await, 400, "MANIFEST_BLOB_UNKNOWN");
-    // What is called a manifest is no blob.
+    // An entry with the media type of a manifest must not be a blob.
     let manifest = image.manifest.to_string().into_bytes();
     let other = Tool::of_root(&server, "root/work/other").await;
     let list = json!({"schemaVersion": 2, "manifests": [{"mediaType": IMAGE, "digest": other.push_blob(&manifest).await, "size": 1}]});
     assert_refused(&other.push_manifest("list", INDEX, &list).await, 400, "MANIFEST_BLOB_UNKNOWN");
 }
 
-async fn the_configuration_of_a_known_image_is_not_read_again(server: TestServer) {
+async fn repeated_manifest_push_does_not_read_configuration_again(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
-    // Large, and with what is asked for at its end.
+    // A large configuration with the creation date at its end.
     let config = format!(r#"{{"history": [{}0], "created": "2020-01-02T03:04:05Z"}}"#, "0,".repeat(200_000));
     let config_digest = tool.push_blob(config.as_bytes()).await;
     let manifest = json!({
@@ -189,11 +189,11 @@ async fn the_configuration_of_a_known_image_is_not_read_again(server: TestServer
     }
     tool.push_manifest("two", IMAGE, &manifest).await.expect(201);
     let rows = rows(&server).await;
-    let made: Vec<_> = rows.iter().map(|row| row.image_created_at.map(|at| at.to_rfc3339())).collect();
-    assert_eq!(made, [Some("2020-01-02T03:04:05+00:00".to_owned())]);
+    let created: Vec<_> = rows.iter().map(|row| row.image_created_at.map(|at| at.to_rfc3339())).collect();
+    assert_eq!(created, [Some("2020-01-02T03:04:05+00:00".to_owned())]);
 }
 
-async fn configurations_may_be_anything(server: TestServer) {
+async fn push_manifest_accepts_any_configuration(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     for (number, (kind, config)) in [
@@ -219,7 +219,7 @@ async fn configurations_may_be_anything(server: TestServer) {
     assert!(rows.len() == 6 && rows.iter().all(|row| row.image_created_at.is_none()));
 }
 
-async fn a_list_keeps_its_images(server: TestServer) {
+async fn manifest_in_index_cannot_be_deleted(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let (one, two) = (tool.push_image("one", 1).await, tool.push_image("two", 2).await);
@@ -244,7 +244,7 @@ async fn a_list_keeps_its_images(server: TestServer) {
     assert_refused(&again, 404, "MANIFEST_UNKNOWN");
 }
 
-async fn referrers_are_listed_whether_their_subject_is_there_or_not(server: TestServer) {
+async fn list_referrers_works_without_the_subject_manifest(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let subject = digest(b"comes later");
@@ -286,7 +286,7 @@ async fn referrers_are_listed_whether_their_subject_is_there_or_not(server: Test
         (Some(26), "artifactType")
     );
     assert_refused(&tool.client.get(&tool.path("referrers/x")).await, 400, "DIGEST_INVALID");
-    // Of an image without a type of its own, the configuration's is told.
+    // Without an artifact type, the media type of the configuration is returned.
     let mut plain: Value = about("", 99);
     plain.as_object_mut().expect("an object").remove("artifactType");
     tool.push_manifest("plain", IMAGE, &plain).await.expect(201);
@@ -295,14 +295,14 @@ async fn referrers_are_listed_whether_their_subject_is_there_or_not(server: Test
 }
 
 on_every_database![
-    an_image_is_pulled_as_it_was_pushed,
-    what_cannot_be_a_tag_is_none_that_is_there,
-    a_manifest_names_only_what_the_repository_has,
-    what_is_no_manifest_is_refused,
-    types_and_annotations_are_plain_text,
-    a_list_may_name_blobs_as_caches_of_builds_do,
-    the_configuration_of_a_known_image_is_not_read_again,
-    configurations_may_be_anything,
-    a_list_keeps_its_images,
-    referrers_are_listed_whether_their_subject_is_there_or_not,
+    get_manifest_returns_pushed_bytes_by_tag_and_digest,
+    invalid_tag_names_return_404_on_read_and_400_on_push,
+    push_manifest_rejects_blobs_missing_from_repository,
+    push_manifest_rejects_invalid_documents,
+    push_manifest_rejects_invalid_types_and_annotations,
+    index_may_reference_blobs_for_build_caches,
+    repeated_manifest_push_does_not_read_configuration_again,
+    push_manifest_accepts_any_configuration,
+    manifest_in_index_cannot_be_deleted,
+    list_referrers_works_without_the_subject_manifest,
 ];

@@ -1,4 +1,4 @@
-//! The registry of container images by its protocol, OCI Distribution 1.1.
+//! The container registry protocol, OCI Distribution 1.1.
 
 mod access;
 mod blobs;
@@ -23,29 +23,29 @@ use sha2::{Digest, Sha256};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{Answer, Client, TestServer};
 
-/// An image.
+/// Media type of an image manifest.
 pub const IMAGE: &str = "application/vnd.oci.image.manifest.v1+json";
-/// A list of images.
+/// Media type of an image index.
 pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-/// The configuration of an image.
+/// Media type of an image configuration.
 pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 
-/// The digest of bytes.
+/// Returns the digest of bytes.
 pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
 }
 
-/// Bytes that differ by their seed.
+/// Returns `count` bytes that depend on the seed.
 pub fn noise(count: usize, seed: usize) -> Vec<u8> {
     (0..count).map(|n| ((n + seed) * (n % 13 + 1) % 251) as u8).collect()
 }
 
-/// The value of a header of HTTP's Basic scheme.
+/// Returns the value of an `Authorization` header of the Basic scheme.
 pub fn basic(name: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
 }
 
-/// Asks for a token.
+/// Requests a token from the token endpoint.
 pub async fn ask(base: &str, credentials: Option<(&str, &str)>, scopes: &[&str]) -> Answer {
     let mut client = Client::new(base, None);
     if let Some((name, password)) = credentials {
@@ -58,28 +58,28 @@ pub async fn ask(base: &str, credentials: Option<(&str, &str)>, scopes: &[&str])
     client.get(&format!("//jwt/auth?{query}")).await
 }
 
-/// What pushes and pulls images of one name.
+/// Client that pushes and pulls images of one name.
 pub struct Tool {
-    /// A caller with a token.
+    /// HTTP client with a token.
     pub client: Client,
-    /// The name of the images.
+    /// Name of the images.
     pub name: String,
 }
 
 /// An image that was pushed.
 pub struct Image {
-    /// The digest of the manifest.
+    /// Digest of the manifest.
     pub digest: String,
     /// The manifest.
     pub manifest: Value,
-    /// The digest of the configuration.
+    /// Digest of the configuration.
     pub config: String,
     /// The layer.
     pub layer: Vec<u8>,
 }
 
 impl Tool {
-    /// One with a token for these actions.
+    /// Creates a client with a token for these actions.
     pub async fn new(base: &str, credentials: Option<(&str, &str)>, name: &str, actions: &str) -> Self {
         let scope = format!("repository:{name}:{actions}");
         let token = ask(base, credentials, &[&scope]).await.expect(200).json();
@@ -90,12 +90,12 @@ impl Tool {
         }
     }
 
-    /// The administrator, who may do everything.
+    /// Creates a client of the administrator, with all actions.
     pub async fn of_root(server: &TestServer, name: &str) -> Self {
         Self::new(&server.base, Some(("root", ROOT_TOKEN)), name, "pull,push,delete").await
     }
 
-    /// A path of the repository.
+    /// Returns a path of the repository.
     pub fn path(&self, rest: &str) -> String {
         format!("//v2/{}/{rest}", self.name)
     }
@@ -109,7 +109,7 @@ impl Tool {
         self.client.send(request).await
     }
 
-    /// Begins an upload and answers where it goes on.
+    /// Starts an upload and returns its location.
     pub async fn begin(&self) -> String {
         let begun = self.send(Method::POST, &self.path("blobs/uploads/"), &[], Vec::new()).await;
         format!("/{}", begun.expect(202).header("location"))
@@ -149,7 +149,7 @@ impl Tool {
     }
 }
 
-/// The code of the error in an answer.
+/// Returns the error code of a response.
 #[track_caller]
 pub fn code(answer: &Answer) -> String {
     let errors = &answer.json()["errors"];
@@ -165,7 +165,7 @@ pub fn assert_refused(answer: &Answer, status: u16, wanted: &str) {
     assert_eq!(answer.header("docker-distribution-api-version"), "registry/2.0");
 }
 
-/// The keys of all objects of the registry.
+/// Returns the keys of all objects of the registry.
 pub async fn objects(server: &TestServer) -> Vec<String> {
     server.backend.objects.keys(Some("registry")).await.expect("keys")
 }

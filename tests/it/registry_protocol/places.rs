@@ -1,4 +1,4 @@
-//! Places for blobs that are being received: nobody keeps all others out.
+//! Upload slots: the limit of concurrent uploads per user.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use super::{Tool, digest};
 use crate::support::places::project;
 use crate::support::{Answer, TestServer, on_every_database};
 
-/// How many places one user has.
+/// Upload slots of one user.
 const OF_ONE: usize = 16;
-/// Longer than any of this takes; who waits for a place that never comes waits as long.
+/// Time limit. A waiting upload that never gets a slot waits longer than this.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// A part of an upload that ends when it is told to.
+/// An upload request whose body ends on demand.
 struct Part {
     end: Sender<std::io::Result<Vec<u8>>>,
     answer: JoinHandle<Answer>,
 }
 
 impl Part {
-    /// Begins an upload with these bytes.
+    /// Starts an upload with these bytes.
     async fn begin(tool: &Tool, bytes: &[u8]) -> Self {
         let location = tool.begin().await;
         let (end, receiver) = channel(1);
@@ -40,39 +40,39 @@ impl Part {
         Self { end, answer: tokio::spawn(async move { client.send(request).await }) }
     }
 
-    /// Ends it.
+    /// Ends the body and returns the response.
     async fn finish(self) -> Answer {
         drop(self.end);
         self.answer.await.expect("an answer")
     }
 }
 
-/// Waits until so many parts are being received.
-async fn received(server: &TestServer, wanted: usize) {
+/// Waits until `wanted` parts are being received.
+async fn wait_for_received_parts(server: &TestServer, wanted: usize) {
     let db = server.backend.database.read();
     let seen = async {
         while registry_pieces::Entity::find().count(db).await.expect("a count") < wanted as u64 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, seen).await.expect("they are received");
+    tokio::time::timeout(PATIENCE, seen).await.expect("the parts are being received");
 }
 
-async fn who_sends_slowly_keeps_nobody_else_out(server: TestServer) {
+async fn slow_uploads_of_one_user_do_not_block_other_users(server: TestServer) {
     let id = project(&server.root(), "work", json!({})).await;
     let ada = server.person("ada").await;
     server.enrol(id, ada.id, AccessLevel::Developer).await;
     let credentials = Some(("ada", ada.token.as_str()));
     let tool = Tool::new(&server.base, credentials, "root/work", "pull,push").await;
-    // Sent before, and ended below, when there is no place.
+    // This upload is complete except for the final request, which is sent below when all slots are in use.
     let (location, bytes) = (tool.begin().await, b"as a whole");
     tool.send(Method::PATCH, &location, &[], bytes.to_vec()).await.expect(202);
     let mut parts = Vec::new();
     for _ in 0..OF_ONE {
         parts.push(Part::begin(&tool, b"x").await);
     }
-    received(&server, OF_ONE + 1).await;
-    // Of those who wait, by another token or not, none is received.
+    wait_for_received_parts(&server, OF_ONE + 1).await;
+    // Further uploads of the user wait, also with another token.
     let other = server.token_of(ada.id, &["api"]).await;
     let other = Tool::new(&server.base, Some(("ada", &other)), "root/work", "pull,push").await;
     let mut waiting = Vec::new();
@@ -82,18 +82,18 @@ async fn who_sends_slowly_keeps_nobody_else_out(server: TestServer) {
     let ended = async {
         let path = format!("{location}?digest={}", digest(bytes));
         tool.send(Method::PUT, &path, &[], Vec::new()).await.expect(201);
-        // Nobody else notices.
+        // Other users are not affected.
         Tool::of_root(&server, "root/work").await.push_blob(b"of root").await;
     };
-    tokio::time::timeout(PATIENCE, ended).await.expect("neither waits for a place");
+    tokio::time::timeout(PATIENCE, ended).await.expect("neither request waits for a slot");
     let db = server.backend.database.read();
     let pieces = registry_pieces::Entity::find().count(db).await.expect("a count");
-    assert_eq!(pieces, OF_ONE as u64 + 2, "those who wait are not received");
+    assert_eq!(pieces, OF_ONE as u64 + 2, "waiting uploads are not received");
     assert!(waiting.iter_mut().all(|part| (&mut part.answer).now_or_never().is_none()));
-    // With the end of one the next begins.
+    // Each finished upload releases a slot for the next one.
     for part in parts.into_iter().chain(waiting) {
         part.finish().await.expect(202);
     }
 }
 
-on_every_database![who_sends_slowly_keeps_nobody_else_out,];
+on_every_database![slow_uploads_of_one_user_do_not_block_other_users,];

@@ -1,4 +1,4 @@
-//! What is refused around the registry has the form of the protocol, too.
+//! Errors raised before routing also use the error format of the protocol.
 
 use holdfast::config::Options;
 use serde_json::json;
@@ -9,17 +9,17 @@ use crate::support::server::ROOT_TOKEN;
 use crate::support::wire::Wire;
 use crate::support::{TestServer, on_every_database};
 
-async fn heads_that_are_too_large_are_refused_in_the_form_of_the_protocol(server: TestServer) {
-    let nobody = server.anonymous();
-    let long = nobody.get(&format!("//v2/?x={}", "y".repeat(9_000))).await;
+async fn oversized_request_heads_return_registry_errors(server: TestServer) {
+    let anonymous = server.anonymous();
+    let long = anonymous.get(&format!("//v2/?x={}", "y".repeat(9_000))).await;
     assert_refused(&long, 414, "UNSUPPORTED");
-    let large = nobody.header("X-A", &"y".repeat(40_000));
+    let large = anonymous.header("X-A", &"y".repeat(40_000));
     for path in ["//v2/", "//v2/root/work/manifests/latest", "//jwt/auth"] {
         assert_refused(&large.get(path).await, 431, "UNSUPPORTED");
     }
 }
 
-async fn whoever_takes_too_long_is_told_in_the_form_of_the_protocol(server: TestServer) {
+async fn request_timeout_returns_registry_error(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let scope = ["repository:root/work:pull,push"];
     let token = ask(&server.base, Some(("root", ROOT_TOKEN)), &scope).await.expect(200).json();
@@ -33,11 +33,11 @@ async fn whoever_takes_too_long_is_told_in_the_form_of_the_protocol(server: Test
     assert_refused(&wire.answer().await.into(), 503, "UNAVAILABLE");
 }
 
-fn whoever_takes_too_long_is_told_in_the_form_of_the_protocol_options() -> Options {
+fn request_timeout_returns_registry_error_options() -> Options {
     Options { request_timeout: Some(1), ..Options::default() }
 }
 
 on_every_database![
-    heads_that_are_too_large_are_refused_in_the_form_of_the_protocol,
-    whoever_takes_too_long_is_told_in_the_form_of_the_protocol with whoever_takes_too_long_is_told_in_the_form_of_the_protocol_options(),
+    oversized_request_heads_return_registry_errors,
+    request_timeout_returns_registry_error with request_timeout_returns_registry_error_options(),
 ];

@@ -1,4 +1,4 @@
-//! The registry as a real container tool sees it.
+//! The registry used by skopeo, a container tool.
 
 use std::path::Path;
 use std::process::Output;
@@ -11,7 +11,7 @@ use crate::support::places::project;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{TestServer, on_every_database};
 
-/// Runs skopeo, which the tests need as they need git.
+/// Runs skopeo, which must be installed like git.
 async fn skopeo(directory: &Path, arguments: &[&str]) -> Output {
     let policy = directory.join("policy.json");
     std::fs::write(&policy, r#"{"default": [{"type": "insecureAcceptAnything"}]}"#).expect("a policy");
@@ -26,10 +26,10 @@ async fn skopeo(directory: &Path, arguments: &[&str]) -> Output {
     command.output().await.expect("skopeo (Debian: apt-get install skopeo)")
 }
 
-async fn succeeds(directory: &Path, arguments: &[&str]) -> String {
+async fn skopeo_succeeds(directory: &Path, arguments: &[&str]) -> String {
     let output = skopeo(directory, arguments).await;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{arguments:?}: {said}");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {text}");
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
@@ -41,12 +41,12 @@ fn blob(layout: &Path, bytes: &[u8]) -> Value {
     json!({"digest": digest, "size": bytes.len()})
 }
 
-fn typed(mut descriptor: Value, kind: &str) -> Value {
+fn with_media_type(mut descriptor: Value, kind: &str) -> Value {
     descriptor["mediaType"] = kind.into();
     descriptor
 }
 
-/// An image as a directory in the layout of OCI: some layers, a configuration and a manifest. Answers the manifest's digest.
+/// Writes an image in the OCI image layout: layers, a configuration and a manifest. Returns the digest of the manifest.
 fn layout(directory: &Path, layers: usize) -> String {
     std::fs::create_dir_all(directory).expect("a folder");
     let layers: Vec<Vec<u8>> = (0..layers).map(|seed| noise(200_000, seed)).collect();
@@ -55,14 +55,15 @@ fn layout(directory: &Path, layers: usize) -> String {
         "created": "2021-02-03T04:05:06Z", "architecture": "amd64", "os": "linux", "config": {},
         "rootfs": {"type": "layers", "diff_ids": ids},
     });
-    let described = layers.iter().map(|layer| typed(blob(directory, layer), "application/vnd.oci.image.layer.v1.tar"));
+    let described =
+        layers.iter().map(|layer| with_media_type(blob(directory, layer), "application/vnd.oci.image.layer.v1.tar"));
     let manifest = json!({
         "schemaVersion": 2,
         "mediaType": IMAGE,
-        "config": typed(blob(directory, config.to_string().as_bytes()), CONFIG),
+        "config": with_media_type(blob(directory, config.to_string().as_bytes()), CONFIG),
         "layers": described.collect::<Vec<_>>(),
     });
-    let described = typed(blob(directory, manifest.to_string().as_bytes()), IMAGE);
+    let described = with_media_type(blob(directory, manifest.to_string().as_bytes()), IMAGE);
     let index = json!({"schemaVersion": 2, "manifests": [described]});
     std::fs::write(directory.join("index.json"), index.to_string()).expect("an index");
     std::fs::write(directory.join("oci-layout"), r#"{"imageLayoutVersion": "1.0.0"}"#).expect("a layout");
@@ -74,7 +75,7 @@ fn address(server: &TestServer, name: &str) -> String {
     format!("docker://{host}/{name}")
 }
 
-async fn skopeo_pushes_looks_pulls_and_deletes(server: TestServer) {
+async fn skopeo_copies_inspects_and_deletes_images(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path();
@@ -83,19 +84,23 @@ async fn skopeo_pushes_looks_pulls_and_deletes(server: TestServer) {
     let (first, second) = (address(&server, "root/work/app:v1"), address(&server, "root/work/copy/of:v2"));
     let credentials = format!("root:{ROOT_TOKEN}");
     let to = ["copy", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", &credentials];
-    succeeds(directory, &[&to[..], &[&source, &first]].concat()).await;
-    let look = ["inspect", "--tls-verify=false", "--creds", &credentials];
-    let told: Value = serde_json::from_str(&succeeds(directory, &[&look[..], &[&first]].concat()).await).expect("JSON");
-    assert_eq!((&told["Digest"], &told["RepoTags"]), (&json!(id), &json!(["v1"])));
-    assert_eq!((&told["Created"], told["Layers"].as_array().map(Vec::len)), (&json!("2021-02-03T04:05:06Z"), Some(3)));
-    // From one repository to the other, where the layers are mounted.
+    skopeo_succeeds(directory, &[&to[..], &[&source, &first]].concat()).await;
+    let inspect = ["inspect", "--tls-verify=false", "--creds", &credentials];
+    let response: Value =
+        serde_json::from_str(&skopeo_succeeds(directory, &[&inspect[..], &[&first]].concat()).await).expect("JSON");
+    assert_eq!((&response["Digest"], &response["RepoTags"]), (&json!(id), &json!(["v1"])));
+    assert_eq!(
+        (&response["Created"], response["Layers"].as_array().map(Vec::len)),
+        (&json!("2021-02-03T04:05:06Z"), Some(3))
+    );
+    // Copy between repositories: the layers are mounted.
     let between = [&to[..], &["--src-tls-verify=false", "--src-creds", &credentials, &first, &second]].concat();
-    succeeds(directory, &between).await;
+    skopeo_succeeds(directory, &between).await;
     assert_eq!(objects(&server).await.len(), 4);
-    // Back to a directory, bit by bit the same.
+    // Copy back to a directory: all bytes are equal.
     let back = format!("oci:{}", directory.join("back").display());
     let from = ["copy", "--preserve-digests", "--src-tls-verify=false", "--src-creds", &credentials, &second, &back];
-    succeeds(directory, &from).await;
+    skopeo_succeeds(directory, &from).await;
     let names = |name: &str| {
         let entries = std::fs::read_dir(directory.join(name).join("blobs/sha256")).expect("a folder");
         let mut names: Vec<String> = entries
@@ -111,12 +116,12 @@ async fn skopeo_pushes_looks_pulls_and_deletes(server: TestServer) {
     };
     assert_eq!(names("back"), names("image"));
     let remove = ["delete", "--tls-verify=false", "--creds", &credentials, &first];
-    succeeds(directory, &remove).await;
-    assert!(!skopeo(directory, &[&look[..], &[&first]].concat()).await.status.success());
-    succeeds(directory, &[&look[..], &[&second]].concat()).await;
+    skopeo_succeeds(directory, &remove).await;
+    assert!(!skopeo(directory, &[&inspect[..], &[&first]].concat()).await.status.success());
+    skopeo_succeeds(directory, &[&inspect[..], &[&second]].concat()).await;
 }
 
-async fn skopeo_lists_tags_and_is_refused_without_a_right(server: TestServer) {
+async fn skopeo_lists_tags_and_push_requires_permission(server: TestServer) {
     let id = project(&server.root(), "work", json!({"visibility": "public"})).await;
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path();
@@ -127,26 +132,26 @@ async fn skopeo_lists_tags_and_is_refused_without_a_right(server: TestServer) {
         let target = address(&server, &format!("root/work:{tag}"));
         let to =
             ["copy", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", &credentials, &source, &target];
-        succeeds(directory, &to).await;
+        skopeo_succeeds(directory, &to).await;
     }
-    let listed = succeeds(directory, &["list-tags", "--tls-verify=false", &address(&server, "root/work")]).await;
+    let listed = skopeo_succeeds(directory, &["list-tags", "--tls-verify=false", &address(&server, "root/work")]).await;
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     assert_eq!(listed["Tags"], json!(["a", "b"]));
-    // A login is checked at once.
+    // A login verifies the credentials.
     let host = server.base.strip_prefix("http://").expect("an address");
     let login = ["login", "--tls-verify=false", "--username", "root", "--password"];
-    succeeds(directory, &[&login[..], &[ROOT_TOKEN, host]].concat()).await;
+    skopeo_succeeds(directory, &[&login[..], &[ROOT_TOKEN, host]].concat()).await;
     assert!(!skopeo(directory, &[&login[..], &["wrong", host]].concat()).await.status.success());
     let stranger = server.person("stranger").await;
     let credentials = format!("stranger:{}", stranger.token);
     let target = address(&server, "root/work:c");
     let to = ["copy", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", &credentials, &source, &target];
     let refused = skopeo(directory, &to).await;
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("not allowed to push"), "{said}");
+    let output = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && output.contains("not allowed to push"), "{output}");
     server.root().put(&format!("/projects/{id}"), json!({"visibility": "private"})).await.expect(200);
-    let look = ["inspect", "--tls-verify=false", "--no-creds", &address(&server, "root/work:a")];
-    assert!(!skopeo(directory, &look).await.status.success());
+    let inspect = ["inspect", "--tls-verify=false", "--no-creds", &address(&server, "root/work:a")];
+    assert!(!skopeo(directory, &inspect).await.status.success());
 }
 
-on_every_database![skopeo_pushes_looks_pulls_and_deletes, skopeo_lists_tags_and_is_refused_without_a_right,];
+on_every_database![skopeo_copies_inspects_and_deletes_images, skopeo_lists_tags_and_push_requires_permission,];

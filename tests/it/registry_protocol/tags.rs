@@ -1,4 +1,4 @@
-//! Tags: listed by their bytes, moved and removed.
+//! Tags: list order, moves and deletion.
 
 use domain::registry::repositories;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::{IMAGE, Tool, assert_refused};
 use crate::support::places::project;
 use crate::support::{TestServer, on_every_database};
 
-async fn tags_are_listed_by_their_bytes_and_paged(server: TestServer) {
+async fn list_tags_sorts_by_bytes_and_paginates(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
@@ -41,7 +41,7 @@ async fn tags_are_listed_by_their_bytes_and_paged(server: TestServer) {
     tool.client.head(&tool.path("tags/list")).await.expect(200);
 }
 
-async fn a_tag_is_moved_and_removed_and_the_others_stay(server: TestServer) {
+async fn tags_can_be_moved_and_deleted_independently(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let one = tool.push_image("latest", 1).await;
@@ -56,14 +56,14 @@ async fn a_tag_is_moved_and_removed_and_the_others_stay(server: TestServer) {
     tool.client.delete(&tool.path("manifests/one")).await.expect(202);
     assert_eq!(named("one").await.0, 404);
     assert_eq!(named("latest").await, (200, two.digest.clone()));
-    // The manifest stays, without a tag.
+    // The manifest remains without a tag.
     assert_eq!(named(&one.digest).await, (200, one.digest.clone()));
     assert_refused(&tool.client.delete(&tool.path("manifests/one")).await, 404, "MANIFEST_UNKNOWN");
     tool.client.delete(&tool.path(&format!("manifests/{}", two.digest))).await.expect(202);
     assert_eq!(tool.client.get(&tool.path("tags/list")).await.expect(200).json()["tags"], json!([]));
 }
 
-async fn a_repository_that_is_deleted_is_gone_and_its_name_is_free(server: TestServer) {
+async fn deleted_repository_returns_404_and_name_is_reusable(server: TestServer) {
     let id = project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     tool.push_image("latest", 1).await;
@@ -75,7 +75,7 @@ async fn a_repository_that_is_deleted_is_gone_and_its_name_is_free(server: TestS
     assert!(!repositories::begin_deletion(db, repository.id).await.expect("the database"));
     assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
     assert_refused(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
-    // What comes meanwhile is another one, and stays.
+    // An image pushed during the deletion creates a new repository, which remains.
     tool.push_image("new", 2).await;
     repositories::erase(&server.backend, repository.id).await.expect("the database");
     repositories::erase(&server.backend, repository.id).await.expect("the database");
@@ -85,7 +85,7 @@ async fn a_repository_that_is_deleted_is_gone_and_its_name_is_free(server: TestS
 }
 
 on_every_database![
-    tags_are_listed_by_their_bytes_and_paged,
-    a_tag_is_moved_and_removed_and_the_others_stay,
-    a_repository_that_is_deleted_is_gone_and_its_name_is_free,
+    list_tags_sorts_by_bytes_and_paginates,
+    tags_can_be_moved_and_deleted_independently,
+    deleted_repository_returns_404_and_name_is_reusable,
 ];

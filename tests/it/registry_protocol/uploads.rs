@@ -1,4 +1,4 @@
-//! Uploads: in one request, in two, in parts, and what goes wrong with them.
+//! Uploads in one request, in two requests and in parts, and their errors.
 
 use reqwest::Method;
 use serde_json::json;
@@ -13,25 +13,25 @@ fn with_digest(location: &str, bytes: &[u8]) -> String {
     format!("{location}?digest={}", digest(bytes))
 }
 
-async fn a_blob_comes_in_two_requests_or_in_parts(server: TestServer) {
+async fn blob_upload_works_in_two_requests_and_in_parts(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let bytes = noise(300_000, 1);
-    // Begun, and ended with the whole.
+    // Started, and finished with the whole content.
     let location = tool.begin().await;
-    let made = tool.send(Method::PUT, &with_digest(&location, &bytes), &[], bytes.clone()).await.expect(201);
-    assert_eq!(made.header("location"), format!("/v2/root/work/blobs/{}", digest(&bytes)));
-    assert_eq!(made.header("docker-content-digest"), digest(&bytes));
-    // In parts, of which the last comes with the end.
+    let created = tool.send(Method::PUT, &with_digest(&location, &bytes), &[], bytes.clone()).await.expect(201);
+    assert_eq!(created.header("location"), format!("/v2/root/work/blobs/{}", digest(&bytes)));
+    assert_eq!(created.header("docker-content-digest"), digest(&bytes));
+    // In parts, with the last part in the final request.
     let bytes = noise(300_000, 2);
     let location = tool.begin().await;
     let uuid = location.rsplit('/').next().expect("a name").to_owned();
-    let told = tool.client.get(&location).await.expect(204);
-    assert_eq!((told.header("range"), told.header("docker-upload-uuid")), ("0-0", uuid.as_str()));
+    let response = tool.client.get(&location).await.expect(204);
+    assert_eq!((response.header("range"), response.header("docker-upload-uuid")), ("0-0", uuid.as_str()));
     let first = tool.send(Method::PATCH, &location, &[("content-range", "0-99999")], bytes[..100_000].to_vec()).await;
     let first = first.expect(202);
     assert_eq!((first.header("range"), first.header("location")), ("0-99999", &location[1..]));
-    // Without a word about where it begins, a part follows the last.
+    // Without `Content-Range`, a part is appended.
     let next = tool.send(Method::PATCH, &location, &[], bytes[100_000..200_000].to_vec()).await.expect(202);
     assert_eq!(next.header("range"), "0-199999");
     assert_eq!(tool.client.get(&location).await.expect(204).header("range"), "0-199999");
@@ -43,12 +43,12 @@ async fn a_blob_comes_in_two_requests_or_in_parts(server: TestServer) {
     let part = tool.client.clone().header("Range", "bytes=99990-200009").get(&path).await.expect(206);
     assert!(part.body == bytes[99_990..200_010]);
     assert_refused(&tool.client.get(&location).await, 404, "BLOB_UPLOAD_UNKNOWN");
-    // Nothing at all is a blob as well.
+    // An empty blob is valid.
     let nothing = tool.push_blob(b"").await;
     assert_eq!(tool.client.get(&tool.path(&format!("blobs/{nothing}"))).await.expect(200).body, b"");
 }
 
-async fn parts_that_do_not_fit_are_refused_and_told_where_to_go_on(server: TestServer) {
+async fn upload_part_with_wrong_range_returns_416_with_current_range(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let location = tool.begin().await;
@@ -74,7 +74,7 @@ async fn parts_that_do_not_fit_are_refused_and_told_where_to_go_on(server: TestS
         .expect(201);
 }
 
-async fn a_wrong_digest_keeps_nothing(server: TestServer) {
+async fn upload_with_wrong_digest_is_discarded(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let (location, bytes) = (tool.begin().await, noise(100_000, 3));
@@ -93,7 +93,7 @@ async fn a_wrong_digest_keeps_nothing(server: TestServer) {
     }
 }
 
-async fn an_upload_that_is_given_up_leaves_nothing(server: TestServer) {
+async fn deleted_upload_is_discarded(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let location = tool.begin().await;
@@ -104,7 +104,7 @@ async fn an_upload_that_is_given_up_leaves_nothing(server: TestServer) {
         let gone = tool.send(method, &location, &[], Vec::new()).await;
         assert_refused(&gone, 404, "BLOB_UPLOAD_UNKNOWN");
     }
-    // Of another repository it never was there.
+    // The upload does not exist in another repository.
     let location = tool.begin().await;
     let other = location.replace("root/work", "root/work/other");
     let stranger = Tool::of_root(&server, "root/work/other").await;
@@ -122,7 +122,7 @@ async fn an_upload_that_is_given_up_leaves_nothing(server: TestServer) {
     assert_eq!(refused.header("allow"), "POST");
 }
 
-async fn of_two_parts_for_the_same_place_one_is_kept(server: TestServer) {
+async fn concurrent_parts_with_same_range_store_one(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     let location = tool.begin().await;
@@ -136,14 +136,14 @@ async fn of_two_parts_for_the_same_place_one_is_kept(server: TestServer) {
     tool.send(Method::PUT, &with_digest(&location, &bytes), &[], Vec::new()).await.expect(201);
 }
 
-async fn a_blob_may_be_only_so_large(server: TestServer) {
+async fn blob_over_maximum_size_returns_413(server: TestServer) {
     project(&server.root(), "work", json!({})).await;
     let tool = Tool::of_root(&server, "root/work").await;
     tool.push_blob(&[1; 1_000]).await;
     let bytes = vec![2; 1_001];
     let at_once = tool.path(&format!("blobs/uploads/?digest={}", digest(&bytes)));
     assert_refused(&tool.send(Method::POST, &at_once, &[], bytes.clone()).await, 413, "SIZE_INVALID");
-    // Nor in parts, nor without telling how long it is.
+    // The limit also applies to parts and to bodies without a `Content-Length`.
     let location = tool.begin().await;
     tool.send(Method::PATCH, &location, &[], vec![1; 600]).await.expect(202);
     assert_refused(&tool.send(Method::PATCH, &location, &[], vec![1; 600]).await, 413, "SIZE_INVALID");
@@ -155,15 +155,15 @@ async fn a_blob_may_be_only_so_large(server: TestServer) {
     assert_eq!(objects(&server).await.len(), 2);
 }
 
-fn a_blob_may_be_only_so_large_options() -> Options {
+fn blob_over_maximum_size_returns_413_options() -> Options {
     Options { max_layer_bytes: Some(1_000), ..Options::default() }
 }
 
 on_every_database![
-    a_blob_comes_in_two_requests_or_in_parts,
-    parts_that_do_not_fit_are_refused_and_told_where_to_go_on,
-    a_wrong_digest_keeps_nothing,
-    an_upload_that_is_given_up_leaves_nothing,
-    of_two_parts_for_the_same_place_one_is_kept,
-    a_blob_may_be_only_so_large with a_blob_may_be_only_so_large_options(),
+    blob_upload_works_in_two_requests_and_in_parts,
+    upload_part_with_wrong_range_returns_416_with_current_range,
+    upload_with_wrong_digest_is_discarded,
+    deleted_upload_is_discarded,
+    concurrent_parts_with_same_range_store_one,
+    blob_over_maximum_size_returns_413 with blob_over_maximum_size_returns_413_options(),
 ];

@@ -1,4 +1,4 @@
-//! Commits through the API beside pushes: none that was acknowledged is ever lost.
+//! Durability of acknowledged commits through the API and pushes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use super::writers::{commit, http, sound_copy};
 use crate::support::git::Work;
 use crate::support::process::{Site, on_every_site};
 
-/// How often the server is killed.
+/// Number of times the server is killed.
 const ROUNDS: u64 = 3;
-/// How many writers through the API there are.
+/// Number of concurrent writers through the API.
 const WRITERS: usize = 2;
 
-async fn acknowledged_commits_and_pushes_survive_a_killed_server(site: Site) {
+async fn acknowledged_commits_and_pushes_survive_server_kill(site: Site) {
     site.serve(&[]).await.stop().await;
     let work = Arc::new(Work::new().await);
     site.import("p", &work.path).await;
@@ -53,8 +53,8 @@ async fn acknowledged_commits_and_pushes_survive_a_killed_server(site: Site) {
                 first_push.notify_one();
             }
         });
-        // At some moment after the first of both, whatever the server is doing then; a writer that was refused
-        // ends before its first.
+        // Kill the server some time after the first commit and the first push. If a writer failed before its first
+        // commit, the timeout ends the wait.
         let first = async { tokio::join!(committing.notified(), pushing.notified()) };
         let _ = tokio::time::timeout(Duration::from_secs(5), first).await;
         tokio::time::sleep(Duration::from_millis(50 + 213 * round)).await;
@@ -68,13 +68,13 @@ async fn acknowledged_commits_and_pushes_survive_a_killed_server(site: Site) {
             clone.git(&["merge-base", "--is-ancestor", id, branch]).await;
         }
         server.stop().await;
-        let said = site.succeeds(&["doctor"]).await;
-        assert_eq!(said, "Projects: 1. Problems: 0.\n");
+        let output = site.succeeds(&["doctor"]).await;
+        assert_eq!(output, "Projects: 1. Problems: 0.\n");
     }
     let acknowledged = acknowledged.lock().await;
     for wanted in ["main", "pushed"] {
-        assert!(acknowledged.iter().any(|(branch, _)| *branch == wanted), "nothing came to {wanted}");
+        assert!(acknowledged.iter().any(|(branch, _)| *branch == wanted), "no commit on {wanted} was acknowledged");
     }
 }
 
-on_every_site![acknowledged_commits_and_pushes_survive_a_killed_server,];
+on_every_site![acknowledged_commits_and_pushes_survive_server_kill,];

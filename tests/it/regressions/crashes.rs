@@ -1,4 +1,4 @@
-//! A server that is killed loses nothing it acknowledged.
+//! Durability of acknowledged pushes and imports when the process is killed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::support::Client;
 use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN, descendants, on_every_site};
 
-/// How often the server is killed.
+/// Number of times the process is killed.
 const ROUNDS: u64 = 3;
 
-async fn acknowledged_pushes_survive_a_killed_server(site: Site) {
+async fn acknowledged_pushes_survive_server_kill(site: Site) {
     site.serve(&[]).await.stop().await;
     let work = Arc::new(Work::new().await);
     let first = work.git(&["rev-parse", "HEAD"]).await;
@@ -41,7 +41,7 @@ async fn acknowledged_pushes_survive_a_killed_server(site: Site) {
                 0
             })
         };
-        // At some moment after the first push, whatever the server is doing then.
+        // Kill the server some time after the first push.
         let first = tokio::time::timeout(Duration::from_secs(30), under_way.notified());
         first.await.expect("a push that is acknowledged");
         tokio::time::sleep(Duration::from_millis(60 + 137 * round)).await;
@@ -53,22 +53,22 @@ async fn acknowledged_pushes_survive_a_killed_server(site: Site) {
         let tip = listed.split_whitespace().next().unwrap().to_owned();
         let known = acknowledged.lock().await.clone();
         work.git(&["merge-base", "--is-ancestor", &known, &tip]).await;
-        // A transfer from end to end shows that every object is there.
+        // A full clone proves that every object is present.
         let clones = Work::empty();
         clones.git(&["clone", "--quiet", "--bare", &server.address("p"), "c"]).await;
         clones.below("c").git(&["fsck", "--full"]).await;
         server.stop().await;
-        let said = site.succeeds(&["doctor"]).await;
-        assert_eq!(said, "Projects: 1. Problems: 0.\n");
+        let text = site.succeeds(&["doctor"]).await;
+        assert_eq!(text, "Projects: 1. Problems: 0.\n");
     }
     assert!(pushed > 0, "no push was ever acknowledged");
 }
 
-async fn an_import_that_is_killed_is_finished_by_the_next(site: Site) {
+async fn import_after_killed_import_completes(site: Site) {
     site.serve(&[]).await.stop().await;
     let work = Work::new().await;
     for number in 0..8 {
-        // What is random takes its time, since nothing makes it smaller.
+        // Random data does not compress, so the import takes longer.
         let mut bytes = vec![0_u8; 2 << 20];
         rand::rng().fill(&mut bytes[..]);
         std::fs::write(work.path.join(format!("file{number}")), bytes).unwrap();
@@ -82,7 +82,7 @@ async fn an_import_that_is_killed_is_finished_by_the_next(site: Site) {
         let mut import = site.command(&["admin", "import-repo", "--project", "root/p", path]).spawn().unwrap();
         let id = import.id().expect("a running process");
         let started = async {
-            // It has ended before anybody looked, or Git is at work for it.
+            // Wait until the import has started Git or has ended.
             while import.try_wait().unwrap().is_none() && descendants(id).is_empty() {
                 tokio::task::yield_now().await;
             }
@@ -92,13 +92,13 @@ async fn an_import_that_is_killed_is_finished_by_the_next(site: Site) {
         let left = descendants(id);
         cut += u64::from(import.try_wait().unwrap().is_none());
         import.kill().await.unwrap();
-        // What it started may live on for a moment, as it would after a real kill.
+        // Child processes may still run for a moment, as after a real kill.
         let gone = async {
             while left.iter().any(|(id, _)| std::path::Path::new(&format!("/proc/{id}")).exists()) {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), gone).await.expect("the end of what it started");
+        tokio::time::timeout(Duration::from_secs(60), gone).await.expect("the end of the child processes");
     }
     assert!(cut > 0, "no import was killed");
     site.import("p", &work.path).await;
@@ -116,4 +116,4 @@ async fn an_import_that_is_killed_is_finished_by_the_next(site: Site) {
     assert_eq!(site.succeeds(&["doctor"]).await, "Projects: 1. Problems: 0.\n");
 }
 
-on_every_site![acknowledged_pushes_survive_a_killed_server, an_import_that_is_killed_is_finished_by_the_next,];
+on_every_site![acknowledged_pushes_survive_server_kill, import_after_killed_import_completes,];

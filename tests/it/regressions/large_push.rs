@@ -1,4 +1,4 @@
-//! A push of any size takes a few chunks of memory, in the server and in the git programs that it runs.
+//! Memory use of large pushes and clones, in the server and in its git processes.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -11,15 +11,15 @@ use crate::support::Kind;
 use crate::support::git::Work;
 use crate::support::process::{Process, Site};
 
-/// How much is pushed where `HOLDFAST_LARGE_PUSH_MEGABYTES` says nothing else, as .ci/run does.
+/// Size of the push unless `HOLDFAST_LARGE_PUSH_MEGABYTES` is set, as in .ci/run.
 const MEGABYTES: usize = 96;
-/// How much more memory the server may take for it than before, in kilobytes.
+/// Maximum additional memory of the server in kilobytes.
 const MEMORY: u64 = 24 * 1024;
-/// How much memory the git programs together may take at a time, in kilobytes. A pack that is mapped to be checked counts
-/// as far as it was read, though the system takes that back at will; only what is their own is counted here.
+/// Maximum memory of all git processes together in kilobytes. Only private memory counts: mapped pack files are
+/// reclaimable by the system.
 const GIT_MEMORY: u64 = 128 * 1024;
 
-/// A figure of a process in kilobytes; none when it has ended.
+/// Returns a value of `/proc/ID/status` in kilobytes, or `None` if the process has ended.
 fn figure(id: u32, name: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -33,7 +33,7 @@ fn note(peaks: &Peaks, total: u64) {
     peaks.0 = peaks.0.max(total);
 }
 
-/// The most memory that the git programs of a server had of their own at a time, and each of them, until dropped.
+/// Samples the private memory of the git processes of a server until it is dropped.
 struct Watch {
     task: tokio::task::JoinHandle<()>,
     peaks: Arc<Peaks>,
@@ -68,7 +68,7 @@ impl Watch {
 }
 
 #[tokio::test]
-async fn large_push_and_clone_are_streamed() {
+async fn large_push_and_clone_use_bounded_memory() {
     let asked = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
     let megabytes = asked.map_or(MEGABYTES, |text| text.parse().expect("a number"));
     let site = Site::new(&Kind::Sqlite).await;
@@ -82,12 +82,12 @@ async fn large_push_and_clone_are_streamed() {
         let mut chunk = vec![0_u8; 1 << 20];
         rand::rng().fill(&mut chunk[..]);
         for number in 0..megabytes {
-            // No two alike, though none needs to be random.
+            // Each chunk differs; it need not be random.
             chunk[..8].copy_from_slice(&number.to_le_bytes());
             file.write_all(&chunk).unwrap();
         }
     }
-    // What a first, small exchange takes is not the question.
+    // The first, small push warms the server up and is not measured.
     work.git(&["push", "--quiet", &server.address("p"), "main:small"]).await;
     let before = figure(server.id(), "VmHWM").unwrap();
     let watch = Watch::new(&server);
@@ -101,7 +101,7 @@ async fn large_push_and_clone_are_streamed() {
     let size: usize = clone.git(&["cat-file", "-s", "main:noise"]).await.parse().unwrap();
     assert_eq!(size, megabytes << 20);
     let after = figure(server.id(), "VmHWM").unwrap();
-    assert!(after - before < MEMORY, "the server took {before} kB before and {after} kB after");
-    assert!(together > 0 && together < GIT_MEMORY, "the git programs took {together} kB: {each:?}");
+    assert!(after - before < MEMORY, "peak memory of the server grew from {before} kB to {after} kB");
+    assert!(together > 0 && together < GIT_MEMORY, "the git processes used {together} kB: {each:?}");
     server.stop().await;
 }

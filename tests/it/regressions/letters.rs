@@ -1,17 +1,17 @@
-//! Letters beyond ASCII in another case, which SQLite's own functions do not know, and the order they give.
+//! Case-insensitive search and order for letters beyond ASCII, which SQLite's functions do not support.
 
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// What a list shows of each entry for a search.
+/// Returns one field of each entry that a search finds.
 async fn found(client: &Client, path: &str, text: (&str, &str), field: &str) -> Vec<Value> {
     let request = client.request(reqwest::Method::GET, path).query(&[text]);
     client.send(request).await.expect(200).pluck(field)
 }
 
-async fn every_search_knows_letters_in_another_case(server: TestServer) {
+async fn searches_are_case_insensitive_beyond_ascii(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     root.put(&format!("/users/{}", ada.id), json!({"name": "Élodie Ångström"})).await.expect(200);
@@ -47,7 +47,7 @@ async fn every_search_knows_letters_in_another_case(server: TestServer) {
             assert_eq!(found(client, "/projects", ("search", text), "path").await, ["work"], "{text}");
         }
     }
-    // What is changed or taken away is searched as it is then.
+    // The search index follows updates and removals.
     root.put(&format!("/projects/{work}"), json!({"description": "ÇELIK"})).await.expect(200);
     root.put(&format!("/users/{}", ada.id), json!({"name": "Ñandú"})).await.expect(200);
     assert_eq!(found(&root, "/projects", ("search", "çelik"), "path").await, ["work"]);
@@ -60,7 +60,7 @@ async fn every_search_knows_letters_in_another_case(server: TestServer) {
     assert_eq!(found(&root, "/namespaces", ("search", "LOVELACE"), "path").await, ["Lovelace"]);
 }
 
-async fn lists_in_the_order_of_names_pay_no_regard_to_case(server: TestServer) {
+async fn lists_ordered_by_name_ignore_case(server: TestServer) {
     let root = server.root();
     for (path, name) in [("a", "zebra"), ("B", "Apple"), ("c", "Émile"), ("D", "apricot"), ("e", "éclair")] {
         project(&root, path, json!({"name": name})).await;
@@ -80,7 +80,7 @@ async fn lists_in_the_order_of_names_pay_no_regard_to_case(server: TestServer) {
     assert_eq!(list("/projects?order_by=name", "name").await, backwards);
 }
 
-async fn what_the_databases_put_into_another_case_otherwise_than_we_do_is_found(server: TestServer) {
+async fn search_finds_text_with_database_specific_case_mapping(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let titles = ["İstanbul office", "Ꭰꮿꭹ", "ẞtraße ǅ", "İ", "plain"];
@@ -104,7 +104,7 @@ async fn what_the_databases_put_into_another_case_otherwise_than_we_do_is_found(
 }
 
 on_every_database![
-    every_search_knows_letters_in_another_case,
-    lists_in_the_order_of_names_pay_no_regard_to_case,
-    what_the_databases_put_into_another_case_otherwise_than_we_do_is_found,
+    searches_are_case_insensitive_beyond_ascii,
+    lists_ordered_by_name_ignore_case,
+    search_finds_text_with_database_specific_case_mapping,
 ];

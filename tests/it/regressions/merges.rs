@@ -1,4 +1,4 @@
-//! A server that is killed while it merges: each merge request is either merged with its record, or not at all.
+//! Atomicity of merges when the server is killed: each merge request is merged with its record or not at all.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::support::Client;
 use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN, on_every_site};
 
-/// How often the server is killed.
+/// Number of times the server is killed.
 const ROUNDS: u64 = 4;
-/// How many merge requests wait in each round.
+/// Number of open merge requests in each round.
 const WAITING: usize = 12;
 
-/// All merge requests, by pages.
+/// Returns all merge requests, page by page.
 async fn all(client: &Client) -> Vec<Value> {
     let mut found = Vec::new();
     for page in 1.. {
@@ -31,7 +31,7 @@ async fn all(client: &Client) -> Vec<Value> {
     found
 }
 
-async fn a_merge_happens_with_its_record_or_not_at_all(site: Site) {
+async fn merge_is_atomic_when_server_is_killed(site: Site) {
     site.serve(&[]).await.stop().await;
     let work = Work::new().await;
     for number in 0..ROUNDS as usize * WAITING {
@@ -47,8 +47,8 @@ async fn a_merge_happens_with_its_record_or_not_at_all(site: Site) {
         for number in 0..WAITING {
             let branch = format!("b{}", round as usize * WAITING + number);
             let body = json!({"source_branch": branch, "target_branch": "main", "title": branch});
-            let made = client.post("/projects/root%2Fp/merge_requests", body).await.expect(201).json();
-            iids.push(made["iid"].as_i64().expect("a number"));
+            let created = client.post("/projects/root%2Fp/merge_requests", body).await.expect(201).json();
+            iids.push(created["iid"].as_i64().expect("a number"));
         }
         let first = Arc::new(Notify::new());
         let merging = {
@@ -72,8 +72,8 @@ async fn a_merge_happens_with_its_record_or_not_at_all(site: Site) {
                 merged
             })
         };
-        let begun = tokio::time::timeout(Duration::from_secs(30), first.notified());
-        begun.await.expect("a merge that is acknowledged");
+        let started = tokio::time::timeout(Duration::from_secs(30), first.notified());
+        started.await.expect("a merge that is acknowledged");
         tokio::time::sleep(Duration::from_millis(7 + 31 * round)).await;
         server.kill().await;
         acknowledged.extend(merging.await.expect("merging"));
@@ -109,4 +109,4 @@ async fn a_merge_happens_with_its_record_or_not_at_all(site: Site) {
     assert!(acknowledged.len() >= ROUNDS as usize);
 }
 
-on_every_site![a_merge_happens_with_its_record_or_not_at_all,];
+on_every_site![merge_is_atomic_when_server_is_killed,];

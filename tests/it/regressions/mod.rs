@@ -1,4 +1,4 @@
-//! What must never happen again, or never at all.
+//! Regressions and invariants: durability, security, memory use and caching.
 
 mod api_commits;
 mod crashes;

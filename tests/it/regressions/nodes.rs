@@ -5,10 +5,10 @@ use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN};
 use crate::support::{Client, Kind};
 
-/// How many commits each writer brings.
+/// Number of commits of each writer.
 const COMMITS: usize = 8;
 
-/// Lets one client push to each of two nodes while others commit through the API of each; nothing may be lost.
+/// Pushes to each of two nodes while other clients commit through the API of each, and checks that no commit is lost.
 async fn contend(writers: usize) {
     let Some(kind) = Kind::postgresql() else { return };
     let site = Site::new(&kind).await;
@@ -44,11 +44,11 @@ async fn contend(writers: usize) {
 }
 
 #[tokio::test]
-async fn no_update_is_lost_between_two_nodes() {
+async fn concurrent_pushes_to_two_nodes_lose_no_commit() {
     contend(0).await;
 }
 
 #[tokio::test]
-async fn no_update_is_lost_between_two_nodes_and_both_ways_to_write() {
+async fn concurrent_pushes_and_api_commits_to_two_nodes_lose_no_commit() {
     contend(2).await;
 }

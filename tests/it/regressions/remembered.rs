@@ -1,4 +1,4 @@
-//! What the server remembers of the database is forgotten with the next write, whoever makes it.
+//! Invalidation of the response cache by every database write.
 
 use reqwest::Method;
 use serde_json::json;
@@ -10,68 +10,68 @@ use crate::support::process::{Site, TOKEN, on_every_site};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{TestServer, on_every_database};
 
-async fn every_change_shows_in_the_next_answer(server: TestServer) {
+async fn every_change_is_visible_in_next_response(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": engines, "initialize_with_readme": true})).await;
     let ada = server.person("ada").await;
     let (one, raw) = (format!("/projects/{work}"), format!("/projects/{work}/repository/files/README.md/raw?ref=HEAD"));
-    let twice = async |path: &str, status: u16| {
+    let get_twice = async |path: &str, status: u16| {
         ada.client.get(path).await.expect(status);
         ada.client.get(path).await.expect(status)
     };
 
-    // Membership, on the group above.
-    twice(&one, 404).await;
-    twice(&raw, 404).await;
+    // Membership in the parent group.
+    get_twice(&one, 404).await;
+    get_twice(&raw, 404).await;
     join(&root, &format!("/groups/{engines}"), ada.id, 10).await;
-    assert_eq!(twice(&one, 200).await.json()["permissions"]["group_access"]["access_level"], 10);
-    twice(&raw, 403).await;
+    assert_eq!(get_twice(&one, 200).await.json()["permissions"]["group_access"]["access_level"], 10);
+    get_twice(&raw, 403).await;
     let member = format!("/groups/{engines}/members/{}", ada.id);
     root.put(&member, json!({"access_level": 20})).await.expect(200);
-    assert_eq!(twice(&one, 200).await.json()["permissions"]["group_access"]["access_level"], 20);
-    twice(&raw, 200).await;
+    assert_eq!(get_twice(&one, 200).await.json()["permissions"]["group_access"]["access_level"], 20);
+    get_twice(&raw, 200).await;
 
-    // The project itself, under both its names.
+    // The project, by ID and by path.
     root.put(&one, json!({"description": "new", "path": "moved"})).await.expect(200);
-    assert_eq!(twice(&one, 200).await.json()["description"], "new");
-    twice("/projects/engines%2Fwork", 404).await;
-    twice("/projects/engines%2Fmoved", 200).await;
-    let names = twice("/projects?membership=true&simple=true", 200).await.pluck("path");
+    assert_eq!(get_twice(&one, 200).await.json()["description"], "new");
+    get_twice("/projects/engines%2Fwork", 404).await;
+    get_twice("/projects/engines%2Fmoved", 200).await;
+    let names = get_twice("/projects?membership=true&simple=true", 200).await.pluck("path");
     assert_eq!(names, ["moved"]);
 
-    // Its code, by the interface and by a push.
-    let before = twice(&raw, 200).await.text();
+    // The repository, changed through the API and by a push.
+    let before = get_twice(&raw, 200).await.text();
     let content = json!({"branch": "master", "commit_message": "m", "content": "by the interface"});
     root.put(&format!("/projects/{work}/repository/files/README.md"), content).await.expect(200);
-    let after = twice(&raw, 200).await.text();
+    let after = get_twice(&raw, 200).await.text();
     assert_ne!(before, after);
     assert_eq!(after, "by the interface");
     let commits = format!("/projects/{work}/repository/commits");
-    assert_eq!(twice(&commits, 200).await.json().as_array().expect("a list").len(), 2);
+    assert_eq!(get_twice(&commits, 200).await.json().as_array().expect("a list").len(), 2);
     let clones = Work::empty();
     clones.git(&["clone", "--quiet", &address(&server.base, "root", ROOT_TOKEN, "engines/moved"), "c"]).await;
     let clone = clones.below("c");
     clone.commit("README.md", "by a push").await;
     clone.git(&["push", "--quiet", "origin", "HEAD:master"]).await;
-    assert_eq!(twice(&raw, 200).await.text(), "by a push");
-    assert_eq!(twice(&commits, 200).await.json().as_array().expect("a list").len(), 3);
+    assert_eq!(get_twice(&raw, 200).await.text(), "by a push");
+    assert_eq!(get_twice(&commits, 200).await.json().as_array().expect("a list").len(), 3);
 
     // The credentials.
-    twice("/user", 200).await;
+    get_twice("/user", 200).await;
     root.post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
-    twice("/user", 403).await;
-    twice(&raw, 403).await;
+    get_twice("/user", 403).await;
+    get_twice(&raw, 403).await;
     root.post(&format!("/users/{}/unblock", ada.id), json!({})).await.expect(201);
-    twice("/user", 200).await;
+    get_twice("/user", 200).await;
     root.delete(&member).await.expect(204);
-    twice(&raw, 404).await;
+    get_twice(&raw, 404).await;
     let token = ada.client.get("/personal_access_tokens").await.expect(200).json()[0]["id"].clone();
     root.delete(&format!("/personal_access_tokens/{token}")).await.expect(204);
-    twice("/user", 401).await;
+    get_twice("/user", 401).await;
 }
 
-async fn nobody_is_given_what_was_answered_to_another(server: TestServer) {
+async fn cached_responses_are_not_shared_between_callers(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"visibility": "public"})).await;
     let ada = server.person("ada").await;
@@ -90,7 +90,7 @@ async fn nobody_is_given_what_was_answered_to_another(server: TestServer) {
     }
 }
 
-async fn what_is_remembered_of_a_file_is_not_given_to_who_wants_a_part_or_has_it(server: TestServer) {
+async fn cached_raw_file_supports_ranges_and_conditional_requests(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
     let path = format!("/projects/{work}/repository/files/README.md/raw?ref=master");
@@ -107,7 +107,7 @@ async fn what_is_remembered_of_a_file_is_not_given_to_who_wants_a_part_or_has_it
     }
 }
 
-async fn a_question_that_was_answered_is_answered_again_without_asking_the_database_on_sqlite(server: TestServer) {
+async fn repeated_request_uses_no_database_statements_on_sqlite(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
     server.finish_jobs().await;
@@ -129,13 +129,13 @@ async fn a_question_that_was_answered_is_answered_again_without_asking_the_datab
 }
 
 on_every_database![
-    every_change_shows_in_the_next_answer,
-    nobody_is_given_what_was_answered_to_another,
-    what_is_remembered_of_a_file_is_not_given_to_who_wants_a_part_or_has_it,
-    a_question_that_was_answered_is_answered_again_without_asking_the_database_on_sqlite,
+    every_change_is_visible_in_next_response,
+    cached_responses_are_not_shared_between_callers,
+    cached_raw_file_supports_ranges_and_conditional_requests,
+    repeated_request_uses_no_database_statements_on_sqlite,
 ];
 
-async fn what_another_process_writes_shows_in_the_next_answer(site: Site) {
+async fn write_of_another_process_is_visible_in_next_response(site: Site) {
     let server = site.serve(&[]).await;
     let root = Client::new(&server.base, Some(TOKEN));
     let names = async || root.get("/users?per_page=100").await.expect(200).pluck("username").len();
@@ -146,4 +146,4 @@ async fn what_another_process_writes_shows_in_the_next_answer(site: Site) {
     server.stop().await;
 }
 
-on_every_site![what_another_process_writes_shows_in_the_next_answer,];
+on_every_site![write_of_another_process_is_visible_in_next_response,];

@@ -1,4 +1,4 @@
-//! Clients that begin and never finish do not hold the server.
+//! Slow clients: requests with incomplete bodies.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::net::TcpStream;
 
 use crate::support::process::{Site, on_every_site};
 
-/// How long an answer may take at most; the server is told to take one second.
+/// Maximum time for a response; the request timeout of the server is one second.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Announces a body that never comes whole, and gives the status line of the answer.
-async fn dangle(base: &str, path: &str) -> String {
+/// Sends a request with an incomplete body and returns the start of the status line of the response.
+async fn send_incomplete_body(base: &str, path: &str) -> String {
     let address = base.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let head = format!(
@@ -25,12 +25,12 @@ async fn dangle(base: &str, path: &str) -> String {
     String::from_utf8_lossy(&start).into_owned()
 }
 
-async fn half_a_body_is_not_waited_for_longer_than_a_request_may_take(site: Site) {
+async fn incomplete_body_returns_503_after_request_timeout(site: Site) {
     let server = site.serve(&["--request-timeout", "1"]).await;
     for path in ["/users/sign_in", "/api/v4/projects?private_token=root-token-of-the-binary"] {
-        assert_eq!(dangle(&server.base, path).await, "HTTP/1.1 503", "{path}");
+        assert_eq!(send_incomplete_body(&server.base, path).await, "HTTP/1.1 503", "{path}");
     }
     server.stop().await;
 }
 
-on_every_site![half_a_body_is_not_waited_for_longer_than_a_request_may_take,];
+on_every_site![incomplete_body_returns_503_after_request_timeout,];

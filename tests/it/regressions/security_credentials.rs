@@ -1,4 +1,4 @@
-//! Credentials that cannot be read are credentials all the same, and passwords are not guessed for long.
+//! Unreadable credentials and rate limits on password attempts.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +9,8 @@ use storage::entities::Visibility;
 use crate::support::people::PASSWORD;
 use crate::support::{Answer, TestServer, on_every_database};
 
-/// Asks with a header of these bytes for something that is open to everybody.
-async fn ask(server: &TestServer, name: &str, value: &[u8]) -> Answer {
+/// Requests a public resource with a header that has this value.
+async fn get_with_header(server: &TestServer, name: &str, value: &[u8]) -> Answer {
     let value = HeaderValue::from_bytes(value).expect("a header value");
     let client = server.anonymous();
     client.send(client.request(Method::GET, "/projects").header(name, value)).await
@@ -23,21 +23,21 @@ async fn fetch(server: &TestServer, name: &str, password: &str) -> Answer {
     client.send(client.request(Method::GET, path)).await
 }
 
-async fn token_that_is_no_text_is_refused_and_not_passed_over(server: TestServer) {
-    ask(&server, "Private-Token", b"\xff\xfe").await.expect(401);
-    ask(&server, "Authorization", b"Bearer \xff").await.expect(401);
+async fn token_that_is_not_text_returns_401(server: TestServer) {
+    get_with_header(&server, "Private-Token", b"\xff\xfe").await.expect(401);
+    get_with_header(&server, "Authorization", b"Bearer \xff").await.expect(401);
     server.anonymous().get("/projects?private_token[]=x").await.expect(401);
     server.anonymous().get("/projects?access_token[a]=x").await.expect(401);
 }
 
-async fn sudo_that_is_no_text_never_leaves_the_administrator_in_charge(server: TestServer) {
+async fn sudo_that_is_not_text_returns_404(server: TestServer) {
     let root = server.root();
     let unreadable = HeaderValue::from_bytes(b"\xff").expect("a header value");
     root.send(root.request(Method::GET, "/user").header("Sudo", unreadable)).await.expect(404);
     root.get("/user?sudo[]=1").await.expect(404);
 }
 
-async fn passwords_cannot_be_guessed_through_git(server: TestServer) {
+async fn git_password_attempts_are_rate_limited(server: TestServer) {
     let ann = server.person("ann").await;
     server.give_password(&ann).await;
     server.project_at("g/p", Visibility::Public).await;
@@ -48,13 +48,13 @@ async fn passwords_cannot_be_guessed_through_git(server: TestServer) {
     let refused = fetch(&server, "ann", PASSWORD).await.expect(429);
     let wait: u64 = refused.header("retry-after").parse().expect("seconds");
     assert!((1..=601).contains(&wait), "{wait}");
-    // The address has failed as often, whomever it names next; a token is no guess.
+    // The client address is limited too, for any user name. A token does not count as an attempt.
     fetch(&server, "bob", "guess").await.expect(429);
     fetch(&server, "ann", &ann.token).await.expect(200);
 }
 
 on_every_database![
-    token_that_is_no_text_is_refused_and_not_passed_over,
-    sudo_that_is_no_text_never_leaves_the_administrator_in_charge,
-    passwords_cannot_be_guessed_through_git,
+    token_that_is_not_text_returns_401,
+    sudo_that_is_not_text_returns_404,
+    git_password_attempts_are_rate_limited,
 ];

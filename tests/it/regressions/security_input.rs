@@ -1,4 +1,4 @@
-//! Hostile values in every parameter and every field of every operation: refused or taken, never a failure.
+//! Hostile values in every parameter and every field of every operation never cause a server error.
 
 use std::panic::AssertUnwindSafe;
 
@@ -14,7 +14,7 @@ use crate::support::client::segment;
 use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// How many requests are under way at a time.
+/// Maximum number of concurrent requests.
 const AT_A_TIME: usize = 8;
 
 fn hostile() -> Vec<Value> {
@@ -45,8 +45,8 @@ fn fields(shape: &'static Shape) -> &'static [Field] {
     }
 }
 
-/// Something that a shape takes.
-fn sound(shape: &'static Shape) -> Value {
+/// Returns a value that a shape accepts.
+fn valid_value(shape: &'static Shape) -> Value {
     match plain(shape) {
         Shape::Integer { values, .. } => json!(values.first().copied().unwrap_or(1)),
         Shape::Number => json!(1),
@@ -54,19 +54,19 @@ fn sound(shape: &'static Shape) -> Value {
         Shape::Timestamp => json!("2024-01-01T00:00:00Z"),
         Shape::Date => json!("2099-01-01"),
         Shape::Choice(choices) => json!(choices.first()),
-        Shape::List { items, .. } => json!([sound(items)]),
-        Shape::Object(fields) => Value::Object(required(fields)),
+        Shape::List { items, .. } => json!([valid_value(items)]),
+        Shape::Object(fields) => Value::Object(required_fields(fields)),
         Shape::Map(_) => json!({}),
         _ => json!("main"),
     }
 }
 
-fn required(fields: &'static [Field]) -> Map<String, Value> {
+fn required_fields(fields: &'static [Field]) -> Map<String, Value> {
     let needed = fields.iter().filter(|field| field.required);
-    needed.map(|field| (field.name.to_owned(), sound(&field.shape))).collect()
+    needed.map(|field| (field.name.to_owned(), valid_value(&field.shape))).collect()
 }
 
-/// A request as it is to be sent.
+/// A request to send.
 struct Attack {
     method: Method,
     path: String,
@@ -75,7 +75,7 @@ struct Attack {
     about: String,
 }
 
-/// The ids that stand in paths.
+/// IDs used in paths.
 struct Ids {
     project: i64,
     user: i64,
@@ -83,7 +83,7 @@ struct Ids {
 
 fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let body = operation.body.map(|shape| required(fields(shape))).unwrap_or_default();
+    let body = operation.body.map(|shape| required_fields(fields(shape))).unwrap_or_default();
     let make = |about: String, placed: Option<(&str, &str)>, asked: Option<(String, String)>, body: &Map<_, _>| {
         let mut path = match operation.path.strip_prefix("/api/v4") {
             Some(below) => below.to_owned(),
@@ -101,7 +101,7 @@ fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
             path = path.replace(&format!("{{{}}}", parameter.name), &value);
         }
         let queried = operation.parameters.iter().filter(|one| one.place == Place::Query && one.required);
-        let mut query: Vec<_> = queried.map(|one| (one.name.to_owned(), text(&sound(&one.shape)))).collect();
+        let mut query: Vec<_> = queried.map(|one| (one.name.to_owned(), text(&valid_value(&one.shape)))).collect();
         if let Some(asked) = asked {
             query.retain(|(name, _)| *name != asked.0);
             query.push(asked);
@@ -109,21 +109,21 @@ fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
         let method = operation.method.parse().expect("a method");
         Attack { method, path, query, body: Value::Object(body.clone()), about }
     };
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for value in hostile() {
         let sent = text(&value);
         let short: String = sent.chars().take(40).collect();
         for parameter in operation.parameters {
             let about = format!("{} {}={short:?}", operation.id, parameter.name);
             match parameter.place {
-                // A path longer than a request line may be is no question to this server's rules.
+                // A path longer than the maximum request line is rejected before routing.
                 Place::Path if !sent.is_empty() && sent.len() < 10_000 => {
-                    made.push(make(about, Some((parameter.name, &sent)), None, &body));
+                    created.push(make(about, Some((parameter.name, &sent)), None, &body));
                 }
-                // What is valid after all must not delete what the others ask about.
+                // A valid DELETE would remove the data that the other requests need.
                 Place::Query if operation.method != "DELETE" && sent.len() < 10_000 => {
                     let asked = (parameter.name.to_owned(), sent.clone());
-                    made.push(make(about, None, Some(asked), &body));
+                    created.push(make(about, None, Some(asked), &body));
                 }
                 _ => {}
             }
@@ -133,18 +133,18 @@ fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
             let about = format!("{} {}={short:?}", operation.id, field.name);
             let mut bad = body.clone();
             bad.insert(field.name.to_owned(), value.clone());
-            made.push(make(about, None, None, &bad));
+            created.push(make(about, None, None, &bad));
             for inner in fields(&field.shape) {
                 let about = format!("{} {}.{}={short:?}", operation.id, field.name, inner.name);
-                let mut entry = required(fields(&field.shape));
+                let mut entry = required_fields(fields(&field.shape));
                 entry.insert(inner.name.to_owned(), value.clone());
                 let mut bad = body.clone();
                 bad.insert(field.name.to_owned(), json!([entry]));
-                made.push(make(about, None, None, &bad));
+                created.push(make(about, None, None, &bad));
             }
         }
     }
-    made
+    created
 }
 
 async fn failure(client: &Client, attack: Attack) -> Option<String> {
@@ -152,17 +152,17 @@ async fn failure(client: &Client, attack: Attack) -> Option<String> {
     if attack.method != Method::GET && attack.method != Method::HEAD {
         request = request.json(&attack.body);
     }
-    // What breaks the contract is told with what caused it, and beside the others.
+    // A response that violates the contract panics; report it together with its request.
     let Ok(answer) = AssertUnwindSafe(client.send(request)).catch_unwind().await else {
         return Some(attack.about);
     };
-    let tells = answer.status < 400 || attack.method == Method::HEAD || answer.json().get("message").is_some();
-    (answer.status >= 500 || !tells).then(|| format!("{}: {}", attack.about, answer.status))
+    let has_message = answer.status < 400 || attack.method == Method::HEAD || answer.json().get("message").is_some();
+    (answer.status >= 500 || !has_message).then(|| format!("{}: {}", attack.about, answer.status))
 }
 
-async fn no_hostile_value_makes_an_operation_fail(server: TestServer) {
+async fn hostile_values_never_cause_server_errors(server: TestServer) {
     let sample = Sample::new(&server).await;
-    // Identity providers have a token of their own, which stands where it counts for nothing else.
+    // SCIM operations require their own token; other operations ignore it in this header.
     let provider = Provider::of(&server, "main").await;
     let root = server.root().header("Authorization", &format!("Bearer {}", provider.token));
     let ids = Ids { project: sample.id, user: server.person("ann").await.id };
@@ -177,7 +177,7 @@ async fn no_hostile_value_makes_an_operation_fail(server: TestServer) {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-async fn years_that_no_database_keeps_are_refused(server: TestServer) {
+async fn timestamps_outside_database_range_return_400(server: TestServer) {
     for time in ["-262143-01-01", "%2B262142-12-31T00:00:00Z", "0000-12-31T23:00:00Z", "9999-12-31T23:59:59-01:00"] {
         let answer = server.root().get(&format!("/users?created_after={time}")).await.expect(400);
         assert_eq!(answer.message(), "created_after is invalid", "{time}");
@@ -185,4 +185,4 @@ async fn years_that_no_database_keeps_are_refused(server: TestServer) {
     server.root().get("/users?created_after=0001-01-01T00:00:00Z").await.expect(200);
 }
 
-on_every_database![no_hostile_value_makes_an_operation_fail, years_that_no_database_keeps_are_refused,];
+on_every_database![hostile_values_never_cause_server_errors, timestamps_outside_database_range_return_400,];

@@ -1,4 +1,4 @@
-//! What a hostile caller tries on projects, forks and what is kept for them.
+//! Hostile requests to projects, forks, archives and custom attributes.
 
 use serde_json::json;
 use storage::entities::Visibility;
@@ -9,7 +9,7 @@ use crate::support::git::{Work, address};
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn a_fork_gets_no_visibility_that_is_restricted(server: TestServer) {
+async fn fork_cannot_have_restricted_visibility(server: TestServer) {
     let root = server.root();
     let source = Project::filled(&server, "source", Visibility::Public).await;
     let ada = server.person("ada").await;
@@ -23,22 +23,22 @@ async fn a_fork_gets_no_visibility_that_is_restricted(server: TestServer) {
         refused.json()["message"],
         json!({"visibility_level": ["public has been restricted by your administrator"]})
     );
-    let made = ada.client.post(&fork, json!({})).await.expect(201).json();
-    assert_eq!(made["visibility"], "internal");
+    let created = ada.client.post(&fork, json!({})).await.expect(201).json();
+    assert_eq!(created["visibility"], "internal");
     restrict(&["public", "internal"]).await;
-    let made = ada.client.post(&fork, json!({"path": "b", "name": "b"})).await.expect(201).json();
-    assert_eq!(made["visibility"], "private");
+    let created = ada.client.post(&fork, json!({"path": "b", "name": "b"})).await.expect(201).json();
+    assert_eq!(created["visibility"], "private");
     restrict(&["public", "internal", "private"]).await;
     ada.client.post(&fork, json!({"path": "c", "name": "c"})).await.expect(400);
-    // Nor by the way through a group; administrators are above it.
+    // The same applies to a fork into a group; administrators are exempt.
     let team = group(&root, "team", json!({"visibility": "public"})).await;
     join(&root, &format!("/groups/{team}"), ada.id, 40).await;
     ada.client.post(&fork, json!({"namespace_id": team, "visibility": "public"})).await.expect(400);
-    let made = root.post(&fork, json!({"namespace_id": team})).await.expect(201).json();
-    assert_eq!(made["visibility"], "public");
+    let created = root.post(&fork, json!({"namespace_id": team})).await.expect(201).json();
+    assert_eq!(created["visibility"], "public");
 }
 
-async fn a_fork_and_a_move_count_against_the_limit_of_projects(server: TestServer) {
+async fn fork_and_transfer_respect_projects_limit(server: TestServer) {
     let root = server.root();
     let source = Project::filled(&server, "source", Visibility::Public).await;
     let ada = server.person("ada").await;
@@ -50,7 +50,7 @@ async fn a_fork_and_a_move_count_against_the_limit_of_projects(server: TestServe
     ada.client.post(&fork, json!({"path": "b", "name": "b"})).await.expect(403);
     let other = project(&ada.client, "other", json!({"namespace_id": team})).await;
     ada.client.put(&format!("/projects/{other}/transfer"), json!({"namespace": "ada"})).await.expect(403);
-    // Two at once are no way around it.
+    // Concurrent forks do not bypass the limit.
     root.put(&format!("/users/{}", ada.id), json!({"projects_limit": 2})).await.expect(200);
     let (first, second) = tokio::join!(
         ada.client.post(&fork, json!({"path": "b", "name": "b"})),
@@ -61,7 +61,7 @@ async fn a_fork_and_a_move_count_against_the_limit_of_projects(server: TestServe
     assert_eq!(statuses, [201, 403]);
 }
 
-async fn a_name_that_leads_out_of_a_tree_gets_into_no_archive(server: TestServer) {
+async fn unsafe_path_names_are_rejected_by_push_and_api(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let work = Work::new().await;
@@ -86,7 +86,7 @@ async fn a_name_that_leads_out_of_a_tree_gets_into_no_archive(server: TestServer
     assert_eq!(root.get(&format!("/projects/{id}/repository/branches")).await.expect(200).json(), json!([]));
 }
 
-async fn keys_and_values_of_filters_are_texts_and_nothing_else(server: TestServer) {
+async fn custom_attribute_filters_accept_only_plain_text(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     root.put(&format!("/projects/{id}/custom_attributes/a"), json!({"value": "1"})).await.expect(200);
@@ -109,14 +109,14 @@ async fn keys_and_values_of_filters_are_texts_and_nothing_else(server: TestServe
         root.put(&format!("/projects/{id}/custom_attributes/{key}"), json!({"value": "1"})).await.expect(400);
     }
     root.put(&format!("/projects/{id}/custom_attributes/b"), json!({"value": "a\0b"})).await.expect(400);
-    // To everybody else they are ignored, whatever they are.
+    // Other users' filters by custom attributes are ignored.
     assert_eq!(
         ada.client.get("/projects?custom_attributes[a]=2&visibility=private").await.expect(200).json(),
         json!([])
     );
 }
 
-async fn nobody_gets_at_a_project_by_naming_it_elsewhere(server: TestServer) {
+async fn hidden_project_returns_404_in_all_references(server: TestServer) {
     let root = server.root();
     let hidden = Project::filled(&server, "hidden", Visibility::Private).await;
     let ada = server.person("ada").await;
@@ -139,16 +139,16 @@ async fn nobody_gets_at_a_project_by_naming_it_elsewhere(server: TestServer) {
     let moved =
         ada.client.put(&format!("/projects/{}/transfer", hidden.id), json!({"namespace": "ada"})).await.expect(404);
     assert_eq!(moved.message(), "404 Project Not Found");
-    // Its place is taken for whoever tries to make something there, and nothing else is told.
+    // The path of the hidden project is reserved, and the error reveals nothing else.
     let squat = json!({"path": "hidden", "namespace_id": server.personal_namespace(1).await.id});
     ada.client.post("/projects", squat).await.expect(400);
     assert_eq!(root.get(&format!("/projects/{}", hidden.id)).await.expect(200).json()["forks_count"], 0);
 }
 
 on_every_database![
-    a_fork_gets_no_visibility_that_is_restricted,
-    a_fork_and_a_move_count_against_the_limit_of_projects,
-    a_name_that_leads_out_of_a_tree_gets_into_no_archive,
-    keys_and_values_of_filters_are_texts_and_nothing_else,
-    nobody_gets_at_a_project_by_naming_it_elsewhere,
+    fork_cannot_have_restricted_visibility,
+    fork_and_transfer_respect_projects_limit,
+    unsafe_path_names_are_rejected_by_push_and_api,
+    custom_attribute_filters_accept_only_plain_text,
+    hidden_project_returns_404_in_all_references,
 ];

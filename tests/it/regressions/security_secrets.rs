@@ -1,5 +1,4 @@
-//! Whatever is said in secret stays out of the log, even of one that tells a lot; what is kept in secret is kept encrypted, and
-//! told to no hook and in no refusal.
+//! Secrets do not appear in the log, in webhook deliveries or in error messages, and are stored encrypted.
 
 use reqwest::Method;
 use sea_orm::{ConnectionTrait, DatabaseBackend, QueryResult, Statement};
@@ -20,14 +19,14 @@ const QUERIED: &str = "planted-query-token-3";
 const TYPED: &str = "planted-typed-password-4";
 const BASIC: &str = "planted-basic-password-5";
 const COOKIE: &str = "planted-cookie-6";
-/// What the values of all variables begin with.
+/// Prefix of the values of all variables.
 const VARIABLE: &str = "planted-variable-7";
 const TRIGGER: &str = "planted-trigger-token-8";
 const PRIVATE_KEY: &str = "planted-private-key-9";
 
-/// Sends secrets to a project and a group in every way that takes them, and in some that are refused; gives the token of the
-/// trigger of the project. No refusal repeats what it refuses.
-async fn plant(root: &Client, nobody: &Client, project: &str, group: &str) -> String {
+/// Sends secrets to a project and a group in accepted and rejected requests, and checks that no error message repeats
+/// them. Returns the trigger token of the project.
+async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) -> String {
     let refused = async |client: &Client, path: String, body: Value| {
         let answer = client.post(&path, body).await;
         assert!((400..500).contains(&answer.status), "{path}: {}", answer.status);
@@ -46,8 +45,8 @@ async fn plant(root: &Client, nobody: &Client, project: &str, group: &str) -> St
     }
     let variable = json!({ "key": "K", "value": format!("{VARIABLE}-of-pipeline") });
     let pipeline = json!({ "ref": "main", "variables": [variable] });
-    let made = root.post(&format!("{project}/pipeline"), pipeline).await.expect(201).json();
-    let variables = format!("{project}/pipelines/{}/variables", made["id"]);
+    let created = root.post(&format!("{project}/pipeline"), pipeline).await.expect(201).json();
+    let variables = format!("{project}/pipelines/{}/variables", created["id"]);
     assert_eq!(root.get(&variables).await.expect(200).json()[0]["value"], variable["value"]);
     let twice = json!({ "ref": "main", "variables": [variable, variable] });
     refused(root, format!("{project}/pipeline"), twice).await;
@@ -67,22 +66,22 @@ async fn plant(root: &Client, nobody: &Client, project: &str, group: &str) -> St
     let run = format!("{project}/trigger/pipeline");
     let variables = json!({ "K": format!("{VARIABLE}-of-trigger") });
     let body = json!({ "token": token, "ref": "main", "variables": variables });
-    nobody.post(&run, body).await.expect(201);
+    anonymous.post(&run, body).await.expect(201);
     let form = [("token", token.as_str()), ("ref", "main"), ("variables[K]", "planted-variable-7-in-form")];
-    nobody.post_form(&run, &form).await.expect(201);
-    nobody.post(&format!("{run}?token={token}&ref=main"), json!({})).await.expect(201);
+    anonymous.post_form(&run, &form).await.expect(201);
+    anonymous.post(&format!("{run}?token={token}&ref=main"), json!({})).await.expect(201);
     let of_ref = format!("{project}/ref/main/trigger/pipeline");
-    nobody.post(&format!("{of_ref}?token={token}&variables[K]={VARIABLE}-in-query"), json!({})).await.expect(201);
+    anonymous.post(&format!("{of_ref}?token={token}&variables[K]={VARIABLE}-in-query"), json!({})).await.expect(201);
     for body in [
         json!({ "token": TRIGGER, "ref": "main", "variables": variables }),
         json!({ "token": token, "ref": "nowhere", "variables": variables }),
         json!({ "token": token, "ref": "main", "variables": { "a-b": format!("{VARIABLE}-refused") } }),
     ] {
-        refused(nobody, run.clone(), body).await;
+        refused(anonymous, run.clone(), body).await;
     }
-    refused(nobody, format!("{of_ref}?token={TRIGGER}"), json!({})).await;
+    refused(anonymous, format!("{of_ref}?token={TRIGGER}"), json!({})).await;
 
-    // Whoever takes the wrong one of the two files.
+    // A private key sent in place of the public key.
     let key = format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{PRIVATE_KEY}\n-----END OPENSSH PRIVATE KEY-----\n");
     let body = json!({ "title": "deployer", "key": key });
     refused(root, format!("{project}/deploy_keys"), body.clone()).await;
@@ -90,8 +89,8 @@ async fn plant(root: &Client, nobody: &Client, project: &str, group: &str) -> St
     token
 }
 
-/// Every row of every table, as text.
-async fn everything_kept(server: &TestServer) -> String {
+/// Returns every row of every table as text.
+async fn dump_database(server: &TestServer) -> String {
     let db = server.backend.database.read();
     let backend = db.get_database_backend();
     let texts = async |sql: String| -> Vec<String> {
@@ -115,7 +114,7 @@ async fn everything_kept(server: &TestServer) -> String {
     kept
 }
 
-async fn no_secret_of_pipelines_is_kept_in_the_clear_or_told_to_hooks(server: TestServer) {
+async fn pipeline_secrets_are_stored_encrypted_and_never_sent(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "planted", Visibility::Private).await;
     let (place, team) =
@@ -135,46 +134,47 @@ async fn no_secret_of_pipelines_is_kept_in_the_clear_or_told_to_hooks(server: Te
     )
     .await;
     server.finish_jobs().await;
-    let told = receiver.rest();
-    assert!(told.len() >= 7, "{}", told.len());
-    let told = format!("{told:?}");
-    assert!(told.contains("planned-build"));
+    let response = receiver.rest();
+    assert!(response.len() >= 7, "{}", response.len());
+    let response = format!("{response:?}");
+    assert!(response.contains("planned-build"));
     let mut listed = String::new();
     for path in
         ["/events", "/users/1/events", &format!("{place}/events"), &format!("{place}/pipelines"), "/deploy_keys"]
     {
         listed.push_str(&root.get(path).await.expect(200).text());
     }
-    let kept = everything_kept(&server).await;
+    let kept = dump_database(&server).await;
     assert!(kept.contains("planned-build") && kept.contains("nightly"));
     for secret in [VARIABLE, TRIGGER, PRIVATE_KEY, &token] {
-        for (place, text) in [("the hooks", &told), ("lists", &listed), ("the database", &kept)] {
+        for (place, text) in [("the hooks", &response), ("lists", &listed), ("the database", &kept)] {
             assert!(!text.contains(secret), "{secret} is in {place}");
         }
-        // Nor as the bytes of it.
+        // The secret is not stored in hexadecimal form either.
         assert!(!kept.to_lowercase().contains(&hex::encode(secret)), "{secret} is in the database");
     }
 }
 
-on_every_database![no_secret_of_pipelines_is_kept_in_the_clear_or_told_to_hooks,];
+on_every_database![pipeline_secrets_are_stored_encrypted_and_never_sent,];
 
-async fn no_secret_reaches_the_log(site: Site) {
+async fn secrets_do_not_appear_in_log(site: Site) {
     let log = site.beside("log");
     let server = site.serve_logging(&log).await;
     let root = Client::new(&server.base, Some(TOKEN));
     let new = json!({ "email": "ann@example.com", "username": "ann", "name": "Ann", "password": PASSWORD });
     root.post("/users", new).await.expect(201);
-    let made = root.post("/users/2/impersonation_tokens", json!({ "name": "t", "scopes": ["api"] })).await.expect(201);
-    let given = made.json()["token"].as_str().expect("a token").to_owned();
+    let created =
+        root.post("/users/2/impersonation_tokens", json!({ "name": "t", "scopes": ["api"] })).await.expect(201);
+    let given = created.json()["token"].as_str().expect("a token").to_owned();
     Client::new(&server.base, Some(&given)).get("/user").await.expect(200);
-    let nobody = Client::new(&server.base, None);
+    let anonymous = Client::new(&server.base, None);
     Client::new(&server.base, Some(WRONG)).get("/user").await.expect(401);
     for name in ["private_token", "access_token"] {
-        nobody.get(&format!("/user?{name}={QUERIED}")).await.expect(401);
+        anonymous.get(&format!("/user?{name}={QUERIED}")).await.expect(401);
     }
-    let listed = nobody.get(&format!("/projects?private_token={given}")).await.expect(200);
+    let listed = anonymous.get(&format!("/projects?private_token={given}")).await.expect(200);
     assert!(!listed.header("link").contains(&given));
-    let form = nobody.clone().header("cookie", &format!("_service_session={COOKIE}; _service_sign_in={COOKIE}"));
+    let form = anonymous.clone().header("cookie", &format!("_service_session={COOKIE}; _service_sign_in={COOKIE}"));
     form.send(form.request(Method::POST, "//users/sign_in").form(&[("login", "ann"), ("password", TYPED)]))
         .await
         .expect(403);
@@ -184,16 +184,16 @@ async fn no_secret_reaches_the_log(site: Site) {
     let address = git::address(&server.base, "root", BASIC, "root/p");
     work.fails(&["push", "--quiet", &address, "main:more"]).await;
     let team = group(&root, "team", json!({})).await;
-    let trigger = plant(&root, &nobody, "/projects/root%2Fp", &format!("/groups/{team}")).await;
+    let trigger = plant(&root, &anonymous, "/projects/root%2Fp", &format!("/groups/{team}")).await;
     server.stop().await;
-    let said = std::fs::read_to_string(&log).expect("a log");
-    assert!(said.contains("/api/v4/users"), "the log tells of the requests");
+    let output = std::fs::read_to_string(&log).expect("a log");
+    assert!(output.contains("/api/v4/users"), "the log contains the requests");
     for secret in
         [TOKEN, PASSWORD, WRONG, QUERIED, TYPED, BASIC, COOKIE, VARIABLE, TRIGGER, PRIVATE_KEY, &trigger, &given]
     {
-        let leak = said.lines().find(|line| line.contains(secret));
+        let leak = output.lines().find(|line| line.contains(secret));
         assert_eq!(leak, None, "{secret} is in the log");
     }
 }
 
-on_every_site![no_secret_reaches_the_log,];
+on_every_site![secrets_do_not_appear_in_log,];

@@ -1,4 +1,4 @@
-//! To a stranger a private project is as absent as one that never was.
+//! Responses for private projects equal those for missing projects.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,18 @@ use storage::entities::Visibility;
 use crate::support::client::segment;
 use crate::support::{Answer, Client, TestServer, on_every_database};
 
-fn seen(answer: &Answer) -> (u16, String, BTreeSet<String>) {
+fn comparable(answer: &Answer) -> (u16, String, BTreeSet<String>) {
     let names = answer.headers.keys().map(ToString::to_string).collect();
     (answer.status, answer.text(), names)
 }
 
-async fn ask(client: &Client, template: &str, method: &str, query: &[(&str, &str)], project: &str) -> Answer {
+async fn request_project(
+    client: &Client,
+    template: &str,
+    method: &str,
+    query: &[(&str, &str)],
+    project: &str,
+) -> Answer {
     let path: Vec<String> = template
         .trim_start_matches("/api/v4")
         .split('/')
@@ -30,7 +36,7 @@ async fn ask(client: &Client, template: &str, method: &str, query: &[(&str, &str
     client.send(request.query(query)).await
 }
 
-async fn every_read_of_a_private_project_answers_as_for_an_absent_one(server: TestServer) {
+async fn private_project_reads_equal_missing_project_reads(server: TestServer) {
     server.project_at("g/hidden", Visibility::Private).await;
     let ann = server.person("ann").await;
     let mut compared = 0;
@@ -43,9 +49,9 @@ async fn every_read_of_a_private_project_answers_as_for_an_absent_one(server: Te
                 .filter(|one| one.place == Place::Query && one.required)
                 .map(|one| (one.name, if matches!(one.shape, Shape::List { .. }) { "" } else { "main" }))
                 .collect();
-            let hidden = ask(&client, operation.path, operation.method, &query, "g/hidden").await;
-            let absent = ask(&client, operation.path, operation.method, &query, "g/absent").await;
-            assert_eq!(seen(&hidden), seen(&absent), "{}", operation.id);
+            let hidden = request_project(&client, operation.path, operation.method, &query, "g/hidden").await;
+            let absent = request_project(&client, operation.path, operation.method, &query, "g/absent").await;
+            assert_eq!(comparable(&hidden), comparable(&absent), "{}", operation.id);
             assert!(hidden.status >= 400, "{} answered {}", operation.id, hidden.status);
             compared += 1;
         }
@@ -53,7 +59,7 @@ async fn every_read_of_a_private_project_answers_as_for_an_absent_one(server: Te
     assert!(compared > 20, "{compared}");
 }
 
-async fn git_names_no_header_for_private_projects_that_absent_ones_lack(server: TestServer) {
+async fn git_responses_for_private_and_missing_projects_are_equal(server: TestServer) {
     server.project_at("g/hidden", Visibility::Private).await;
     let ann = server.person("ann").await;
     for client in [server.anonymous(), server.with_token(&ann.token)] {
@@ -61,13 +67,13 @@ async fn git_names_no_header_for_private_projects_that_absent_ones_lack(server: 
             let of = |project: &str| format!("//{project}.git/info/refs?service={service}");
             let hidden = client.send(client.request(Method::GET, &of("g/hidden"))).await;
             let absent = client.send(client.request(Method::GET, &of("g/absent"))).await;
-            assert_eq!(seen(&hidden), seen(&absent));
+            assert_eq!(comparable(&hidden), comparable(&absent));
             assert_eq!(hidden.status, 401);
         }
     }
 }
 
 on_every_database![
-    every_read_of_a_private_project_answers_as_for_an_absent_one,
-    git_names_no_header_for_private_projects_that_absent_ones_lack,
+    private_project_reads_equal_missing_project_reads,
+    git_responses_for_private_and_missing_projects_are_equal,
 ];

@@ -1,4 +1,4 @@
-//! SIGTERM in the middle of a push: Git is at work when it comes.
+//! SIGTERM during a push, while Git is running.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ use crate::support::git::Work;
 use crate::support::process::{Process, Site, TOKEN, on_every_site};
 use crate::support::wire::Wire;
 
-/// How long anything may take.
+/// Time limit of each step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The request of a push as the git client makes it.
+/// The request of a push, as sent by the git client.
 struct Push {
     tip: String,
     bytes: Vec<u8>,
@@ -55,8 +55,8 @@ impl Push {
     }
 }
 
-/// Sends half of a push, and waits until Git reads the pack of it.
-async fn half(server: &Process, push: &Push) -> Wire {
+/// Sends half of a push and waits until Git reads its pack.
+async fn send_half(server: &Process, push: &Push) -> Wire {
     let mut wire = Wire::connect(&server.base).await;
     wire.send(&push.bytes[..push.bytes.len() / 2]).await;
     let began = Instant::now();
@@ -67,7 +67,7 @@ async fn half(server: &Process, push: &Push) -> Wire {
     wire
 }
 
-/// The branch on a server started anew, after Git and the doctor have found nothing wrong.
+/// Restarts the server, checks the repository with Git and `doctor`, and returns the head of the branch.
 async fn branch_afterwards(site: &Site, work: &Work) -> String {
     let server = site.serve(&[]).await;
     let listed = work.git(&["ls-remote", &server.address("p"), "refs/heads/main"]).await;
@@ -79,8 +79,8 @@ async fn branch_afterwards(site: &Site, work: &Work) -> String {
     listed.split_whitespace().next().unwrap().to_owned()
 }
 
-/// Every move of references that the database knows, as JSON, the last one last.
-async fn recorded(site: &Site) -> Vec<String> {
+/// Returns the recorded ref updates as JSON, in order.
+async fn recorded_updates(site: &Site) -> Vec<String> {
     let database = Database::connect(&site.database_url(), &Options::default()).await.unwrap();
     let mut rows = ref_updates::Entity::find().all(database.read()).await.unwrap();
     database.close().await.unwrap();
@@ -89,34 +89,34 @@ async fn recorded(site: &Site) -> Vec<String> {
     rows.into_iter().map(|row| row.changes).collect()
 }
 
-async fn a_push_that_git_has_begun_is_finished_before_the_end(site: Site) {
+async fn sigterm_waits_for_push_in_progress(site: Site) {
     let work = Work::new().await;
     let server = site.serve(&[]).await;
     site.import("p", &work.path).await;
     let push = Push::new(&work).await;
-    let mut wire = half(&server, &push).await;
+    let mut wire = send_half(&server, &push).await;
     server.terminate();
-    // The listener is gone once the signal was heard.
+    // The listener is closed after the server has received the signal.
     let address = server.base.trim_start_matches("http://").to_owned();
     while tokio::net::TcpStream::connect(&address).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     wire.send(&push.bytes[push.bytes.len() / 2..]).await;
-    let said = wire.rest().await;
-    assert!(said.starts_with("HTTP/1.1 200 OK") && said.contains("ok refs/heads/main"), "{said}");
+    let output = wire.rest().await;
+    assert!(output.starts_with("HTTP/1.1 200 OK") && output.contains("ok refs/heads/main"), "{output}");
     assert_eq!(server.wait().await.code(), Some(0));
     assert_eq!(branch_afterwards(&site, &work).await, push.tip);
-    assert!(recorded(&site).await.last().unwrap().contains(&push.tip));
+    assert!(recorded_updates(&site).await.last().unwrap().contains(&push.tip));
 }
 
-async fn a_push_that_does_not_finish_in_time_leaves_nothing_behind(site: Site) {
+async fn push_unfinished_at_drain_timeout_is_discarded(site: Site) {
     let work = Work::new().await;
     let server = site.serve(&["--drain-timeout", "1"]).await;
     site.import("p", &work.path).await;
     let old = work.git(&["rev-parse", "HEAD"]).await;
-    let before = recorded(&site).await;
+    let before = recorded_updates(&site).await;
     let push = Push::new(&work).await;
-    let wire = half(&server, &push).await;
+    let wire = send_half(&server, &push).await;
     let children = server.descendants();
     server.terminate();
     let began = Instant::now();
@@ -127,15 +127,12 @@ async fn a_push_that_does_not_finish_in_time_leaves_nothing_behind(site: Site) {
         let alive = || std::fs::read_to_string(format!("/proc/{id}/cmdline")).is_ok_and(|now| now.contains("git"));
         let began = Instant::now();
         while alive() {
-            assert!(began.elapsed() < PATIENCE, "{command} is still there");
+            assert!(began.elapsed() < PATIENCE, "{command} is still running");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
     assert_eq!(branch_afterwards(&site, &work).await, old);
-    assert_eq!(recorded(&site).await, before);
+    assert_eq!(recorded_updates(&site).await, before);
 }
 
-on_every_site![
-    a_push_that_git_has_begun_is_finished_before_the_end,
-    a_push_that_does_not_finish_in_time_leaves_nothing_behind,
-];
+on_every_site![sigterm_waits_for_push_in_progress, push_unfinished_at_drain_timeout_is_discarded,];

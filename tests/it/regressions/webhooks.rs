@@ -1,4 +1,4 @@
-//! Webhooks and servers that are killed.
+//! Webhook deliveries when the server is killed.
 
 use serde_json::json;
 
@@ -7,10 +7,10 @@ use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN, on_every_site};
 use crate::support::receiver::{Receiver, Reply};
 
-/// The setting without which nothing on this machine is called.
+/// Option that allows webhooks to local addresses.
 const LOCAL: &str = "--allow-local-webhooks";
 
-async fn a_server_killed_between_commit_and_delivery_still_delivers(site: Site) {
+async fn webhook_is_delivered_after_kill_before_delivery(site: Site) {
     let mut receiver = Receiver::start().await;
     let server = site.serve(&[LOCAL, "--no-worker"]).await;
     let work = Work::new().await;
@@ -21,13 +21,13 @@ async fn a_server_killed_between_commit_and_delivery_still_delivers(site: Site) 
     work.git(&["push", "--quiet", &server.address("p"), "main"]).await;
     server.kill().await;
     let server = site.serve(&[LOCAL]).await;
-    let told = receiver.next().await;
-    assert_eq!((&told.body["after"], told.header("x-service-token")), (&json!(tip), "t"));
+    let response = receiver.next().await;
+    assert_eq!((&response.body["after"], response.header("x-service-token")), (&json!(tip), "t"));
     server.stop().await;
     assert!(receiver.rest().is_empty());
 }
 
-async fn a_server_killed_during_a_delivery_delivers_again(site: Site) {
+async fn webhook_is_redelivered_after_kill_during_delivery(site: Site) {
     let mut receiver = Receiver::with(|number| if number == 0 { Reply::Hang } else { Reply::Status(200) }).await;
     let server = site.serve(&[LOCAL]).await;
     let work = Work::new().await;
@@ -40,13 +40,10 @@ async fn a_server_killed_during_a_delivery_delivers_again(site: Site) {
     server.kill().await;
     let server = site.serve(&[LOCAL]).await;
     let second = receiver.next().await;
-    // The addresses in the body may differ: the new server listens on another port.
+    // URLs in the body may differ: the new server listens on another port.
     assert_eq!((&second.body["after"], &first.body["after"]), (&json!(tip), &json!(tip)));
     assert_eq!(second.header("x-service-event-uuid"), first.header("x-service-event-uuid"));
     server.stop().await;
 }
 
-on_every_site![
-    a_server_killed_between_commit_and_delivery_still_delivers,
-    a_server_killed_during_a_delivery_delivers_again,
-];
+on_every_site![webhook_is_delivered_after_kill_before_delivery, webhook_is_redelivered_after_kill_during_delivery,];

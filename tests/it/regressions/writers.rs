@@ -1,11 +1,11 @@
-//! What writes to a server's repository: clients of the API, and the git client.
+//! Concurrent writers to a repository through the API and with the git client.
 
 use serde_json::json;
 
 use crate::support::git::Work;
 use crate::support::process::{Process, TOKEN};
 
-/// Commits a new file; the new commit when it was acknowledged.
+/// Commits a new file and returns the ID of the commit if it was acknowledged.
 pub async fn commit(http: &reqwest::Client, base: &str, branch: &str, file: &str) -> Option<String> {
     let body = json!({
         "branch": branch, "commit_message": file, "stats": false,
@@ -17,16 +17,16 @@ pub async fn commit(http: &reqwest::Client, base: &str, branch: &str, file: &str
     if response.status() != 201 {
         return None;
     }
-    let made: serde_json::Value = response.json().await.ok()?;
-    made["id"].as_str().map(str::to_owned)
+    let created: serde_json::Value = response.json().await.ok()?;
+    created["id"].as_str().map(str::to_owned)
 }
 
-/// A client without a proxy.
+/// Returns an HTTP client without a proxy.
 pub fn http() -> reqwest::Client {
     crate::support::client::http().build().expect("a client")
 }
 
-/// A whole copy that Git finds nothing wrong with.
+/// Clones the repository and checks the clone with `git fsck`.
 pub async fn sound_copy(server: &Process) -> (Work, Work) {
     let clones = Work::empty();
     clones.git(&["clone", "--quiet", "--bare", &server.address("p"), "c"]).await;
@@ -35,7 +35,7 @@ pub async fn sound_copy(server: &Process) -> (Work, Work) {
     (clones, clone)
 }
 
-/// Brings commits to `main` through the API until each was taken.
+/// Commits to `main` through the API, retrying until each commit is accepted.
 pub async fn commit_all(base: String, name: String, count: usize) {
     let http = http();
     for number in 0..count {
@@ -47,7 +47,7 @@ pub async fn commit_all(base: String, name: String, count: usize) {
     }
 }
 
-/// Pushes commits to `main`, each as often as somebody else was faster.
+/// Pushes commits to `main`, rebasing and retrying when another writer was faster.
 pub async fn push_all(address: String, name: String, count: usize) {
     let clones = Work::empty();
     clones.git(&["clone", "--quiet", &address, "c"]).await;

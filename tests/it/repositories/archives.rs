@@ -1,4 +1,4 @@
-//! Archives, judged by the programs that unpack them.
+//! Archives, verified with the programs that unpack them.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -8,29 +8,29 @@ use storage::entities::Visibility;
 use crate::support::code::Project;
 use crate::support::{Answer, TestServer, on_every_database};
 
-/// The paths in a tar archive, sorted.
+/// Returns the sorted paths in a tar archive.
 fn tar_paths(bytes: &[u8], flags: &str) -> Vec<String> {
     let mut child = Command::new("tar").arg(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("tar");
     child.stdin.take().expect("stdin").write_all(bytes).expect("all of the archive");
     let output = child.wait_with_output().expect("output");
-    assert!(output.status.success(), "tar refuses the archive");
+    assert!(output.status.success(), "tar rejects the archive");
     let mut paths: Vec<String> = String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect();
     paths.sort();
     paths
 }
 
-/// Checks the parts of an answer that all archives share.
-fn check(answer: &Answer, name: &str) {
+/// Checks the headers that all archives share.
+fn check_headers(answer: &Answer, name: &str) {
     assert_eq!(answer.header("Content-Type"), "application/octet-stream");
     let disposition = answer.header("Content-Disposition");
     assert!(disposition.starts_with(&format!("attachment; filename=\"{name}\"")), "{disposition}");
 }
 
-async fn an_archive_holds_the_files_of_the_default_branch(server: TestServer) {
+async fn get_archive_returns_files_of_default_branch(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let id = project.id("main");
     let answer = server.anonymous().get(&project.url("/archive")).await.expect(200);
-    check(&answer, &format!("engine-main-{id}.tar.gz"));
+    check_headers(&answer, &format!("engine-main-{id}.tar.gz"));
     let paths = tar_paths(&answer.body, "-tz");
     let root = format!("engine-main-{id}/");
     assert_eq!(paths[0], root);
@@ -38,7 +38,7 @@ async fn an_archive_holds_the_files_of_the_default_branch(server: TestServer) {
     assert!(paths.iter().all(|path| path.starts_with(&root)), "{paths:?}");
 }
 
-async fn an_archive_is_made_of_any_ref_in_any_format(server: TestServer) {
+async fn get_archive_supports_any_ref_and_format(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     project.git(&["tag", "-a", "-m", "One", "v1.0", "feature/x"]);
     let id = project.id("feature/x");
@@ -48,26 +48,26 @@ async fn an_archive_is_made_of_any_ref_in_any_format(server: TestServer) {
         (format!("/archive.tar?sha={id}"), format!("engine-{id}.tar")),
     ] {
         let answer = server.anonymous().get(&project.url(&path)).await.expect(200);
-        check(&answer, &name);
+        check_headers(&answer, &name);
         let root = name.strip_suffix(".tar").expect("a tar archive");
         assert!(tar_paths(&answer.body, "-t").contains(&format!("{root}/x.txt")), "{path}");
     }
     let zipped = server.anonymous().get(&project.url("/archive.zip?sha=v1.0")).await.expect(200);
-    check(&zipped, &format!("engine-v1.0-{id}.zip"));
+    check_headers(&zipped, &format!("engine-v1.0-{id}.zip"));
     assert!(zipped.body.starts_with(b"PK\x03\x04"));
     let packed = server.anonymous().get(&project.url("/archive.tar.gz?sha=v1.0")).await.expect(200);
     assert!(tar_paths(&packed.body, "-tz").contains(&format!("engine-v1.0-{id}/x.txt")));
     server.anonymous().head(&project.url("/archive.zip")).await.expect(200);
 }
 
-async fn a_format_that_is_not_known_is_refused(server: TestServer) {
+async fn get_archive_rejects_unknown_format(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     for path in ["/archive?format=rar", "/archive.rar", "/archive.zip?sha=%00", "/archive?sha=%FF"] {
         server.anonymous().get(&project.url(path)).await.expect(400);
     }
 }
 
-async fn a_ref_that_names_nothing_has_no_archive(server: TestServer) {
+async fn get_archive_of_unknown_ref_returns_404(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let empty = Project::empty(&server, "empty", Visibility::Public).await;
     let long = "x".repeat(300);
@@ -83,8 +83,8 @@ async fn a_ref_that_names_nothing_has_no_archive(server: TestServer) {
 }
 
 on_every_database![
-    an_archive_holds_the_files_of_the_default_branch,
-    an_archive_is_made_of_any_ref_in_any_format,
-    a_format_that_is_not_known_is_refused,
-    a_ref_that_names_nothing_has_no_archive,
+    get_archive_returns_files_of_default_branch,
+    get_archive_supports_any_ref_and_format,
+    get_archive_rejects_unknown_format,
+    get_archive_of_unknown_ref_returns_404,
 ];

@@ -1,4 +1,4 @@
-//! Blobs by their ids.
+//! Blobs by their IDs.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,7 +8,7 @@ use storage::entities::Visibility;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
-async fn a_blob_is_given_in_base64(server: TestServer) {
+async fn get_blob_returns_base64_content(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let id = project.id("main:README.md");
     let blob = server.anonymous().get(&project.url(&format!("/blobs/{id}"))).await.expect(200);
@@ -16,7 +16,7 @@ async fn a_blob_is_given_in_base64(server: TestServer) {
     assert_eq!(blob.json(), json!({ "size": 13, "encoding": "base64", "content": content, "sha": id }));
 }
 
-async fn an_id_that_is_no_blobs_is_not_found(server: TestServer) {
+async fn get_blob_returns_404_for_id_of_another_type(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let absent = "0".repeat(40);
     for id in [
@@ -42,7 +42,7 @@ async fn an_id_that_is_no_blobs_is_not_found(server: TestServer) {
     }
 }
 
-async fn a_raw_blob_is_sent_as_it_is(server: TestServer) {
+async fn get_raw_blob_returns_unchanged_bytes(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let id = project.id("main:README.md");
     let answer = server.anonymous().get(&project.url(&format!("/blobs/{id}/raw"))).await.expect(200);
@@ -62,7 +62,7 @@ async fn a_raw_blob_is_sent_as_it_is(server: TestServer) {
     server.anonymous().head(&project.url(&format!("/blobs/{id}/raw"))).await.expect(200);
 }
 
-async fn parts_of_a_raw_blob_can_be_asked_for(server: TestServer) {
+async fn get_raw_blob_supports_ranges_and_etags(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let id = project.id("main:README.md");
     let url = project.url(&format!("/blobs/{id}/raw"));
@@ -81,7 +81,7 @@ async fn parts_of_a_raw_blob_can_be_asked_for(server: TestServer) {
     assert_eq!(other.text(), "Hello, world\n");
 }
 
-async fn a_blob_larger_than_memory_should_hold_is_sent_piece_by_piece(server: TestServer) {
+async fn get_raw_blob_streams_large_content(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let content: String = (0..1_000_000).map(|number| format!("{number:07}\n")).collect();
     let id = project.git_with(&["hash-object", "-w", "--stdin"], &content);
@@ -94,9 +94,9 @@ async fn a_blob_larger_than_memory_should_hold_is_sent_piece_by_piece(server: Te
 }
 
 on_every_database![
-    a_blob_is_given_in_base64,
-    an_id_that_is_no_blobs_is_not_found,
-    a_raw_blob_is_sent_as_it_is,
-    parts_of_a_raw_blob_can_be_asked_for,
-    a_blob_larger_than_memory_should_hold_is_sent_piece_by_piece,
+    get_blob_returns_base64_content,
+    get_blob_returns_404_for_id_of_another_type,
+    get_raw_blob_returns_unchanged_bytes,
+    get_raw_blob_supports_ranges_and_etags,
+    get_raw_blob_streams_large_content,
 ];

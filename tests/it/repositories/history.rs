@@ -6,7 +6,7 @@ use storage::entities::Visibility;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
-async fn a_comparison_starts_where_the_histories_part(server: TestServer) {
+async fn compare_starts_at_merge_base_unless_straight(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let url = project.url("/compare?from=main&to=feature%2Fx");
     let found = server.anonymous().get(&url).await.expect(200).json();
@@ -34,7 +34,7 @@ async fn a_comparison_starts_where_the_histories_part(server: TestServer) {
     assert_eq!(straight["commits"], found["commits"]);
 }
 
-async fn the_commits_of_a_comparison_come_oldest_first(server: TestServer) {
+async fn compare_lists_commits_oldest_first(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     for number in 1..4 {
         project.import(&NewCommit {
@@ -52,7 +52,7 @@ async fn the_commits_of_a_comparison_come_oldest_first(server: TestServer) {
     assert_eq!(found["commit"]["id"], expected[3]);
 }
 
-async fn one_commit_compared_with_itself_differs_in_nothing(server: TestServer) {
+async fn compare_of_same_commit_returns_no_differences(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let id = project.id("main");
     let found = server.anonymous().get(&project.url(&format!("/compare?from=main&to={id}"))).await.expect(200);
@@ -62,7 +62,7 @@ async fn one_commit_compared_with_itself_differs_in_nothing(server: TestServer) 
     );
 }
 
-async fn a_comparison_needs_two_refs_that_exist(server: TestServer) {
+async fn compare_requires_two_existing_refs(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     for query in ["", "from=main", "to=main", "from=&to=main", "from=main&to=%00", "from=main&to=main&straight=x"] {
         server.anonymous().get(&project.url(&format!("/compare?{query}"))).await.expect(400);
@@ -75,7 +75,7 @@ async fn a_comparison_needs_two_refs_that_exist(server: TestServer) {
     server.anonymous().get(&empty.url("/compare?from=main&to=main")).await.expect(404);
 }
 
-async fn more_changes_than_are_shown_are_announced(server: TestServer) {
+async fn compare_truncates_diffs_and_sets_compare_timeout(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let changes: String = (0..1_001).map(|number| file(&format!("many/{number}.txt"), "x\n")).collect();
     project.import(&NewCommit { branch: "many", from: Some("main"), changes, ..NewCommit::default() });
@@ -84,7 +84,7 @@ async fn more_changes_than_are_shown_are_announced(server: TestServer) {
     assert_eq!(found["diffs"].as_array().expect("diffs").len(), 1_000);
 }
 
-async fn contributors_are_counted_one_for_each_address(server: TestServer) {
+async fn list_contributors_groups_commits_by_email(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     for (number, author) in ["B. <bob@example.com>", "Bob <bob@example.com>", "Zoe <aa@example.com>"].iter().enumerate()
     {
@@ -113,13 +113,13 @@ async fn contributors_are_counted_one_for_each_address(server: TestServer) {
     }
 }
 
-async fn an_empty_repository_has_no_contributors(server: TestServer) {
+async fn list_contributors_of_empty_repository_returns_empty_list(server: TestServer) {
     let project = Project::empty(&server, "engine", Visibility::Public).await;
     let answer = server.anonymous().get(&project.url("/contributors")).await.expect(200);
     assert_eq!(answer.json(), json!([]));
 }
 
-async fn many_contributors_cost_no_more_statements_than_one(server: TestServer) {
+async fn list_contributors_uses_constant_number_of_statements(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let client = server.root();
     let url = project.url("/contributors?per_page=100");
@@ -137,7 +137,7 @@ async fn many_contributors_cost_no_more_statements_than_one(server: TestServer) 
     assert!(short <= 5, "{short} statements");
 }
 
-async fn a_merge_base_is_the_best_common_ancestor(server: TestServer) {
+async fn get_merge_base_returns_best_common_ancestor(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let client = server.anonymous();
     let base = client.get(&project.url("/merge_base?refs[]=main&refs[]=feature%2Fx")).await.expect(200).json();
@@ -146,7 +146,7 @@ async fn a_merge_base_is_the_best_common_ancestor(server: TestServer) {
     assert_eq!(three.json()["id"], project.git(&["merge-base", "main", "main", "merged"]));
 }
 
-async fn a_merge_base_needs_refs_that_have_one(server: TestServer) {
+async fn get_merge_base_rejects_unknown_and_unrelated_refs(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     project.import(&NewCommit { branch: "other", changes: file("o", "o\n"), ..NewCommit::default() });
     let client = server.anonymous();
@@ -161,14 +161,14 @@ async fn a_merge_base_needs_refs_that_have_one(server: TestServer) {
 }
 
 on_every_database![
-    a_comparison_starts_where_the_histories_part,
-    the_commits_of_a_comparison_come_oldest_first,
-    one_commit_compared_with_itself_differs_in_nothing,
-    a_comparison_needs_two_refs_that_exist,
-    more_changes_than_are_shown_are_announced,
-    contributors_are_counted_one_for_each_address,
-    an_empty_repository_has_no_contributors,
-    many_contributors_cost_no_more_statements_than_one,
-    a_merge_base_is_the_best_common_ancestor,
-    a_merge_base_needs_refs_that_have_one,
+    compare_starts_at_merge_base_unless_straight,
+    compare_lists_commits_oldest_first,
+    compare_of_same_commit_returns_no_differences,
+    compare_requires_two_existing_refs,
+    compare_truncates_diffs_and_sets_compare_timeout,
+    list_contributors_groups_commits_by_email,
+    list_contributors_of_empty_repository_returns_empty_list,
+    list_contributors_uses_constant_number_of_statements,
+    get_merge_base_returns_best_common_ancestor,
+    get_merge_base_rejects_unknown_and_unrelated_refs,
 ];

@@ -1,4 +1,4 @@
-//! Repositories as a whole.
+//! Repository trees, blobs, archives and history.
 
 mod archives;
 mod blobs;

@@ -1,4 +1,4 @@
-//! Listing directories.
+//! Directory listings.
 
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
@@ -6,7 +6,7 @@ use storage::entities::{AccessLevel, Visibility};
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};
 
-async fn a_directory_lists_trees_then_blobs_then_submodules(server: TestServer) {
+async fn list_tree_orders_trees_blobs_and_submodules(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let answer = server.anonymous().get(&project.url("/tree")).await.expect(200);
     assert_eq!(answer.pluck("name"), ["docs", "README.md", "link", "run.sh", "module"]);
@@ -19,7 +19,7 @@ async fn a_directory_lists_trees_then_blobs_then_submodules(server: TestServer) 
     assert_eq!(answer.header("X-Total"), "5");
 }
 
-async fn a_tree_is_listed_at_a_ref_a_path_and_all_the_way_down(server: TestServer) {
+async fn list_tree_supports_ref_path_and_recursive(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     project.git(&["tag", "-a", "-m", "One", "v1", "feature/x"]);
     let id = project.id("feature/x");
@@ -45,7 +45,7 @@ async fn a_tree_is_listed_at_a_ref_a_path_and_all_the_way_down(server: TestServe
     }
 }
 
-async fn a_ref_that_names_nothing_has_no_tree(server: TestServer) {
+async fn list_tree_of_unknown_ref_returns_404(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Public).await;
     let long = "x".repeat(300);
     for revision in ["none", "--upload-pack=x", "a..b", "main%5E%7Btree%7D", "%40%7B-1%7D", &long] {
@@ -62,7 +62,7 @@ async fn a_ref_that_names_nothing_has_no_tree(server: TestServer) {
     }
 }
 
-async fn a_tree_comes_in_pages_and_few_statements(server: TestServer) {
+async fn list_tree_paginates_with_constant_number_of_statements(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let client = server.root();
     client.get(&project.url("/tree")).await.expect(200);
@@ -79,7 +79,7 @@ async fn a_tree_comes_in_pages_and_few_statements(server: TestServer) {
     assert_eq!(far.json(), json!([]));
 }
 
-async fn private_code_is_for_reporters(server: TestServer) {
+async fn repository_reads_of_private_project_require_reporter(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let guest = project.member("guest", AccessLevel::Guest).await;
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
@@ -113,9 +113,9 @@ async fn private_code_is_for_reporters(server: TestServer) {
 }
 
 on_every_database![
-    a_directory_lists_trees_then_blobs_then_submodules,
-    a_tree_is_listed_at_a_ref_a_path_and_all_the_way_down,
-    a_ref_that_names_nothing_has_no_tree,
-    a_tree_comes_in_pages_and_few_statements,
-    private_code_is_for_reporters,
+    list_tree_orders_trees_blobs_and_submodules,
+    list_tree_supports_ref_path_and_recursive,
+    list_tree_of_unknown_ref_returns_404,
+    list_tree_paginates_with_constant_number_of_statements,
+    repository_reads_of_private_project_require_reporter,
 ];

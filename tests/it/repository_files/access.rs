@@ -1,4 +1,4 @@
-//! Who may read and write files.
+//! Permissions to read and write files.
 
 use sea_orm::ActiveValue::Set;
 use serde_json::json;
@@ -8,7 +8,7 @@ use storage::entities::{AccessLevel, Visibility};
 use crate::support::repository::Sample;
 use crate::support::{TestServer, on_every_database};
 
-async fn private_files_are_read_from_reporter_on_and_hidden_from_strangers(server: TestServer) {
+async fn read_private_file_requires_reporter(server: TestServer) {
     let sample = Sample::new(&server).await;
     let stranger = sample.member(None).await;
     let guest = sample.member(Some(AccessLevel::Guest)).await;
@@ -29,7 +29,7 @@ async fn private_files_are_read_from_reporter_on_and_hidden_from_strangers(serve
     }
 }
 
-async fn public_files_are_read_by_everybody_and_internal_ones_by_those_signed_in(server: TestServer) {
+async fn read_file_depends_on_visibility_and_repository_access_level(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = format!("{}?ref=main", sample.file("README.md"));
     let stranger = sample.member(None).await;
@@ -45,7 +45,7 @@ async fn public_files_are_read_by_everybody_and_internal_ones_by_those_signed_in
     sample.member(Some(AccessLevel::Guest)).await.get(&url).await.expect(200);
 }
 
-async fn tokens_for_reading_repositories_read_and_never_write(server: TestServer) {
+async fn read_repository_token_cannot_write_files(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = sample.file("README.md");
     let level = Some(AccessLevel::Maintainer);
@@ -63,7 +63,7 @@ async fn tokens_for_reading_repositories_read_and_never_write(server: TestServer
     other.get(&format!("{url}?ref=main")).await.expect(403);
 }
 
-async fn writing_asks_for_developer(server: TestServer) {
+async fn write_file_requires_developer(server: TestServer) {
     let sample = Sample::new(&server).await;
     sample.update(|row| row.visibility = Set(Visibility::Public)).await;
     let url = sample.file("new");
@@ -75,10 +75,10 @@ async fn writing_asks_for_developer(server: TestServer) {
         client.put(&url, body.clone()).await.expect(status);
         client.delete(&query).await.expect(status);
     }
-    let nobody = server.anonymous();
-    assert_eq!(nobody.post(&url, body.clone()).await.expect(401).message(), "401 Unauthorized");
-    nobody.put(&url, body.clone()).await.expect(401);
-    nobody.delete(&query).await.expect(401);
+    let anonymous = server.anonymous();
+    assert_eq!(anonymous.post(&url, body.clone()).await.expect(401).message(), "401 Unauthorized");
+    anonymous.put(&url, body.clone()).await.expect(401);
+    anonymous.delete(&query).await.expect(401);
     let developer = sample.member(Some(AccessLevel::Developer)).await;
     developer.post(&url, body).await.expect(201);
     sample.update(|row| row.visibility = Set(Visibility::Private)).await;
@@ -87,11 +87,11 @@ async fn writing_asks_for_developer(server: TestServer) {
     stranger.post(&url, body.clone()).await.expect(404);
     stranger.put(&url, body).await.expect(404);
     stranger.delete(&query).await.expect(404);
-    // Faults of the parameters come before the project is looked for (facts, 0.2).
+    // Parameters are validated before the project is looked up.
     stranger.post(&url, json!({})).await.expect(400);
 }
 
-async fn protected_branches_take_commits_of_their_level_only(server: TestServer) {
+async fn write_file_to_protected_branch_requires_its_access_level(server: TestServer) {
     let sample = Sample::new(&server).await;
     sample.protect("main", 40, 40).await;
     sample.protect("release/*", 40, 40).await;
@@ -107,7 +107,7 @@ async fn protected_branches_take_commits_of_their_level_only(server: TestServer)
     developer.post(&sample.file("mine"), body("mine")).await.expect(201);
 }
 
-async fn archived_projects_are_read_only(server: TestServer) {
+async fn write_file_to_archived_project_returns_403(server: TestServer) {
     let sample = Sample::new(&server).await;
     sample.update(|row| row.archived = Set(true)).await;
     let body = json!({ "branch": "main", "commit_message": "x", "content": "x" });
@@ -116,10 +116,10 @@ async fn archived_projects_are_read_only(server: TestServer) {
 }
 
 on_every_database![
-    private_files_are_read_from_reporter_on_and_hidden_from_strangers,
-    public_files_are_read_by_everybody_and_internal_ones_by_those_signed_in,
-    tokens_for_reading_repositories_read_and_never_write,
-    writing_asks_for_developer,
-    protected_branches_take_commits_of_their_level_only,
-    archived_projects_are_read_only,
+    read_private_file_requires_reporter,
+    read_file_depends_on_visibility_and_repository_access_level,
+    read_repository_token_cannot_write_files,
+    write_file_requires_developer,
+    write_file_to_protected_branch_requires_its_access_level,
+    write_file_to_archived_project_returns_403,
 ];

@@ -1,4 +1,4 @@
-//! Files of a repository (specification 4.1).
+//! Files of a repository.
 
 mod access;
 mod raw;

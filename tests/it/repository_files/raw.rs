@@ -1,11 +1,11 @@
-//! Downloading files: types, ranges, conditions, large contents.
+//! Raw file downloads: content types, ranges, conditional requests and large files.
 
 use sha2::{Digest, Sha256};
 
 use crate::support::repository::Sample;
 use crate::support::{TestServer, on_every_database};
 
-async fn raw_files_tell_text_from_bytes(server: TestServer) {
+async fn get_raw_file_detects_text_and_binary_content(server: TestServer) {
     let sample = Sample::new(&server).await;
     for (path, content_type) in [
         ("README.md", "text/plain"),
@@ -29,7 +29,7 @@ async fn raw_files_tell_text_from_bytes(server: TestServer) {
     }
 }
 
-async fn pointers_to_large_files_come_as_they_are(server: TestServer) {
+async fn get_raw_file_returns_lfs_pointer_unchanged(server: TestServer) {
     let sample = Sample::new(&server).await;
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
     let body = serde_json::json!({ "branch": "main", "commit_message": "x", "content": pointer });
@@ -38,7 +38,7 @@ async fn pointers_to_large_files_come_as_they_are(server: TestServer) {
     assert_eq!(answer.expect(200).text(), pointer);
 }
 
-async fn what_the_caller_holds_is_not_sent_again(server: TestServer) {
+async fn get_raw_file_with_matching_etag_returns_304(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = format!("{}/raw?ref=main", sample.file("README.md"));
     let tag = server.root().get(&url).await.header("etag").to_owned();
@@ -49,7 +49,7 @@ async fn what_the_caller_holds_is_not_sent_again(server: TestServer) {
     server.root().header("If-None-Match", "\"other\"").get(&url).await.expect(200);
 }
 
-async fn ranges_are_cut_out(server: TestServer) {
+async fn get_raw_file_supports_ranges(server: TestServer) {
     let sample = Sample::new(&server).await;
     let url = format!("{}/raw?ref=main", sample.file("README.md"));
     let whole = server.root().get(&url).await.expect(200).body;
@@ -65,7 +65,7 @@ async fn ranges_are_cut_out(server: TestServer) {
     assert_eq!(other.expect(200).body, whole);
 }
 
-async fn large_files_are_streamed_whole_and_in_parts(server: TestServer) {
+async fn get_raw_file_streams_large_content_and_ranges(server: TestServer) {
     let sample = Sample::new(&server).await;
     let content: Vec<u8> = (0..9_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let mut stream = b"commit refs/heads/big\ncommitter A <a@example.com> 1600000000 +0000\ndata 1\nx\n\
@@ -87,9 +87,9 @@ async fn large_files_are_streamed_whole_and_in_parts(server: TestServer) {
 }
 
 on_every_database![
-    raw_files_tell_text_from_bytes,
-    pointers_to_large_files_come_as_they_are,
-    what_the_caller_holds_is_not_sent_again,
-    ranges_are_cut_out,
-    large_files_are_streamed_whole_and_in_parts,
+    get_raw_file_detects_text_and_binary_content,
+    get_raw_file_returns_lfs_pointer_unchanged,
+    get_raw_file_with_matching_etag_returns_304,
+    get_raw_file_supports_ranges,
+    get_raw_file_streams_large_content_and_ranges,
 ];

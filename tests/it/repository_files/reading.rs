@@ -1,4 +1,4 @@
-//! Reading files as JSON, their metadata and who wrote them.
+//! Files as JSON, file metadata and blame.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::support::repository::Sample;
 use crate::support::{TestServer, on_every_database};
 
-async fn a_file_is_given_with_all_that_is_known_of_it(server: TestServer) {
+async fn get_file_returns_all_fields(server: TestServer) {
     let sample = Sample::new(&server).await;
     let answer = server.root().get(&format!("{}?ref=main", sample.file("README.md"))).await.expect(200);
     let content = sample.printed(&["show", "main:README.md"]);
@@ -29,7 +29,7 @@ async fn a_file_is_given_with_all_that_is_known_of_it(server: TestServer) {
     );
 }
 
-async fn every_head_and_get_carries_the_same_nine_headers(server: TestServer) {
+async fn head_and_get_return_same_metadata_headers(server: TestServer) {
     let sample = Sample::new(&server).await;
     let path = "docs/two words/\u{fc}bung.md";
     let root = server.root();
@@ -57,7 +57,7 @@ async fn every_head_and_get_carries_the_same_nine_headers(server: TestServer) {
     }
 }
 
-async fn odd_contents_come_back_byte_by_byte(server: TestServer) {
+async fn get_file_returns_exact_bytes(server: TestServer) {
     let sample = Sample::new(&server).await;
     for (path, content) in
         [("image.bin", "a\0b\n".as_bytes()), ("crlf.txt", b"a\r\nb\r\n"), ("empty", b""), ("link", b"README.md")]
@@ -67,7 +67,7 @@ async fn odd_contents_come_back_byte_by_byte(server: TestServer) {
     }
 }
 
-async fn branches_tags_and_ids_name_the_revision(server: TestServer) {
+async fn get_file_accepts_branch_tag_and_commit_id(server: TestServer) {
     let sample = Sample::new(&server).await;
     let (main, short) = (sample.id_of("main"), sample.id_of("main")[..10].to_owned());
     for (reference, expected) in [
@@ -85,7 +85,7 @@ async fn branches_tags_and_ids_name_the_revision(server: TestServer) {
     }
 }
 
-async fn what_is_no_file_is_not_found(server: TestServer) {
+async fn get_file_returns_404_for_paths_without_file(server: TestServer) {
     let sample = Sample::new(&server).await;
     for path in ["missing", "bin", "sub", "readme.md", "bin/", "./README.md", "bin//run", "*", "README.md/x", "-"] {
         for suffix in ["", "/blame", "/raw"] {
@@ -97,7 +97,7 @@ async fn what_is_no_file_is_not_found(server: TestServer) {
     }
 }
 
-async fn unknown_and_hostile_revisions_name_no_commit(server: TestServer) {
+async fn get_file_of_unknown_or_hostile_ref_returns_404(server: TestServer) {
     let sample = Sample::new(&server).await;
     let tree = sample.printed(&["rev-parse", "main^{tree}"]);
     for reference in [
@@ -119,7 +119,7 @@ async fn unknown_and_hostile_revisions_name_no_commit(server: TestServer) {
     }
 }
 
-async fn a_missing_revision_and_bad_paths_are_faults(server: TestServer) {
+async fn get_file_rejects_missing_ref_and_invalid_paths(server: TestServer) {
     let sample = Sample::new(&server).await;
     let root = server.root();
     for suffix in ["", "/blame", "/raw"] {
@@ -140,7 +140,7 @@ async fn a_missing_revision_and_bad_paths_are_faults(server: TestServer) {
     root.get(&format!("{}?ref=main", sample.file(&long))).await.expect(400);
 }
 
-async fn blame_names_the_commit_of_every_line(server: TestServer) {
+async fn get_blame_returns_commit_of_every_line(server: TestServer) {
     let sample = Sample::new(&server).await;
     let answer = server.root().get(&format!("{}/blame?ref=main", sample.file("README.md"))).await.expect(200).json();
     let (first, second) = (sample.id_of("v1.0"), sample.id_of("ends-with.json"));
@@ -170,12 +170,12 @@ async fn blame_names_the_commit_of_every_line(server: TestServer) {
 }
 
 on_every_database![
-    a_file_is_given_with_all_that_is_known_of_it,
-    every_head_and_get_carries_the_same_nine_headers,
-    odd_contents_come_back_byte_by_byte,
-    branches_tags_and_ids_name_the_revision,
-    what_is_no_file_is_not_found,
-    unknown_and_hostile_revisions_name_no_commit,
-    a_missing_revision_and_bad_paths_are_faults,
-    blame_names_the_commit_of_every_line,
+    get_file_returns_all_fields,
+    head_and_get_return_same_metadata_headers,
+    get_file_returns_exact_bytes,
+    get_file_accepts_branch_tag_and_commit_id,
+    get_file_returns_404_for_paths_without_file,
+    get_file_of_unknown_or_hostile_ref_returns_404,
+    get_file_rejects_missing_ref_and_invalid_paths,
+    get_blame_returns_commit_of_every_line,
 ];

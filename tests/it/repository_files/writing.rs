@@ -10,7 +10,7 @@ use crate::support::repository::Sample;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{Answer, TestServer, contract, on_every_database};
 
-async fn a_file_is_created_updated_and_deleted(server: TestServer) {
+async fn file_can_be_created_updated_and_deleted(server: TestServer) {
     let sample = Sample::new(&server).await;
     let (root, url) = (server.root(), sample.file("lib/class.rb"));
     let before = sample.id_of("main");
@@ -48,7 +48,7 @@ async fn a_file_is_created_updated_and_deleted(server: TestServer) {
     sample.fsck();
 }
 
-async fn the_answer_names_the_path_where_the_file_is_found(server: TestServer) {
+async fn create_file_returns_normalized_path(server: TestServer) {
     let sample = Sample::new(&server).await;
     for (asked, stored) in [("./dot", "dot"), ("x//y", "x/y"), ("trail/", "trail")] {
         let body = json!({ "branch": "main", "commit_message": "x", "content": asked });
@@ -59,7 +59,7 @@ async fn the_answer_names_the_path_where_the_file_is_found(server: TestServer) {
     }
 }
 
-async fn an_update_keeps_the_mode_and_forms_are_understood(server: TestServer) {
+async fn update_file_preserves_mode_and_create_accepts_form(server: TestServer) {
     let sample = Sample::new(&server).await;
     server
         .root()
@@ -77,7 +77,7 @@ async fn an_update_keeps_the_mode_and_forms_are_understood(server: TestServer) {
     assert_eq!(sample.printed(&["show", "main:form"]), "foobar");
 }
 
-async fn the_first_commit_of_an_empty_repository_makes_its_default_branch(server: TestServer) {
+async fn first_file_of_empty_repository_creates_default_branch(server: TestServer) {
     let sample = Sample::empty(&server, Visibility::Private).await;
     let url = format!("{}?ref=main", sample.file("a"));
     assert_eq!(server.root().get(&url).await.expect(404).message(), "404 Commit Not Found");
@@ -97,7 +97,7 @@ async fn the_first_commit_of_an_empty_repository_makes_its_default_branch(server
     sample.fsck();
 }
 
-async fn new_branches_come_from_a_start_branch(server: TestServer) {
+async fn create_file_creates_branch_from_start_branch(server: TestServer) {
     let sample = Sample::new(&server).await;
     let body = |branch: &str, start: Option<&str>| json!({ "branch": branch, "start_branch": start, "commit_message": "x", "content": "x" });
     let url = sample.file("new");
@@ -129,7 +129,7 @@ async fn new_branches_come_from_a_start_branch(server: TestServer) {
     sample.fsck();
 }
 
-async fn what_cannot_be_committed_is_refused_with_the_reason(server: TestServer) {
+async fn write_file_rejects_invalid_changes_with_reason(server: TestServer) {
     let sample = Sample::new(&server).await;
     let (root, before) = (server.root(), sample.id_of("main"));
     let body = json!({ "branch": "main", "commit_message": "x", "content": "x" });
@@ -170,7 +170,7 @@ async fn what_cannot_be_committed_is_refused_with_the_reason(server: TestServer)
     sample.fsck();
 }
 
-async fn missing_and_odd_parameters_are_listed(server: TestServer) {
+async fn write_file_reports_all_invalid_parameters(server: TestServer) {
     let sample = Sample::new(&server).await;
     let (root, url) = (server.root(), sample.file("a"));
     let faults = "branch is missing, branch is empty, commit_message is missing, commit_message is empty";
@@ -193,7 +193,7 @@ async fn missing_and_odd_parameters_are_listed(server: TestServer) {
     }
 }
 
-async fn the_last_commit_of_the_file_guards_against_lost_changes(server: TestServer) {
+async fn write_file_with_stale_last_commit_id_returns_400(server: TestServer) {
     let sample = Sample::new(&server).await;
     let (root, url) = (server.root(), sample.file("README.md"));
     let (stale, current) = (sample.id_of("v1.0"), sample.id_of("ends-with.json"));
@@ -209,7 +209,7 @@ async fn the_last_commit_of_the_file_guards_against_lost_changes(server: TestSer
     root.delete(&format!("{url}?branch=main&commit_message=x&last_commit_id={last}")).await.expect(204);
 }
 
-async fn five_megabytes_are_stored(server: TestServer) {
+async fn create_file_accepts_five_megabytes(server: TestServer) {
     let sample = Sample::new(&server).await;
     let content = "0123456789abcde\n".repeat(5 << 16);
     let body = json!({ "branch": "main", "commit_message": "x", "content": content });
@@ -218,7 +218,7 @@ async fn five_megabytes_are_stored(server: TestServer) {
     assert!(raw.body == content.as_bytes());
 }
 
-async fn bodies_over_the_limit_are_refused_before_they_are_read(server: TestServer) {
+async fn oversized_bodies_return_413_before_body_is_read(server: TestServer) {
     let sample = Sample::new(&server).await;
     for (method, path) in [
         ("POST", sample.file("a")),
@@ -226,26 +226,26 @@ async fn bodies_over_the_limit_are_refused_before_they_are_read(server: TestServ
         ("DELETE", sample.file("a")),
         ("POST", sample.commits()),
     ] {
-        let answer = announce(&server, method, &format!("/api/v4{path}"), (128 << 20) + 1).await;
+        let answer = send_head(&server, method, &format!("/api/v4{path}"), (128 << 20) + 1).await;
         assert_eq!(answer.expect(413).message(), "413 Request Entity Too Large");
     }
 }
 
 on_every_database![
-    a_file_is_created_updated_and_deleted,
-    the_answer_names_the_path_where_the_file_is_found,
-    an_update_keeps_the_mode_and_forms_are_understood,
-    the_first_commit_of_an_empty_repository_makes_its_default_branch,
-    new_branches_come_from_a_start_branch,
-    what_cannot_be_committed_is_refused_with_the_reason,
-    missing_and_odd_parameters_are_listed,
-    the_last_commit_of_the_file_guards_against_lost_changes,
-    five_megabytes_are_stored,
-    bodies_over_the_limit_are_refused_before_they_are_read,
+    file_can_be_created_updated_and_deleted,
+    create_file_returns_normalized_path,
+    update_file_preserves_mode_and_create_accepts_form,
+    first_file_of_empty_repository_creates_default_branch,
+    create_file_creates_branch_from_start_branch,
+    write_file_rejects_invalid_changes_with_reason,
+    write_file_reports_all_invalid_parameters,
+    write_file_with_stale_last_commit_id_returns_400,
+    create_file_accepts_five_megabytes,
+    oversized_bodies_return_413_before_body_is_read,
 ];
 
-/// Sends the head of a request that announces a body of this length, and nothing of the body.
-async fn announce(server: &TestServer, method: &str, path: &str, length: u64) -> Answer {
+/// Sends the head of a request with this `Content-Length` and without a body.
+async fn send_head(server: &TestServer, method: &str, path: &str, length: u64) -> Answer {
     let address = server.base.strip_prefix("http://").expect("an address");
     let mut connection = TcpStream::connect(address).await.expect("a connection");
     let head = format!(

@@ -1,15 +1,15 @@
-//! Changing users, in the forms that identity providers send.
+//! Updates of users with PATCH, in the forms that identity providers send.
 
 use serde_json::{Value, json};
 
-use super::{Provider, account, refusal, wish};
+use super::{Provider, account, refusal, user_attributes};
 use crate::support::{TestServer, on_every_database};
 
-fn shown(user: &Value) -> (&Value, &Value, &Value) {
+fn main_attributes(user: &Value) -> (&Value, &Value, &Value) {
     (&user["userName"], &user["displayName"], &user["emails"][0]["value"])
 }
 
-async fn operations_change_a_user_together(server: TestServer) {
+async fn patch_user_applies_all_operations(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
     let operations = json!([
@@ -21,8 +21,8 @@ async fn operations_change_a_user_together(server: TestServer) {
     let changed = provider.patch("uid-ada", operations.clone()).await.expect(204);
     assert!(changed.body.is_empty());
     let user = provider.user("UID-ADA").await.expect(200).json();
-    assert_eq!(shown(&user), (&json!("countess"), &json!("Countess"), &json!("Countess@example.org")));
-    // The account is the same, its paths have moved, and its address counts as confirmed.
+    assert_eq!(main_attributes(&user), (&json!("countess"), &json!("Countess"), &json!("Countess@example.org")));
+    // The account ID is unchanged, its paths have moved, and its email address is confirmed.
     assert_eq!(account(&server, "countess").await, Some(ada));
     let root = server.root();
     assert_eq!(root.get("/namespaces/countess").await.expect(200).json()["kind"], json!("user"));
@@ -33,7 +33,7 @@ async fn operations_change_a_user_together(server: TestServer) {
     assert_eq!(provider.user("uid-ada").await.expect(200).json(), user);
 }
 
-async fn every_provider_has_its_own_forms(server: TestServer) {
+async fn patch_user_accepts_forms_of_entra_okta_and_onelogin(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     let work = "emails[type eq \"work\"].value";
@@ -56,7 +56,7 @@ async fn every_provider_has_its_own_forms(server: TestServer) {
         provider.patch("uid-ada", operations).await.expect(204);
         let user = provider.user("uid-ada").await.expect(200).json();
         let (name, email) = (json!(format!("N{number}")), json!(format!("n{number}@x")));
-        assert_eq!(shown(&user), (&json!("ada"), &name, &email));
+        assert_eq!(main_attributes(&user), (&json!("ada"), &name, &email));
     }
     for (name, body) in [
         ("a", json!([{ "op": "Replace", "path": "active", "value": "False" }])),
@@ -71,7 +71,7 @@ async fn every_provider_has_its_own_forms(server: TestServer) {
     }
 }
 
-async fn operations_may_come_in_the_query_and_as_plain_json(server: TestServer) {
+async fn patch_user_accepts_query_parameters_and_plain_json(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     let path = format!("{}/Users/uid-ada", provider.base);
@@ -88,7 +88,7 @@ async fn operations_may_come_in_the_query_and_as_plain_json(server: TestServer) 
     assert_eq!(status, 400);
 }
 
-async fn a_new_id_is_the_users_from_then_on(server: TestServer) {
+async fn patch_user_changes_external_id(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     provider.provision(&server, "bob").await;
@@ -106,11 +106,11 @@ async fn a_new_id_is_the_users_from_then_on(server: TestServer) {
     assert_eq!(provider.user("new/1").await.json()["displayName"], json!("Name of ada"));
 }
 
-async fn what_somebody_else_has_is_a_conflict_and_nothing_changes(server: TestServer) {
+async fn patch_user_with_taken_value_returns_409_and_changes_nothing(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     server.person("bob").await;
-    for (path, value, told) in [
+    for (path, value, error) in [
         ("userName", "Bob", "Username has already been taken"),
         ("userName", "engines@example.org", "Username has already been taken"),
         ("emails[type eq \"work\"].value", "BOB@example.com", "Email has already been taken"),
@@ -118,7 +118,7 @@ async fn what_somebody_else_has_is_a_conflict_and_nothing_changes(server: TestSe
         let operations = json!([{ "op": "replace", "path": "displayName", "value": "Not this" },
             { "op": "replace", "path": path, "value": value }]);
         let (status, kind, detail) = refusal(&provider.patch("uid-ada", operations).await);
-        assert_eq!((status, kind, detail.as_str()), (409, json!("uniqueness"), told));
+        assert_eq!((status, kind, detail.as_str()), (409, json!("uniqueness"), error));
     }
     for (path, value) in [("userName", "admin"), ("emails.value", "none"), ("displayName", " ")] {
         let operations = json!([{ "op": "replace", "path": path, "value": value }]);
@@ -126,17 +126,17 @@ async fn what_somebody_else_has_is_a_conflict_and_nothing_changes(server: TestSe
         assert_eq!((status, kind), (400, json!("invalidValue")), "{path}");
     }
     let user = provider.user("uid-ada").await.expect(200).json();
-    assert_eq!(shown(&user), (&json!("ada"), &json!("Name of ada"), &json!("ada@example.org")));
+    assert_eq!(main_attributes(&user), (&json!("ada"), &json!("Name of ada"), &json!("ada@example.org")));
 }
 
-async fn a_name_that_was_numbered_is_kept_as_long_as_it_must(server: TestServer) {
+async fn patch_user_name_stays_numbered_while_name_is_taken(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let bob = server.person("bob").await;
     provider.provision(&server, "bob2").await;
-    let mut body = wish("robert");
+    let mut body = user_attributes("robert");
     body["userName"] = json!("bob@example.org");
     assert_eq!(provider.create(&body).await.expect(201).json()["userName"], json!("bob1"));
-    // Providers say again and again what they said first.
+    // Providers send the original user name repeatedly.
     let operations = json!([{ "op": "replace", "path": "userName", "value": "bob@example.org" }]);
     provider.patch("uid-robert", operations.clone()).await.expect(204);
     assert_eq!(provider.user("uid-robert").await.json()["userName"], json!("bob1"));
@@ -148,7 +148,7 @@ async fn a_name_that_was_numbered_is_kept_as_long_as_it_must(server: TestServer)
     assert_eq!(provider.user("uid-robert").await.json()["userName"], json!("BOB"));
 }
 
-async fn accounts_of_administrators_are_not_changed(server: TestServer) {
+async fn patch_user_of_administrator_returns_403(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
     server.root().put(&format!("/users/{ada}"), json!({ "admin": true })).await.expect(200);
@@ -161,7 +161,7 @@ async fn accounts_of_administrators_are_not_changed(server: TestServer) {
     assert_eq!(account(&server, "ada").await, Some(ada));
 }
 
-async fn operations_that_make_no_sense_are_refused_with_their_kind(server: TestServer) {
+async fn patch_user_rejects_invalid_operations_with_scim_type(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     for (operations, kind) in [
@@ -182,13 +182,13 @@ async fn operations_that_make_no_sense_are_refused_with_their_kind(server: TestS
     assert_eq!(refusal(&none).2, "Operations is missing");
     let most = json!(vec![json!({ "op": "add", "path": "active", "value": true }); 100]);
     provider.patch("uid-ada", most).await.expect(204);
-    // Who is not there is told before what is wrong with the operations.
+    // A missing user is reported before invalid operations.
     let (status, ..) = refusal(&provider.patch("nobody", json!([{ "op": "move" }])).await);
     assert_eq!(status, 404);
     provider.user("uid-ada").await.expect(200);
 }
 
-async fn changes_at_once_are_made_one_after_another(server: TestServer) {
+async fn concurrent_patches_are_serialized(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     provider.provision(&server, "bob").await;
@@ -207,13 +207,13 @@ async fn changes_at_once_are_made_one_after_another(server: TestServer) {
 }
 
 on_every_database![
-    operations_change_a_user_together,
-    every_provider_has_its_own_forms,
-    operations_may_come_in_the_query_and_as_plain_json,
-    a_new_id_is_the_users_from_then_on,
-    what_somebody_else_has_is_a_conflict_and_nothing_changes,
-    a_name_that_was_numbered_is_kept_as_long_as_it_must,
-    accounts_of_administrators_are_not_changed,
-    operations_that_make_no_sense_are_refused_with_their_kind,
-    changes_at_once_are_made_one_after_another,
+    patch_user_applies_all_operations,
+    patch_user_accepts_forms_of_entra_okta_and_onelogin,
+    patch_user_accepts_query_parameters_and_plain_json,
+    patch_user_changes_external_id,
+    patch_user_with_taken_value_returns_409_and_changes_nothing,
+    patch_user_name_stays_numbered_while_name_is_taken,
+    patch_user_of_administrator_returns_403,
+    patch_user_rejects_invalid_operations_with_scim_type,
+    concurrent_patches_are_serialized,
 ];

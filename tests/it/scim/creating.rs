@@ -1,27 +1,27 @@
-//! Provisioning users.
+//! Creation of users.
 
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
 use storage::entities::{members, users};
 
-use super::{Provider, account, refusal, wish};
+use super::{Provider, account, refusal, user_attributes};
 use crate::support::places::{group, join};
 use crate::support::{TestServer, on_every_database};
 
-async fn row(server: &TestServer, id: i64) -> users::Model {
+async fn user_row(server: &TestServer, id: i64) -> users::Model {
     let found = users::Entity::find_by_id(id).one(server.backend.database.read()).await;
     found.expect("the database").expect("a user")
 }
 
-/// How many users there are, with the administrator.
-async fn users(server: &TestServer) -> u64 {
+/// Returns the number of users, including the administrator.
+async fn user_count(server: &TestServer) -> u64 {
     users::Entity::find().count(server.backend.database.read()).await.expect("a number")
 }
 
-async fn a_new_user_is_a_confirmed_guest_without_a_password(server: TestServer) {
+async fn create_user_creates_confirmed_account_with_default_role(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
-    let row = row(&server, ada).await;
+    let row = user_row(&server, ada).await;
     assert!(row.confirmed_at.is_some() && row.password_hash.is_none() && !row.admin);
     assert_eq!((row.name.as_str(), row.email.as_str()), ("Name of ada", "ada@example.org"));
     assert_eq!(provider.role(&server, ada).await, Some(10));
@@ -35,29 +35,29 @@ async fn a_new_user_is_a_confirmed_guest_without_a_password(server: TestServer) 
     assert_eq!((provider.role(&server, ada).await, provider.role(&server, bob).await), (Some(10), Some(30)));
 }
 
-async fn the_same_id_gives_the_same_user_and_membership_again(server: TestServer) {
+async fn create_user_with_same_id_restores_membership(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
-    let first = provider.create(&wish("ada")).await.expect(201).json();
+    let first = provider.create(&user_attributes("ada")).await.expect(201).json();
     let ada = account(&server, "ada").await.expect("an account");
-    let mut other = wish("other");
+    let mut other = user_attributes("other");
     other["externalId"] = json!("UID-ada");
     assert_eq!(provider.create(&other).await.expect(201).json(), first);
-    assert_eq!(users(&server).await, 2);
+    assert_eq!(user_count(&server).await, 2);
     let root = server.root();
     let member = format!("/groups/{}/members/{ada}", provider.group);
     root.put(&member, json!({ "access_level": 40 })).await.expect(200);
-    provider.create(&wish("ada")).await.expect(201);
+    provider.create(&user_attributes("ada")).await.expect(201);
     assert_eq!(provider.role(&server, ada).await, Some(40));
     root.delete(&member).await.expect(204);
-    provider.create(&wish("ada")).await.expect(201);
+    provider.create(&user_attributes("ada")).await.expect(201);
     assert_eq!(provider.role(&server, ada).await, Some(10));
     root.put(&member, json!({ "access_level": 40, "expires_at": "2020-01-01" })).await.expect(200);
     assert_eq!(provider.role(&server, ada).await, None);
-    provider.create(&wish("ada")).await.expect(201);
+    provider.create(&user_attributes("ada")).await.expect(201);
     assert_eq!(provider.role(&server, ada).await, Some(10));
 }
 
-async fn a_membership_is_no_lower_than_the_role_from_above(server: TestServer) {
+async fn create_user_role_is_at_least_inherited_role(server: TestServer) {
     let root = server.root();
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
@@ -66,11 +66,11 @@ async fn a_membership_is_no_lower_than_the_role_from_above(server: TestServer) {
     root.post(&format!("/groups/{}/transfer", provider.group), json!({ "group_id": above })).await.expect(201);
     root.delete(&format!("/groups/{}/members/{ada}", provider.group)).await.expect(204);
     let moved = Provider::with_token(&server, provider.group, "above/engines", provider.token.clone());
-    moved.create(&wish("ada")).await.expect(201);
+    moved.create(&user_attributes("ada")).await.expect(201);
     assert_eq!(moved.role(&server, ada).await, Some(30));
 }
 
-async fn user_names_are_cleaned_and_numbered(server: TestServer) {
+async fn create_user_normalizes_and_numbers_user_names(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     server.person("ada").await;
     group(&server.root(), "taken", json!({})).await;
@@ -89,14 +89,14 @@ async fn user_names_are_cleaned_and_numbered(server: TestServer) {
     .into_iter()
     .enumerate()
     {
-        let mut body = wish(&format!("n{number}"));
+        let mut body = user_attributes(&format!("n{number}"));
         body["userName"] = json!(sent);
         let user = provider.create(&body).await.expect(201).json();
         assert_eq!(user["userName"], json!(name), "{sent}");
     }
 }
 
-async fn of_the_addresses_that_for_work_is_taken_and_names_are_joined(server: TestServer) {
+async fn create_user_selects_work_email_and_joins_names(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     for (number, (emails, email)) in [
         (json!([{ "type": "home", "value": "a@x" }, { "type": "Work", "value": "b@x" }]), "b@x"),
@@ -106,7 +106,7 @@ async fn of_the_addresses_that_for_work_is_taken_and_names_are_joined(server: Te
     .into_iter()
     .enumerate()
     {
-        let mut body = wish(&format!("n{number}"));
+        let mut body = user_attributes(&format!("n{number}"));
         body["emails"] = emails;
         body["name"] = json!({ "formatted": " ", "givenName": "Ada", "familyName": "King", "middleName": null });
         body["active"] = Value::Null;
@@ -116,16 +116,16 @@ async fn of_the_addresses_that_for_work_is_taken_and_names_are_joined(server: Te
     }
 }
 
-async fn an_address_that_somebody_has_is_a_conflict(server: TestServer) {
+async fn create_user_with_taken_email_returns_409(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let bob = server.person("bob").await;
     let further = json!({ "email": "further@example.com", "skip_confirmation": true });
     server.root().post(&format!("/users/{}/emails", bob.id), further).await.expect(201);
-    // A member has no other right to be taken over.
+    // Membership does not allow the provider to take over the account.
     join(&server.root(), &format!("/groups/{}", provider.group), bob.id, 30).await;
-    let before = users(&server).await;
+    let before = user_count(&server).await;
     for email in ["bob@example.com", "BOB@EXAMPLE.COM", "further@example.com"] {
-        let mut body = wish("ada");
+        let mut body = user_attributes("ada");
         body["emails"][0]["value"] = json!(email);
         let (status, kind, detail) = refusal(&provider.create(&body).await);
         assert_eq!((status, kind), (409, json!("uniqueness")));
@@ -134,20 +134,20 @@ async fn an_address_that_somebody_has_is_a_conflict(server: TestServer) {
             "{detail}"
         );
     }
-    assert_eq!(users(&server).await, before);
+    assert_eq!(user_count(&server).await, before);
     assert_eq!(provider.list(&[]).await.expect(200).json()["totalResults"], json!(0));
 }
 
-async fn what_is_missing_or_wrong_is_refused_and_makes_nobody(server: TestServer) {
+async fn create_user_rejects_missing_and_invalid_attributes(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     for attribute in ["externalId", "userName", "emails", "name"] {
-        let mut body = wish("ada");
+        let mut body = user_attributes("ada");
         body.as_object_mut().expect("an object").remove(attribute);
         let (status, kind, detail) = refusal(&provider.create(&body).await);
         assert_eq!((status, kind), (400, json!("invalidValue")), "{detail}");
         assert!(detail.contains(attribute), "{detail}");
     }
-    for (attribute, value, told) in [
+    for (attribute, value, error) in [
         ("externalId", json!(" "), "externalId is empty"),
         ("externalId", json!("x".repeat(256)), "externalId is too long (maximum is 255 characters)"),
         ("externalId", json!("a\u{0}b"), "externalId is invalid"),
@@ -166,32 +166,32 @@ async fn what_is_missing_or_wrong_is_refused_and_makes_nobody(server: TestServer
         ),
         ("name", json!("Ada"), "name is invalid"),
     ] {
-        let mut body = wish("ada");
+        let mut body = user_attributes("ada");
         body[attribute] = value;
         let (status, kind, detail) = refusal(&provider.create(&body).await);
-        assert_eq!((status, kind, detail.as_str()), (400, json!("invalidValue"), told));
+        assert_eq!((status, kind, detail.as_str()), (400, json!("invalidValue"), error));
     }
-    assert_eq!(users(&server).await, 1);
+    assert_eq!(user_count(&server).await, 1);
 }
 
-async fn posts_of_one_id_at_once_make_one_user(server: TestServer) {
+async fn concurrent_creates_with_same_id_create_one_user(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
-    let body = wish("ada");
+    let body = user_attributes("ada");
     let answers = futures_util::future::join_all((0..8).map(|_| provider.create(&body))).await;
     let mut seen = Vec::new();
     for answer in answers {
         seen.push(answer.expect(201).json());
     }
     seen.dedup();
-    assert_eq!((seen.len(), users(&server).await), (1, 2));
+    assert_eq!((seen.len(), user_count(&server).await), (1, 2));
     let rows = members::Entity::find().filter(members::Column::NamespaceId.eq(provider.group));
     assert_eq!(rows.count(server.backend.database.read()).await.expect("a number"), 2);
 }
 
-async fn posts_of_one_address_at_once_make_one_user(server: TestServer) {
+async fn concurrent_creates_with_same_email_create_one_user(server: TestServer) {
     let (one, other) = (Provider::of(&server, "engines").await, Provider::of(&server, "motors").await);
     let posts = (0..8).map(|number| {
-        let mut body = wish("ada");
+        let mut body = user_attributes("ada");
         body["externalId"] = json!(format!("uid-{number}"));
         let provider = if number % 2 == 0 { &one } else { &other };
         async move { provider.create(&body).await.status }
@@ -199,13 +199,13 @@ async fn posts_of_one_address_at_once_make_one_user(server: TestServer) {
     let mut answers = futures_util::future::join_all(posts).await;
     answers.sort_unstable();
     assert_eq!(answers, [201, 409, 409, 409, 409, 409, 409, 409]);
-    assert_eq!(users(&server).await, 2);
+    assert_eq!(user_count(&server).await, 2);
 }
 
-async fn users_of_one_name_at_once_each_get_their_own(server: TestServer) {
+async fn concurrent_creates_with_same_user_name_get_distinct_names(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let posts = (0..8).map(|number| {
-        let mut body = wish(&format!("n{number}"));
+        let mut body = user_attributes(&format!("n{number}"));
         body["userName"] = json!("same");
         let provider = &provider;
         async move { provider.create(&body).await.expect(201).json()["userName"].clone() }
@@ -220,14 +220,14 @@ async fn users_of_one_name_at_once_each_get_their_own(server: TestServer) {
 }
 
 on_every_database![
-    a_new_user_is_a_confirmed_guest_without_a_password,
-    the_same_id_gives_the_same_user_and_membership_again,
-    a_membership_is_no_lower_than_the_role_from_above,
-    user_names_are_cleaned_and_numbered,
-    of_the_addresses_that_for_work_is_taken_and_names_are_joined,
-    an_address_that_somebody_has_is_a_conflict,
-    what_is_missing_or_wrong_is_refused_and_makes_nobody,
-    posts_of_one_id_at_once_make_one_user,
-    posts_of_one_address_at_once_make_one_user,
-    users_of_one_name_at_once_each_get_their_own,
+    create_user_creates_confirmed_account_with_default_role,
+    create_user_with_same_id_restores_membership,
+    create_user_role_is_at_least_inherited_role,
+    create_user_normalizes_and_numbers_user_names,
+    create_user_selects_work_email_and_joins_names,
+    create_user_with_taken_email_returns_409,
+    create_user_rejects_missing_and_invalid_attributes,
+    concurrent_creates_with_same_id_create_one_user,
+    concurrent_creates_with_same_email_create_one_user,
+    concurrent_creates_with_same_user_name_get_distinct_names,
 ];

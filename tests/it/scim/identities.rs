@@ -1,4 +1,4 @@
-//! The accounts of members at the single sign-on, in lists of members.
+//! SAML identities in lists of members.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::Provider;
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn owners_of_the_group_are_told_of_identities_everywhere_below(server: TestServer) {
+async fn group_owners_see_saml_identities_in_all_descendants(server: TestServer) {
     let root = server.root();
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
@@ -41,7 +41,7 @@ async fn owners_of_the_group_are_told_of_identities_everywhere_below(server: Tes
             assert_eq!(one.json()["group_saml_identity"], Value::Null, "{place}");
         }
     }
-    // Who owns what is below has no part in the single sign-on above.
+    // Owners of subgroups and projects do not see identities of the top-level group.
     for place in [format!("/groups/{below}"), format!("/projects/{work}")] {
         let one = of_below.client.get(&format!("{place}/members/all/{ada}")).await.expect(200);
         assert_eq!(one.json()["group_saml_identity"], Value::Null, "{place}");
@@ -60,7 +60,7 @@ async fn owners_of_the_group_are_told_of_identities_everywhere_below(server: Tes
     assert_eq!(one["group_saml_identity"], Value::Null);
 }
 
-async fn identities_take_no_statement_for_each_member(server: TestServer) {
+async fn list_members_with_identities_uses_constant_statements(server: TestServer) {
     let root = server.root();
     let provider = Provider::of(&server, "engines").await;
     let owner = server.person("owner").await;
@@ -82,6 +82,6 @@ async fn identities_take_no_statement_for_each_member(server: TestServer) {
 }
 
 on_every_database![
-    owners_of_the_group_are_told_of_identities_everywhere_below,
-    identities_take_no_statement_for_each_member,
+    group_owners_see_saml_identities_in_all_descendants,
+    list_members_with_identities_uses_constant_statements,
 ];

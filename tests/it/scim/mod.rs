@@ -1,4 +1,4 @@
-//! Provisioning by SCIM (specification 2.19 and 4.19), and single sign-on of groups.
+//! SCIM provisioning and single sign-on of groups.
 
 mod changing;
 mod creating;
@@ -19,18 +19,18 @@ use crate::support::{Answer, Client, TestServer};
 
 /// The identity provider of a group.
 pub struct Provider {
-    /// A caller with the token.
+    /// HTTP client with the SCIM token.
     pub client: Client,
-    /// The token.
+    /// SCIM token.
     pub token: String,
-    /// The number of the group.
+    /// ID of the group.
     pub group: i64,
-    /// Where its resources are.
+    /// Base path of its resources.
     pub base: String,
 }
 
 impl Provider {
-    /// The provider of a new group, whose only owner is the administrator.
+    /// Creates a group with a provider. The administrator is the only owner.
     pub async fn of(server: &TestServer, path: &str) -> Self {
         let group = group(&server.root(), path, json!({})).await;
         enable(&server.root(), group).await;
@@ -50,13 +50,13 @@ impl Provider {
         self.client.get(&format!("{}{path}", self.base)).await
     }
 
-    /// A page of users.
+    /// Lists users.
     pub async fn list(&self, query: &[(&str, &str)]) -> Answer {
         let request = self.client.request(Method::GET, &format!("{}/Users", self.base));
         self.client.send(request.query(query)).await
     }
 
-    /// The ids of the users that a filter finds.
+    /// Returns the IDs of the users that match a filter.
     pub async fn found(&self, filter: &str) -> Vec<Value> {
         let list = self.list(&[("filter", filter)]).await.expect(200).json();
         let users = list["Resources"].as_array().expect("a list");
@@ -89,21 +89,21 @@ impl Provider {
         self.client.delete(&path).await
     }
 
-    /// Provisions a user of this name, whose id at the provider is `uid-<name>`; gives the number of the account.
+    /// Provisions a user with the external ID `uid-<name>` and returns the ID of the account.
     pub async fn provision(&self, server: &TestServer, name: &str) -> i64 {
-        self.create(&wish(name)).await.expect(201);
+        self.create(&user_attributes(name)).await.expect(201);
         account(server, name).await.expect("an account")
     }
 
-    /// The role of a user as a member of the group, if they are one.
+    /// Returns the role of a user in the group, or `None` if the user is not a member.
     pub async fn role(&self, server: &TestServer, user: i64) -> Option<i64> {
         let member = server.root().get(&format!("/groups/{}/members/{user}", self.group)).await;
         (member.status == 200).then(|| member.json()["access_level"].as_i64().expect("a role"))
     }
 }
 
-/// What providers say of a new user.
-pub fn wish(name: &str) -> Value {
+/// Returns the attributes that a provider sends for a new user.
+pub fn user_attributes(name: &str) -> Value {
     json!({
         "schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"],
         "externalId": format!("uid-{name}"),
@@ -115,25 +115,25 @@ pub fn wish(name: &str) -> Value {
     })
 }
 
-/// Switches the single sign-on of a group on.
+/// Enables single sign-on of a group.
 pub async fn enable(owner: &Client, group: i64) {
     let enabled = owner.put(&format!("/groups/{group}/saml"), json!({ "enabled": true })).await;
     enabled.expect(200);
 }
 
-/// Makes the SCIM token of a group.
+/// Creates the SCIM token of a group.
 pub async fn token(owner: &Client, group: i64) -> String {
-    let made = owner.post(&format!("/groups/{group}/scim_token"), json!({})).await.expect(201);
-    made.json()["token"].as_str().expect("a token").to_owned()
+    let created = owner.post(&format!("/groups/{group}/scim_token"), json!({})).await.expect(201);
+    created.json()["token"].as_str().expect("a token").to_owned()
 }
 
-/// The number of the account of this name, if there is one.
+/// Returns the ID of the account with this user name, if it exists.
 pub async fn account(server: &TestServer, username: &str) -> Option<i64> {
     let found = server.root().get(&format!("/users?username={username}")).await.expect(200);
     found.json()[0]["id"].as_i64()
 }
 
-/// A refusal by its status and kind; checks that it is in the form of the protocol.
+/// Checks that a response is a SCIM error and returns its status, type and detail.
 #[track_caller]
 pub fn refusal(answer: &Answer) -> (u16, Value, String) {
     assert_eq!(answer.header("content-type"), "application/scim+json");

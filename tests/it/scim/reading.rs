@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::{Provider, account, refusal, wish};
+use super::{Provider, account, refusal, user_attributes};
 use crate::support::client::segment;
 use crate::support::{TestServer, on_every_database};
 
-fn numbers(list: &Value) -> (i64, i64, i64, usize) {
+fn page_numbers(list: &Value) -> (i64, i64, i64, usize) {
     let number = |field: &str| list[field].as_i64().expect("a number");
     let users = list["Resources"].as_array().expect("a list").len();
     (number("totalResults"), number("itemsPerPage"), number("startIndex"), users)
 }
 
-async fn a_user_is_shown_with_all_fields(server: TestServer) {
+async fn get_user_returns_all_fields(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
-    let created = provider.create(&wish("ada")).await.expect(201);
+    let created = provider.create(&user_attributes("ada")).await.expect(201);
     let user = provider.user("uid-ada").await.expect(200);
     assert_eq!(user.header("content-type"), "application/scim+json");
     assert_eq!(user.json(), created.json());
@@ -32,9 +32,9 @@ async fn a_user_is_shown_with_all_fields(server: TestServer) {
     assert_eq!(shown, wanted);
 }
 
-async fn pages_begin_and_end_where_they_are_asked_to(server: TestServer) {
+async fn list_users_supports_start_index_and_count(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
-    assert_eq!(numbers(&provider.list(&[]).await.expect(200).json()), (0, 0, 1, 0));
+    assert_eq!(page_numbers(&provider.list(&[]).await.expect(200).json()), (0, 0, 1, 0));
     for number in 0..23 {
         provider.provision(&server, &format!("user{number:02}")).await;
     }
@@ -51,7 +51,7 @@ async fn pages_begin_and_end_where_they_are_asked_to(server: TestServer) {
         (vec![("startIndex", ""), ("count", "")], (23, 20, 1, 20)),
     ] {
         let list = provider.list(&query).await.expect(200).json();
-        assert_eq!(numbers(&list), wanted, "{query:?}");
+        assert_eq!(page_numbers(&list), wanted, "{query:?}");
     }
     let third = provider.list(&[("startIndex", "3"), ("count", "1")]).await.expect(200).json();
     assert_eq!(third["Resources"][0]["id"], json!("uid-user02"));
@@ -61,14 +61,14 @@ async fn pages_begin_and_end_where_they_are_asked_to(server: TestServer) {
     }
 }
 
-async fn one_page_holds_a_hundred_at_most(server: TestServer) {
+async fn list_users_returns_at_most_100_per_page(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     for number in 0..102 {
-        provider.create(&wish(&format!("user{number:03}"))).await.expect(201);
+        provider.create(&user_attributes(&format!("user{number:03}"))).await.expect(201);
     }
     let list = provider.list(&[("count", "500")]).await.expect(200).json();
-    assert_eq!(numbers(&list), (102, 100, 1, 100));
-    // A list takes as many statements however long it is.
+    assert_eq!(page_numbers(&list), (102, 100, 1, 100));
+    // The number of statements does not depend on the length of the list.
     let before = server.statements();
     provider.list(&[("count", "1"), ("startIndex", "2")]).await.expect(200);
     let few = server.statements() - before;
@@ -78,7 +78,7 @@ async fn one_page_holds_a_hundred_at_most(server: TestServer) {
     assert!(few <= 6, "{few} statements");
 }
 
-async fn filters_find_a_user_by_id_name_and_address(server: TestServer) {
+async fn list_users_filters_by_id_user_name_and_email(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
     provider.provision(&server, "bob").await;
@@ -106,13 +106,13 @@ async fn filters_find_a_user_by_id_name_and_address(server: TestServer) {
         "id eq \"a\\\"b\"",
     ] {
         let list = provider.list(&[("filter", filter)]).await.expect(200).json();
-        assert_eq!(numbers(&list), (0, 0, 1, 0), "{filter}");
+        assert_eq!(page_numbers(&list), (0, 0, 1, 0), "{filter}");
     }
     let paged = provider.list(&[("filter", "id eq \"uid-ada\""), ("startIndex", "2")]).await.expect(200);
-    assert_eq!(numbers(&paged.json()), (1, 0, 2, 0));
+    assert_eq!(page_numbers(&paged.json()), (1, 0, 2, 0));
 }
 
-async fn filters_that_are_not_understood_are_refused_and_list_nobody(server: TestServer) {
+async fn list_users_rejects_unsupported_filters(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     for filter in [
@@ -138,12 +138,12 @@ async fn filters_that_are_not_understood_are_refused_and_list_nobody(server: Tes
     assert_eq!((status, kind), (400, json!("invalidValue")));
 }
 
-async fn ids_may_be_of_any_characters(server: TestServer) {
+async fn external_ids_may_contain_any_characters(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     for (number, uid) in
         ["CN=Ada/Ou=x", "a/../b", "a b+c?d#e%2F", "ädä@example.org", "\"quoted\\\"", "{}"].iter().enumerate()
     {
-        let mut body = wish(&format!("user{number}"));
+        let mut body = user_attributes(&format!("user{number}"));
         body["externalId"] = json!(uid);
         let created = provider.create(&body).await.expect(201);
         let user = provider.user(uid).await.expect(200).json();
@@ -151,7 +151,7 @@ async fn ids_may_be_of_any_characters(server: TestServer) {
         assert_eq!(provider.user(&uid.to_uppercase()).await.expect(200).json()["id"], json!(uid));
         let filter = format!("id eq {}", json!(uid));
         assert_eq!(provider.found(&filter).await, [*uid], "{filter}");
-        // The address that is told leads there.
+        // The `Location` header leads to the user.
         let (_, path) = created.header("location").split_once("/Users/").expect("an address");
         assert_eq!(provider.get(&format!("/Users/{path}")).await.expect(200).json()["id"], json!(uid));
         provider.patch(uid, json!([{ "op": "add", "path": "active", "value": false }])).await.expect(204);
@@ -159,7 +159,7 @@ async fn ids_may_be_of_any_characters(server: TestServer) {
     }
 }
 
-async fn who_is_not_provisioned_is_not_found(server: TestServer) {
+async fn get_user_not_provisioned_returns_404(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let other = Provider::of(&server, "motors").await;
     let ada = other.provision(&server, "ada").await;
@@ -174,7 +174,7 @@ async fn who_is_not_provisioned_is_not_found(server: TestServer) {
     assert!(account(&server, "ada").await.is_some());
 }
 
-async fn what_is_read_is_revalidated(server: TestServer) {
+async fn scim_reads_support_etags(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     let user = "urn:ietf:params:scim:schemas:core:2.0:User";
@@ -198,17 +198,17 @@ async fn what_is_read_is_revalidated(server: TestServer) {
     assert_eq!(held.get(&path).await.expect(200).json()["displayName"], json!("A"));
 }
 
-async fn users_who_are_removed_are_provisioned_no_more(server: TestServer) {
+async fn deleted_account_can_be_provisioned_again(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
     server.root().delete(&format!("/users/{ada}")).await.expect(204);
     provider.user("uid-ada").await.expect(404);
     assert_eq!(provider.list(&[]).await.expect(200).json()["totalResults"], json!(0));
     server.finish_jobs().await;
-    provider.create(&wish("ada")).await.expect(201);
+    provider.create(&user_attributes("ada")).await.expect(201);
 }
 
-async fn clients_discover_what_there_is(server: TestServer) {
+async fn discovery_endpoints_describe_supported_features(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let config = provider.get("/ServiceProviderConfig").await.expect(200);
     assert_eq!(config.header("content-type"), "application/scim+json");
@@ -219,7 +219,7 @@ async fn clients_discover_what_there_is(server: TestServer) {
         (&json!({"supported": true, "maxResults": 100}), &json!({"supported": false}))
     );
     let types = provider.get("/ResourceTypes").await.expect(200).json();
-    assert_eq!(numbers(&types), (1, 1, 1, 1));
+    assert_eq!(page_numbers(&types), (1, 1, 1, 1));
     let one = provider.get("/ResourceTypes/User").await.expect(200).json();
     assert_eq!((&types["Resources"][0], &one["endpoint"]), (&one, &json!("/Users")));
     let schemas = provider.get("/Schemas").await.expect(200).json();
@@ -239,14 +239,14 @@ async fn clients_discover_what_there_is(server: TestServer) {
 }
 
 on_every_database![
-    a_user_is_shown_with_all_fields,
-    pages_begin_and_end_where_they_are_asked_to,
-    one_page_holds_a_hundred_at_most,
-    filters_find_a_user_by_id_name_and_address,
-    filters_that_are_not_understood_are_refused_and_list_nobody,
-    ids_may_be_of_any_characters,
-    who_is_not_provisioned_is_not_found,
-    what_is_read_is_revalidated,
-    users_who_are_removed_are_provisioned_no_more,
-    clients_discover_what_there_is,
+    get_user_returns_all_fields,
+    list_users_supports_start_index_and_count,
+    list_users_returns_at_most_100_per_page,
+    list_users_filters_by_id_user_name_and_email,
+    list_users_rejects_unsupported_filters,
+    external_ids_may_contain_any_characters,
+    get_user_not_provisioned_returns_404,
+    scim_reads_support_etags,
+    deleted_account_can_be_provisioned_again,
+    discovery_endpoints_describe_supported_features,
 ];

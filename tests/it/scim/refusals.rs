@@ -1,4 +1,4 @@
-//! Who may not call, and what is refused to those who may.
+//! Authentication, authorization and rejected requests.
 
 use domain::kernel::policy::On;
 use domain::secrets::digest;
@@ -9,7 +9,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, now, saml_providers, scim_tokens};
 
-use super::{Provider, enable, refusal, token, wish};
+use super::{Provider, enable, refusal, token, user_attributes};
 use crate::support::client::{Client, segment};
 use crate::support::contract::check;
 use crate::support::places::group;
@@ -18,8 +18,8 @@ use crate::support::server::ROOT_TOKEN;
 use crate::support::wire::Wire;
 use crate::support::{Answer, TestServer, on_every_database};
 
-/// What every operation answers a caller on a group of this path, which is encoded.
-async fn all(client: &Client, path: &str) -> Vec<Answer> {
+/// Calls every SCIM operation on a group with this encoded path and returns the responses.
+async fn call_all(client: &Client, path: &str) -> Vec<Answer> {
     let mut answers = Vec::new();
     for operation in OPERATIONS.iter().filter(|operation| operation.access.on == On::Scim) {
         let method = Method::from_bytes(operation.method.as_bytes()).expect("a method");
@@ -30,46 +30,46 @@ async fn all(client: &Client, path: &str) -> Vec<Answer> {
     answers
 }
 
-fn on_the_free_plan() -> Options {
+fn free_plan() -> Options {
     Options { plan: Some("free".to_owned()), ..Options::default() }
 }
 
-async fn the_token_of_the_group_is_taken_as_a_bearers_and_no_other(server: TestServer) {
+async fn scim_accepts_only_bearer_token_of_group(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
-    let nobody = server.anonymous();
-    let bearer = |token: &str| nobody.clone().header("Authorization", &format!("Bearer {token}"));
+    let anonymous = server.anonymous();
+    let bearer = |token: &str| anonymous.clone().header("Authorization", &format!("Bearer {token}"));
     let callers = [
-        nobody.clone(),
+        anonymous.clone(),
         server.root(),
         bearer(ROOT_TOKEN),
         bearer("unknown"),
         bearer(""),
         bearer(&digest(&provider.token)),
-        nobody.clone().header("Private-Token", &provider.token),
-        nobody.clone().header("Job-Token", &provider.token),
-        nobody.clone().header("Authorization", &format!("Basic {}", provider.token)),
-        nobody.clone().header("Authorization", &provider.token),
-        nobody.clone().header("Cookie", &format!("_service_session={}", provider.token)),
+        anonymous.clone().header("Private-Token", &provider.token),
+        anonymous.clone().header("Job-Token", &provider.token),
+        anonymous.clone().header("Authorization", &format!("Basic {}", provider.token)),
+        anonymous.clone().header("Authorization", &provider.token),
+        anonymous.clone().header("Cookie", &format!("_service_session={}", provider.token)),
     ];
     for caller in callers {
-        // What is there, what is private to others, and what is not there: nobody is told which it is.
+        // Existing, private and missing groups are indistinguishable.
         for path in ["engines", "root", "nothing", "1"] {
-            for answer in all(&caller, path).await {
+            for answer in call_all(&caller, path).await {
                 assert_eq!(refusal(&answer), (401, Value::Null, "401 Unauthorized".to_owned()));
             }
         }
     }
     for name in ["private_token", "access_token", "job_token"] {
         let path = format!("{}/Users?{name}={}", provider.base, provider.token);
-        nobody.get(&path).await.expect(401);
+        anonymous.get(&path).await.expect(401);
     }
-    let lower = nobody.clone().header("Authorization", &format!("bearer {}", provider.token));
+    let lower = anonymous.clone().header("Authorization", &format!("bearer {}", provider.token));
     lower.get(&format!("{}/Users", provider.base)).await.expect(200);
-    // To act as somebody says nothing here.
+    // The `Sudo` header is ignored.
     provider.client.clone().header("Sudo", "root").get(&format!("{}/Users", provider.base)).await.expect(200);
 }
 
-async fn the_token_opens_nothing_else(server: TestServer) {
+async fn scim_token_is_rejected_by_rest_api(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let private = server.anonymous().header("Private-Token", &provider.token);
     for client in [&provider.client, &private] {
@@ -83,35 +83,35 @@ async fn the_token_opens_nothing_else(server: TestServer) {
     private.get(&format!("{}/Users", provider.base)).await.expect(401);
 }
 
-async fn the_token_of_another_group_tells_no_more_than_that_a_name_is_taken(server: TestServer) {
+async fn scim_token_of_another_group_returns_401_or_404(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let other = Provider::of(&server, "motors").await;
     let root = server.root();
     group(&root, "below", json!({ "parent_id": other.group })).await;
     group(&root, "own", json!({ "parent_id": provider.group })).await;
-    for answer in all(&provider.client, "Motors").await {
+    for answer in call_all(&provider.client, "Motors").await {
         assert_eq!(refusal(&answer), (401, Value::Null, "401 Unauthorized".to_owned()));
     }
     let number = provider.group.to_string();
     for path in ["nothing", "motors/below", "motors/nothing", "engines/own", "engines/nothing", "root", &number] {
-        for answer in all(&provider.client, &segment(path)).await {
+        for answer in call_all(&provider.client, &segment(path)).await {
             assert_eq!(refusal(&answer), (404, Value::Null, format!("Group {path} not found")));
         }
     }
-    provider.create(&wish("ada")).await.expect(201);
+    provider.create(&user_attributes("ada")).await.expect(201);
     other.user("uid-ada").await.expect(404);
     assert_eq!(refusal(&other.delete("uid-ada").await).0, 404);
     provider.user("uid-ada").await.expect(200);
 }
 
-async fn who_may_not_call_is_told_so_before_what_is_wrong(server: TestServer) {
+async fn authorization_is_checked_before_parameters(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
-    let nobody = server.anonymous();
-    nobody.get(&format!("{}/Users?count=x", provider.base)).await.expect(401);
+    let anonymous = server.anonymous();
+    anonymous.get(&format!("{}/Users?count=x", provider.base)).await.expect(401);
     for path in ["%FF", "%00", &"x".repeat(1_025)] {
-        for answer in all(&provider.client, path).await {
+        for answer in call_all(&provider.client, path).await {
             if path == "%FF" {
-                // Nobody knows what is meant by what is no text.
+                // A path that is not text cannot be routed to an operation.
                 assert_eq!((answer.status, answer.header("content-type")), (400, "application/json"));
                 continue;
             }
@@ -124,7 +124,7 @@ async fn who_may_not_call_is_told_so_before_what_is_wrong(server: TestServer) {
     provider.list(&[("count", "x")]).await.expect(403);
 }
 
-async fn plans_below_have_neither_the_switch_nor_provisioning(server: TestServer) {
+async fn lower_plans_reject_saml_and_scim(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     for path in ["saml", "scim_token"] {
@@ -134,7 +134,7 @@ async fn plans_below_have_neither_the_switch_nor_provisioning(server: TestServer
             false => root.post(&path, json!({})).await.expect(403),
         };
     }
-    // As after a change of the plan.
+    // Rows as they remain after a change of the plan.
     let provider = saml_providers::ActiveModel {
         namespace_id: Set(engines),
         enabled: Set(true),
@@ -153,13 +153,13 @@ async fn plans_below_have_neither_the_switch_nor_provisioning(server: TestServer
     };
     row.insert(db).await.expect("a row");
     let provider = Provider::with_token(&server, engines, "engines", "kept".to_owned());
-    for answer in all(&provider.client, "engines").await {
+    for answer in call_all(&provider.client, "engines").await {
         let (status, _, detail) = refusal(&answer);
         assert_eq!((status, detail.contains("plan")), (403, true), "{detail}");
     }
 }
 
-async fn bodies_that_are_too_large_too_deep_or_no_objects_are_refused(server: TestServer) {
+async fn oversized_deep_and_invalid_bodies_are_rejected(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     let url = |path: &str| format!("{}{path}", provider.base);
@@ -170,7 +170,7 @@ async fn bodies_that_are_too_large_too_deep_or_no_objects_are_refused(server: Te
                 provider.client.request(method.clone(), &url(path)).header("Content-Type", "application/scim+json");
             refusal(&provider.client.send(request.body(body)).await)
         };
-        // Announced is as good as sent.
+        // The `Content-Length` alone is sufficient for the rejection.
         let head = format!(
             "{method} {} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {}\r\nContent-Type: application/scim+json\r\n\
              Content-Length: {}\r\n\r\n",
@@ -207,43 +207,43 @@ async fn bodies_that_are_too_large_too_deep_or_no_objects_are_refused(server: Te
 }
 
 on_every_database![
-    the_token_of_the_group_is_taken_as_a_bearers_and_no_other,
-    the_token_opens_nothing_else,
-    the_token_of_another_group_tells_no_more_than_that_a_name_is_taken,
-    who_may_not_call_is_told_so_before_what_is_wrong,
-    plans_below_have_neither_the_switch_nor_provisioning with on_the_free_plan(),
-    bodies_that_are_too_large_too_deep_or_no_objects_are_refused,
+    scim_accepts_only_bearer_token_of_group,
+    scim_token_is_rejected_by_rest_api,
+    scim_token_of_another_group_returns_401_or_404,
+    authorization_is_checked_before_parameters,
+    lower_plans_reject_saml_and_scim with free_plan(),
+    oversized_deep_and_invalid_bodies_are_rejected,
 ];
 
-async fn tokens_and_what_is_provisioned_stay_out_of_the_log(site: Site) {
+async fn scim_tokens_and_user_data_do_not_appear_in_log(site: Site) {
     let log = site.beside("log");
     let server = site.serve_logging(&log).await;
     let root = Client::new(&server.base, Some(TOKEN));
-    let nobody = Client::new(&server.base, None);
+    let anonymous = Client::new(&server.base, None);
     let engines = group(&root, "engines", json!({})).await;
     enable(&root, engines).await;
     let secret = token(&root, engines).await;
-    let client = nobody.clone().header("Authorization", &format!("Bearer {secret}"));
+    let client = anonymous.clone().header("Authorization", &format!("Bearer {secret}"));
     let users = "//api/scim/v2/groups/engines/Users";
-    let made = client.post(users, wish("planted-name")).await.expect(201);
-    assert!(!made.text().contains(&secret));
+    let created = client.post(users, user_attributes("planted-name")).await.expect(201);
+    assert!(!created.text().contains(&secret));
     client.post(users, json!({ "externalId": "planted-wrong" })).await.expect(400);
-    nobody.clone().header("Authorization", "Bearer planted-unknown").get(users).await.expect(401);
-    nobody.get(&format!("{users}?access_token=planted-queried")).await.expect(401);
+    anonymous.clone().header("Authorization", "Bearer planted-unknown").get(users).await.expect(401);
+    anonymous.get(&format!("{users}?access_token=planted-queried")).await.expect(401);
     server.stop().await;
-    let said = std::fs::read_to_string(&log).expect("a log");
-    assert!(said.contains("/api/scim/v2/groups"), "the log tells of the requests");
+    let output = std::fs::read_to_string(&log).expect("a log");
+    assert!(output.contains("/api/scim/v2/groups"), "the log contains the requests");
     for planted in [secret.as_str(), "planted-unknown", "planted-queried", "planted-name@example.org", "planted-wrong"]
     {
-        let leak = said.lines().find(|line| line.contains(planted));
+        let leak = output.lines().find(|line| line.contains(planted));
         assert_eq!(leak, None, "{planted} is in the log");
     }
 }
 
-on_every_site![tokens_and_what_is_provisioned_stay_out_of_the_log,];
+on_every_site![scim_tokens_and_user_data_do_not_appear_in_log,];
 
 #[test]
-fn every_operation_of_the_protocol_is_refused_in_its_form() {
+fn scim_operations_use_scim_error_format() {
     use holdfast::api::operation::Errors;
 
     for operation in OPERATIONS {

@@ -1,12 +1,12 @@
-//! Provisioning users no more.
+//! Deprovisioning of users.
 
 use serde_json::{Value, json};
 
-use super::{Provider, account, refusal, wish};
+use super::{Provider, account, refusal, user_attributes};
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-async fn who_is_removed_keeps_the_account_and_loses_all_below_the_group(server: TestServer) {
+async fn delete_user_keeps_account_and_removes_all_memberships(server: TestServer) {
     let root = server.root();
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
@@ -31,30 +31,30 @@ async fn who_is_removed_keeps_the_account_and_loses_all_below_the_group(server: 
     assert_eq!((status, detail.as_str()), (404, "Resource uid-ada not found"));
 }
 
-async fn who_comes_again_has_the_account_they_had(server: TestServer) {
+async fn create_user_after_delete_restores_account(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let other = Provider::of(&server, "motors").await;
     let ada = provider.provision(&server, "ada").await;
     provider.delete("uid-ada").await.expect(204);
-    // No other group has a right to it.
-    assert_eq!(refusal(&other.create(&wish("ada")).await).0, 409);
-    // Nor has whoever has the address by now, under another id: the tokens are still those of who had it before.
-    let mut other_person = wish("ada");
+    // Another group cannot claim the account.
+    assert_eq!(refusal(&other.create(&user_attributes("ada")).await).0, 409);
+    // Neither can another external ID with the same address: the existing tokens belong to the former user.
+    let mut other_person = user_attributes("ada");
     other_person["externalId"] = json!("another-uid");
     let (status, _, detail) = refusal(&provider.create(&other_person).await);
     assert!(status == 409 && detail.contains("Email has already been taken"), "{status} {detail}");
-    let again = wish("ada");
+    let again = user_attributes("ada");
     let user = provider.create(&again).await.expect(201).json();
     assert_eq!((&user["id"], &user["userName"]), (&json!("uid-ada"), &json!("ada")));
     assert_eq!((account(&server, "ada").await, provider.role(&server, ada).await), (Some(ada), Some(10)));
-    // With another address it is another user, and the id may be used again.
+    // With another address it is a different user, and the ID may be reused.
     provider.patch("uid-ada", json!([{ "op": "replace", "path": "active", "value": false }])).await.expect(204);
     let mut new = again.clone();
     new["emails"][0]["value"] = json!("new@example.org");
     assert_eq!(provider.create(&new).await.expect(201).json()["userName"], json!("ada1"));
 }
 
-async fn other_changes_beside_the_end_are_overlooked(server: TestServer) {
+async fn deactivation_ignores_other_changes_in_same_patch(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
     let operations = json!([{ "op": "replace", "path": "displayName", "value": "Other" },
@@ -64,7 +64,7 @@ async fn other_changes_beside_the_end_are_overlooked(server: TestServer) {
     for uid in ["uid-ada", "other"] {
         provider.user(uid).await.expect(404);
     }
-    // `true` makes nobody a member who is none.
+    // `true` does not add a user who is not a member.
     let active = json!([{ "op": "replace", "path": "active", "value": true }]);
     assert_eq!(refusal(&provider.patch("uid-ada", active.clone()).await).0, 404);
     let bob = provider.provision(&server, "bob").await;
@@ -73,7 +73,7 @@ async fn other_changes_beside_the_end_are_overlooked(server: TestServer) {
     assert_eq!(provider.role(&server, bob).await, None);
 }
 
-async fn the_last_owner_stays(server: TestServer) {
+async fn last_owner_cannot_be_deprovisioned(server: TestServer) {
     let root = server.root();
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
@@ -88,7 +88,7 @@ async fn the_last_owner_stays(server: TestServer) {
     }
     provider.user("uid-ada").await.expect(200);
     assert_eq!(provider.role(&server, ada).await, Some(50));
-    // Whose ownership has ended owns nothing.
+    // A member with an expired ownership is not an owner.
     let bob = provider.provision(&server, "bob").await;
     root.put(&member(bob), json!({ "access_level": 50, "expires_at": "2020-01-01" })).await.expect(200);
     provider.delete("uid-ada").await.expect(403);
@@ -99,7 +99,7 @@ async fn the_last_owner_stays(server: TestServer) {
     provider.delete("uid-bob").await.expect(403);
 }
 
-async fn of_all_owners_who_go_at_once_one_stays(server: TestServer) {
+async fn concurrent_deletes_of_all_owners_keep_one(server: TestServer) {
     let root = server.root();
     for round in 0..3 {
         let provider = Provider::of(&server, &format!("engines{round}")).await;
@@ -127,7 +127,7 @@ async fn of_all_owners_who_go_at_once_one_stays(server: TestServer) {
     }
 }
 
-async fn of_removals_at_once_one_succeeds(server: TestServer) {
+async fn concurrent_deletes_of_one_user_succeed_once(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     let mut answers: Vec<u16> = futures_util::future::join_all((0..4).map(|_| provider.delete("uid-ada")))
@@ -140,10 +140,10 @@ async fn of_removals_at_once_one_succeeds(server: TestServer) {
 }
 
 on_every_database![
-    who_is_removed_keeps_the_account_and_loses_all_below_the_group,
-    who_comes_again_has_the_account_they_had,
-    other_changes_beside_the_end_are_overlooked,
-    the_last_owner_stays,
-    of_all_owners_who_go_at_once_one_stays,
-    of_removals_at_once_one_succeeds,
+    delete_user_keeps_account_and_removes_all_memberships,
+    create_user_after_delete_restores_account,
+    deactivation_ignores_other_changes_in_same_patch,
+    last_owner_cannot_be_deprovisioned,
+    concurrent_deletes_of_all_owners_keep_one,
+    concurrent_deletes_of_one_user_succeed_once,
 ];

@@ -1,9 +1,9 @@
-//! Saying anew what a user is, as providers do that do not change single attributes.
+//! Replacement of users with PUT, for providers that do not change single attributes.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Provider, account, refusal, wish};
+use super::{Provider, account, refusal, user_attributes};
 use crate::support::client::segment;
 use crate::support::{Answer, TestServer, on_every_database};
 
@@ -11,13 +11,13 @@ async fn put(provider: &Provider, uid: &str, body: &Value) -> Answer {
     provider.send(Method::PUT, &format!("/Users/{}", segment(uid)), body).await
 }
 
-async fn a_user_becomes_what_is_said(server: TestServer) {
+async fn replace_user_sets_all_sent_attributes(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
-    let mut said = wish("countess");
-    said["id"] = json!("overlooked");
-    said["groups"] = json!([]);
-    let user = put(&provider, "UID-ada", &said).await.expect(200).json();
+    let mut attributes = user_attributes("countess");
+    attributes["id"] = json!("overlooked");
+    attributes["groups"] = json!([]);
+    let user = put(&provider, "UID-ada", &attributes).await.expect(200).json();
     assert_eq!(
         (&user["id"], &user["userName"], &user["displayName"], &user["emails"][0]["value"], &user["active"]),
         (
@@ -30,24 +30,24 @@ async fn a_user_becomes_what_is_said(server: TestServer) {
     );
     assert_eq!(provider.user("uid-countess").await.expect(200).json(), user);
     assert_eq!(account(&server, "countess").await, Some(ada));
-    // What is not said stays.
+    // Attributes that are not sent keep their values.
     let user = put(&provider, "uid-countess", &json!({ "userName": "ada", "name": null })).await.expect(200).json();
     assert_eq!((&user["userName"], &user["displayName"]), (&json!("ada"), &json!("Name of countess")));
     assert_eq!(user["emails"][0]["value"], json!("countess@example.org"));
 }
 
-async fn who_is_not_active_is_no_member(server: TestServer) {
+async fn replace_user_with_active_false_removes_member(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
-    let mut said = wish("ada");
-    said["active"] = json!(false);
-    let user = put(&provider, "uid-ada", &said).await.expect(200).json();
+    let mut attributes = user_attributes("ada");
+    attributes["active"] = json!(false);
+    let user = put(&provider, "uid-ada", &attributes).await.expect(200).json();
     assert_eq!((&user["id"], &user["active"]), (&json!("uid-ada"), &json!(false)));
     assert_eq!(provider.role(&server, ada).await, None);
-    assert_eq!(refusal(&put(&provider, "uid-ada", &said).await).0, 404);
+    assert_eq!(refusal(&put(&provider, "uid-ada", &attributes).await).0, 404);
 }
 
-async fn what_is_refused_changes_nothing(server: TestServer) {
+async fn rejected_replace_changes_nothing(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     provider.provision(&server, "bob").await;
@@ -63,11 +63,15 @@ async fn what_is_refused_changes_nothing(server: TestServer) {
         ("active", json!(7), 400),
         ("emails", json!([]), 400),
     ] {
-        let mut said = wish("ada");
-        said[attribute] = value.clone();
-        assert_eq!(refusal(&put(&provider, "uid-ada", &said).await).0, status, "{attribute}: {value}");
+        let mut attributes = user_attributes("ada");
+        attributes[attribute] = value.clone();
+        assert_eq!(refusal(&put(&provider, "uid-ada", &attributes).await).0, status, "{attribute}: {value}");
     }
     assert_eq!(provider.user("uid-ada").await.expect(200).json(), before);
 }
 
-on_every_database![a_user_becomes_what_is_said, who_is_not_active_is_no_member, what_is_refused_changes_nothing,];
+on_every_database![
+    replace_user_sets_all_sent_attributes,
+    replace_user_with_active_false_removes_member,
+    rejected_replace_changes_nothing,
+];

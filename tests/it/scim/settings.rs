@@ -1,12 +1,12 @@
-//! The switch and the token.
+//! Settings of single sign-on and the SCIM token.
 
 use serde_json::{Value, json};
 
-use super::{Provider, enable, token, wish};
+use super::{Provider, enable, token, user_attributes};
 use crate::support::places::{group, join};
 use crate::support::{TestServer, on_every_database};
 
-async fn single_sign_on_is_off_until_an_owner_switches_it_on(server: TestServer) {
+async fn single_sign_on_is_disabled_by_default(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let saml = format!("/groups/{engines}/saml");
@@ -30,7 +30,7 @@ async fn single_sign_on_is_off_until_an_owner_switches_it_on(server: TestServer)
     assert_eq!(other["saml_provider_id"], on["saml_provider_id"]);
 }
 
-async fn owners_alone_see_and_change_it(server: TestServer) {
+async fn saml_settings_require_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({ "visibility": "public" })).await;
     let (saml, token) = (format!("/groups/{engines}/saml"), format!("/groups/{engines}/scim_token"));
@@ -46,7 +46,7 @@ async fn owners_alone_see_and_change_it(server: TestServer) {
     root.get("/groups/999999/saml").await.expect(404);
 }
 
-async fn what_cannot_be_is_refused(server: TestServer) {
+async fn update_saml_settings_rejects_invalid_values(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let below = group(&root, "below", json!({ "parent_id": engines })).await;
@@ -62,7 +62,7 @@ async fn what_cannot_be_is_refused(server: TestServer) {
     root.put(&format!("/groups/{below}/saml"), json!({ "enabled": false })).await.expect(200);
 }
 
-async fn a_new_token_ends_the_one_before_it(server: TestServer) {
+async fn create_scim_token_revokes_previous_token(server: TestServer) {
     let first = Provider::of(&server, "engines").await;
     first.list(&[]).await.expect(200);
     let root = server.root();
@@ -80,21 +80,21 @@ async fn a_new_token_ends_the_one_before_it(server: TestServer) {
     assert_eq!(root.get(&format!("/groups/{}/saml", first.group)).await.json()["scim_token_created_at"], Value::Null);
 }
 
-async fn tokens_made_at_once_leave_one(server: TestServer) {
+async fn concurrent_scim_token_creates_leave_one_valid(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let root = server.root();
     let path = format!("/groups/{}/scim_token", provider.group);
-    let made = futures_util::future::join_all((0..6).map(|_| root.post(&path, json!({})))).await;
+    let created = futures_util::future::join_all((0..6).map(|_| root.post(&path, json!({})))).await;
     let mut good = 0;
-    for made in made {
-        let token = made.expect(201).json()["token"].as_str().expect("a token").to_owned();
+    for created in created {
+        let token = created.expect(201).json()["token"].as_str().expect("a token").to_owned();
         let provider = Provider::with_token(&server, provider.group, "engines", token);
         good += usize::from(provider.list(&[]).await.status == 200);
     }
     assert_eq!(good, 1);
 }
 
-async fn nobody_is_provisioned_while_it_is_off_and_all_is_there_again_afterwards(server: TestServer) {
+async fn disabled_single_sign_on_rejects_provisioning_until_enabled(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
     let (root, saml) = (server.root(), format!("/groups/{}/saml", provider.group));
@@ -102,7 +102,7 @@ async fn nobody_is_provisioned_while_it_is_off_and_all_is_there_again_afterwards
     for answer in [
         provider.list(&[]).await,
         provider.user("uid-ada").await,
-        provider.create(&wish("bob")).await,
+        provider.create(&user_attributes("bob")).await,
         provider.get("/ServiceProviderConfig").await,
         provider.delete("uid-ada").await,
     ] {
@@ -112,7 +112,7 @@ async fn nobody_is_provisioned_while_it_is_off_and_all_is_there_again_afterwards
     assert_eq!(provider.found("id eq \"uid-ada\"").await, ["uid-ada"]);
 }
 
-async fn a_group_that_moves_is_provisioned_where_it_is(server: TestServer) {
+async fn scim_follows_group_rename_and_transfer(server: TestServer) {
     let root = server.root();
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
@@ -130,13 +130,13 @@ async fn a_group_that_moves_is_provisioned_where_it_is(server: TestServer) {
     moved.patch("uid-ada", json!([{ "op": "replace", "path": "displayName", "value": "A" }])).await.expect(204);
     moved.delete("uid-ada").await.expect(204);
     assert_eq!(moved.role(&server, ada).await, None);
-    // It can be switched off here, and not on again.
+    // A subgroup can disable single sign-on, but not enable it again.
     let saml = format!("/groups/{}/saml", provider.group);
     root.put(&saml, json!({ "enabled": false })).await.expect(200);
     root.put(&saml, json!({ "enabled": true })).await.expect(400);
 }
 
-async fn what_a_removed_group_provisioned_goes_with_it_and_accounts_stay(server: TestServer) {
+async fn deleted_group_keeps_provisioned_accounts(server: TestServer) {
     let root = server.root();
     let provider = Provider::of(&server, "engines").await;
     let ada = provider.provision(&server, "ada").await;
@@ -147,11 +147,11 @@ async fn what_a_removed_group_provisioned_goes_with_it_and_accounts_stay(server:
     assert!(server.has_user_row(ada).await);
     let again = Provider::of(&server, "engines").await;
     assert_eq!(again.list(&[]).await.expect(200).json()["totalResults"], json!(0));
-    // Nothing is known of the account any more.
-    again.create(&wish("ada")).await.expect(409);
+    // The link to the account was deleted with the group.
+    again.create(&user_attributes("ada")).await.expect(409);
 }
 
-async fn an_owner_by_a_share_or_from_above_may_and_others_may_not(server: TestServer) {
+async fn saml_settings_depend_on_membership_and_token_scope(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let ada = server.person("ada").await;
@@ -164,13 +164,13 @@ async fn an_owner_by_a_share_or_from_above_may_and_others_may_not(server: TestSe
 }
 
 on_every_database![
-    single_sign_on_is_off_until_an_owner_switches_it_on,
-    owners_alone_see_and_change_it,
-    what_cannot_be_is_refused,
-    a_new_token_ends_the_one_before_it,
-    tokens_made_at_once_leave_one,
-    nobody_is_provisioned_while_it_is_off_and_all_is_there_again_afterwards,
-    a_group_that_moves_is_provisioned_where_it_is,
-    what_a_removed_group_provisioned_goes_with_it_and_accounts_stay,
-    an_owner_by_a_share_or_from_above_may_and_others_may_not,
+    single_sign_on_is_disabled_by_default,
+    saml_settings_require_owner,
+    update_saml_settings_rejects_invalid_values,
+    create_scim_token_revokes_previous_token,
+    concurrent_scim_token_creates_leave_one_valid,
+    disabled_single_sign_on_rejects_provisioning_until_enabled,
+    scim_follows_group_rename_and_transfer,
+    deleted_group_keeps_provisioned_accounts,
+    saml_settings_depend_on_membership_and_token_scope,
 ];

@@ -1,4 +1,4 @@
-//! Signing in and out with a browser.
+//! Sign-in and sign-out in a browser.
 
 mod limits;
 
@@ -20,7 +20,7 @@ async fn ada(server: &TestServer) -> Person {
     ada
 }
 
-async fn the_form_loads_and_runs_nothing(server: TestServer) {
+async fn sign_in_page_loads_no_external_resources(server: TestServer) {
     let page = Browser::new(&server).get("/users/sign_in").await;
     assert_eq!(page.status, 200);
     let policy = page.headers["content-security-policy"].to_str().expect("text");
@@ -36,7 +36,7 @@ async fn the_form_loads_and_runs_nothing(server: TestServer) {
     assert!(page.set_cookies()[0].contains("HttpOnly; SameSite=Strict"));
 }
 
-async fn name_or_address_and_password_begin_a_session(server: TestServer) {
+async fn sign_in_with_user_name_or_email_starts_session(server: TestServer) {
     let ada = ada(&server).await;
     for login in ["ada", "ADA", "ada@example.com", "Ada@Example.COM"] {
         let mut browser = Browser::new(&server);
@@ -57,7 +57,7 @@ async fn name_or_address_and_password_begin_a_session(server: TestServer) {
     assert!(user["last_activity_on"].is_string());
 }
 
-async fn the_session_is_kept_as_a_digest_and_ends_after_fourteen_days(server: TestServer) {
+async fn session_is_stored_as_digest_and_expires_after_14_days(server: TestServer) {
     ada(&server).await;
     let mut browser = Browser::new(&server);
     browser.sign_in("ada", PASSWORD, &[]).await;
@@ -72,7 +72,7 @@ async fn the_session_is_kept_as_a_digest_and_ends_after_fourteen_days(server: Te
     assert_eq!(browser.get("/-/session").await.status, 401);
 }
 
-async fn signing_in_again_changes_the_session(server: TestServer) {
+async fn sign_in_again_replaces_session(server: TestServer) {
     ada(&server).await;
     let mut browser = Browser::new(&server);
     let page = browser.get("/users/sign_in").await;
@@ -91,7 +91,7 @@ async fn signing_in_again_changes_the_session(server: TestServer) {
     assert_eq!(old.get("/api/v4/user").await.status, 401);
 }
 
-async fn wrong_passwords_and_unknown_names_read_the_same(server: TestServer) {
+async fn wrong_password_and_unknown_user_return_same_error(server: TestServer) {
     ada(&server).await;
     server.person("bob").await;
     let mut browser = Browser::new(&server);
@@ -105,7 +105,7 @@ async fn wrong_passwords_and_unknown_names_read_the_same(server: TestServer) {
     assert!(seen.text.contains("&quot;&gt;&lt;b&gt;") && !seen.text.contains("\"><b>"));
 }
 
-async fn a_form_from_elsewhere_signs_nobody_in(server: TestServer) {
+async fn sign_in_with_wrong_authenticity_token_returns_403(server: TestServer) {
     ada(&server).await;
     let mut browser = Browser::new(&server);
     let other = token(&Browser::new(&server).get("/users/sign_in").await);
@@ -117,7 +117,7 @@ async fn a_form_from_elsewhere_signs_nobody_in(server: TestServer) {
     }
 }
 
-async fn only_paths_of_the_server_are_gone_to(server: TestServer) {
+async fn sign_in_redirects_only_to_local_paths(server: TestServer) {
     ada(&server).await;
     for (asked, wanted) in [
         ("/docs?x=1", "/docs?x=1"),
@@ -131,7 +131,7 @@ async fn only_paths_of_the_server_are_gone_to(server: TestServer) {
     }
 }
 
-async fn ten_failures_close_an_account_for_a_while(server: TestServer) {
+async fn ten_failed_attempts_lock_account_temporarily(server: TestServer) {
     let ada = ada(&server).await;
     let mut browser = Browser::new(&server);
     for _ in 0..10 {
@@ -142,19 +142,19 @@ async fn ten_failures_close_an_account_for_a_while(server: TestServer) {
     let seconds: u64 = refused.headers["retry-after"].to_str().expect("text").parse().expect("seconds");
     assert!((1..=601).contains(&seconds), "{seconds}");
     assert!(refused.text.contains("Too many failed attempts"));
-    // The address has used up its attempts too, whatever the account.
+    // The client address is limited too, for any account.
     assert_eq!(browser.sign_in("root", "wrong password", &[]).await.status, 429);
     ada.client.get("/user").await.expect(200);
 }
 
-async fn successes_do_not_count_as_failures(server: TestServer) {
+async fn successful_sign_ins_are_not_limited(server: TestServer) {
     ada(&server).await;
     for _ in 0..12 {
         assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 303);
     }
 }
 
-async fn blocked_users_do_not_get_in_and_resting_ones_wake(server: TestServer) {
+async fn sign_in_rejects_blocked_and_activates_deactivated_users(server: TestServer) {
     let ada = ada(&server).await;
     let mut browser = Browser::new(&server);
     browser.sign_in("ada", PASSWORD, &[]).await;
@@ -170,7 +170,7 @@ async fn blocked_users_do_not_get_in_and_resting_ones_wake(server: TestServer) {
     ada.client.get("/user").await.expect(200);
 }
 
-async fn a_password_that_an_administrator_chose_must_be_changed(server: TestServer) {
+async fn sign_in_requires_change_of_password_set_by_administrator(server: TestServer) {
     let ada = ada(&server).await;
     let mut open = Browser::new(&server);
     open.sign_in("ada", PASSWORD, &[]).await;
@@ -191,23 +191,23 @@ async fn a_password_that_an_administrator_chose_must_be_changed(server: TestServ
     assert_eq!(Browser::new(&server).sign_in("ada", "chosen by ada", &[]).await.status, 303);
 }
 
-async fn an_account_without_a_password_lets_nobody_in(server: TestServer) {
+async fn sign_in_to_account_without_password_fails(server: TestServer) {
     let ada = ada(&server).await;
     let changes = Changes { password: Some(Password::Unknown), ..Changes::default() };
     update(&server.backend, ada.row, changes).await.expect("a change");
     assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 422);
 }
 
-async fn writes_by_session_need_the_token_that_pages_are_told(server: TestServer) {
+async fn session_writes_require_csrf_token(server: TestServer) {
     ada(&server).await;
     let mut browser = Browser::new(&server);
     assert_eq!(browser.get("/-/session").await.status, 401);
     browser.sign_in("ada", PASSWORD, &[]).await;
-    let told = browser.get("/-/session").await;
-    assert_eq!(told.headers["cache-control"], "no-store");
-    let told = told.json();
-    assert_eq!(told["user"], json!({ "id": 2, "username": "ada", "name": "Name of ada" }));
-    let csrf = told["csrf_token"].as_str().expect("a token").to_owned();
+    let response = browser.get("/-/session").await;
+    assert_eq!(response.headers["cache-control"], "no-store");
+    let response = response.json();
+    assert_eq!(response["user"], json!({ "id": 2, "username": "ada", "name": "Name of ada" }));
+    let csrf = response["csrf_token"].as_str().expect("a token").to_owned();
     let path = format!("{}/api/v4/personal_access_tokens/999999", server.base);
     let delete = |csrf: &str| browser.http.request(Method::DELETE, &path).header("X-CSRF-Token", csrf);
     let (without, wrong, right) = (delete(""), delete("guess"), delete(&csrf));
@@ -216,7 +216,7 @@ async fn writes_by_session_need_the_token_that_pages_are_told(server: TestServer
     assert_eq!(browser.send(right).await.status, 404);
 }
 
-async fn signing_out_ends_the_session(server: TestServer) {
+async fn sign_out_ends_session(server: TestServer) {
     ada(&server).await;
     let mut browser = Browser::new(&server);
     browser.sign_in("ada", PASSWORD, &[]).await;
@@ -236,7 +236,7 @@ async fn signing_out_ends_the_session(server: TestServer) {
     assert_eq!(browser.post("/users/sign_out", &[]).await.status, 303);
 }
 
-async fn a_form_that_is_too_large_is_refused(server: TestServer) {
+async fn oversized_sign_in_form_returns_413(server: TestServer) {
     let mut browser = Browser::new(&server);
     let long = "x".repeat(20_000);
     let seen = browser.sign_in("ada", &long, &[]).await;
@@ -244,19 +244,19 @@ async fn a_form_that_is_too_large_is_refused(server: TestServer) {
 }
 
 on_every_database![
-    the_form_loads_and_runs_nothing,
-    name_or_address_and_password_begin_a_session,
-    the_session_is_kept_as_a_digest_and_ends_after_fourteen_days,
-    signing_in_again_changes_the_session,
-    wrong_passwords_and_unknown_names_read_the_same,
-    a_form_from_elsewhere_signs_nobody_in,
-    only_paths_of_the_server_are_gone_to,
-    ten_failures_close_an_account_for_a_while,
-    successes_do_not_count_as_failures,
-    blocked_users_do_not_get_in_and_resting_ones_wake,
-    a_password_that_an_administrator_chose_must_be_changed,
-    an_account_without_a_password_lets_nobody_in,
-    writes_by_session_need_the_token_that_pages_are_told,
-    signing_out_ends_the_session,
-    a_form_that_is_too_large_is_refused,
+    sign_in_page_loads_no_external_resources,
+    sign_in_with_user_name_or_email_starts_session,
+    session_is_stored_as_digest_and_expires_after_14_days,
+    sign_in_again_replaces_session,
+    wrong_password_and_unknown_user_return_same_error,
+    sign_in_with_wrong_authenticity_token_returns_403,
+    sign_in_redirects_only_to_local_paths,
+    ten_failed_attempts_lock_account_temporarily,
+    successful_sign_ins_are_not_limited,
+    sign_in_rejects_blocked_and_activates_deactivated_users,
+    sign_in_requires_change_of_password_set_by_administrator,
+    sign_in_to_account_without_password_fails,
+    session_writes_require_csrf_token,
+    sign_out_ends_session,
+    oversized_sign_in_form_returns_413,
 ];

@@ -1,4 +1,4 @@
-//! Who sees and changes which snippets.
+//! Visibility of snippets and permissions to change them.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::{home, snippet, titles};
 use crate::support::people::Person;
 use crate::support::{TestServer, on_every_database};
 
-/// A user who sees internal things only as a member.
+/// Creates an external user, who sees internal resources only as a member.
 async fn external(server: &TestServer, name: &str) -> Person {
     let person = server.person(name).await;
     let mut row = person.row.clone().into_active_model();
@@ -17,16 +17,16 @@ async fn external(server: &TestServer, name: &str) -> Person {
     person
 }
 
-async fn visibility_says_who_sees_a_personal_snippet(server: TestServer) {
+async fn personal_snippet_access_depends_on_visibility(server: TestServer) {
     let (ann, ben, outsider) =
         (server.person("ann").await, server.person("ben").await, external(&server, "outsider").await);
-    let (root, nobody) = (server.root(), server.anonymous());
-    for (visibility, [to_nobody, to_outsider, to_ben]) in
+    let (root, anonymous) = (server.root(), server.anonymous());
+    for (visibility, [to_anonymous, to_outsider, to_ben]) in
         [("private", [404, 404, 404]), ("internal", [404, 404, 200]), ("public", [200, 200, 200])]
     {
         let id = snippet(&ann.client, "", visibility, json!({"visibility": visibility})).await;
         for path in [format!("/snippets/{id}"), format!("/snippets/{id}/raw")] {
-            nobody.get(&path).await.expect(to_nobody);
+            anonymous.get(&path).await.expect(to_anonymous);
             outsider.client.get(&path).await.expect(to_outsider);
             ben.client.get(&path).await.expect(to_ben);
             ann.client.get(&path).await.expect(200);
@@ -36,22 +36,22 @@ async fn visibility_says_who_sees_a_personal_snippet(server: TestServer) {
         let hidden = if to_ben == 200 { 403 } else { 404 };
         ben.client.put(&this, json!({"title": "x"})).await.expect(hidden);
         ben.client.delete(&this).await.expect(hidden);
-        nobody.put(&this, json!({"title": "x"})).await.expect(401);
-        nobody.delete(&this).await.expect(401);
+        anonymous.put(&this, json!({"title": "x"})).await.expect(401);
+        anonymous.delete(&this).await.expect(401);
         root.put(&this, json!({"description": "by an administrator"})).await.expect(200);
     }
-    nobody.get("/snippets").await.expect(401);
-    nobody.post("/snippets", json!({"title": "t", "file_name": "f", "content": "c"})).await.expect(401);
-    let public = nobody.get("/snippets/public").await.expect(200);
+    anonymous.get("/snippets").await.expect(401);
+    anonymous.post("/snippets", json!({"title": "t", "file_name": "f", "content": "c"})).await.expect(401);
+    let public = anonymous.get("/snippets/public").await.expect(200);
     assert_eq!(public.pluck("title"), ["public"]);
     assert_eq!(ben.client.get("/snippets/public").await.expect(200).pluck("title"), ["public"]);
     let none: [serde_json::Value; 0] = [];
     assert_eq!(titles(&root, "").await, none, "only the caller's own");
-    let wish = json!({"title": "t", "file_name": "f", "content": "c"});
-    outsider.client.post("/snippets", wish).await.expect(403);
+    let attributes = json!({"title": "t", "file_name": "f", "content": "c"});
+    outsider.client.post("/snippets", attributes).await.expect(403);
 }
 
-async fn visibility_says_who_sees_a_snippet_of_a_project(server: TestServer) {
+async fn project_snippet_access_depends_on_visibility_and_role(server: TestServer) {
     let (id, place) = home(&server, "open", "public").await;
     let (ann, guest, outsider) =
         (server.person("ann").await, server.person("guest").await, external(&server, "outsider").await);
@@ -77,7 +77,7 @@ async fn visibility_says_who_sees_a_snippet_of_a_project(server: TestServer) {
             client.get(&format!("{path}/raw")).await.expect(status);
         }
     }
-    // Who sees no project sees nothing in it, however public.
+    // A public snippet of a project that is not visible is not visible either.
     let (hidden_id, hidden) = home(&server, "hidden", "private").await;
     let within = snippet(&root, &hidden, "within", json!({"visibility": "public"})).await;
     for answer in [
@@ -89,12 +89,12 @@ async fn visibility_says_who_sees_a_snippet_of_a_project(server: TestServer) {
     }
     server.enrol(hidden_id, outsider.id, AccessLevel::Guest).await;
     assert_eq!(titles(&outsider.client, &hidden).await, ["within"]);
-    // One of another project is not there.
+    // A snippet of another project returns 404.
     root.get(&format!("{place}/snippets/{within}")).await.expect(404);
     root.delete(&format!("{place}/snippets/{within}")).await.expect(404);
 }
 
-async fn reporters_make_snippets_and_their_makers_and_maintainers_change_them(server: TestServer) {
+async fn create_snippet_requires_reporter_and_update_requires_author(server: TestServer) {
     let (id, place) = home(&server, "made", "public").await;
     let (ann, maker) = (server.person("ann").await, server.person("maker").await);
     let (guest, developer) = (server.person("guest").await, server.person("developer").await);
@@ -107,11 +107,11 @@ async fn reporters_make_snippets_and_their_makers_and_maintainers_change_them(se
     ] {
         server.enrol(id, person.id, level).await;
     }
-    let wish = json!({"title": "t", "file_name": "f", "content": "c"});
+    let attributes = json!({"title": "t", "file_name": "f", "content": "c"});
     let all = format!("{place}/snippets");
-    server.anonymous().post(&all, wish.clone()).await.expect(401);
+    server.anonymous().post(&all, attributes.clone()).await.expect(401);
     for person in [&ann, &guest] {
-        person.client.post(&all, wish.clone()).await.expect(403);
+        person.client.post(&all, attributes.clone()).await.expect(403);
     }
     let this = snippet(&maker.client, &place, "By the maker", json!({"visibility": "public"})).await;
     let this = format!("{all}/{this}");
@@ -124,13 +124,13 @@ async fn reporters_make_snippets_and_their_makers_and_maintainers_change_them(se
     server.root().post(&format!("{place}/archive"), json!({})).await.expect(201);
     maker.client.put(&this, json!({"title": "x"})).await.expect(403);
     maker.client.delete(&this).await.expect(403);
-    maker.client.post(&all, wish).await.expect(403);
+    maker.client.post(&all, attributes).await.expect(403);
     ann.client.get(&this).await.expect(200);
     server.root().post(&format!("{place}/unarchive"), json!({})).await.expect(201);
     maintainer.client.delete(&this).await.expect(204);
 }
 
-async fn snippets_that_are_switched_off_are_for_nobody(server: TestServer) {
+async fn snippets_access_level_limits_access(server: TestServer) {
     let (id, place) = home(&server, "off", "public").await;
     let (root, ann, guest) = (server.root(), server.person("ann").await, server.person("guest").await);
     server.enrol(id, guest.id, AccessLevel::Guest).await;
@@ -156,8 +156,8 @@ async fn snippets_that_are_switched_off_are_for_nobody(server: TestServer) {
 }
 
 on_every_database![
-    visibility_says_who_sees_a_personal_snippet,
-    visibility_says_who_sees_a_snippet_of_a_project,
-    reporters_make_snippets_and_their_makers_and_maintainers_change_them,
-    snippets_that_are_switched_off_are_for_nobody,
+    personal_snippet_access_depends_on_visibility,
+    project_snippet_access_depends_on_visibility_and_role,
+    create_snippet_requires_reporter_and_update_requires_author,
+    snippets_access_level_limits_access,
 ];

@@ -1,4 +1,4 @@
-//! Snippets as newer clients say them: by their files, of which there is one.
+//! Snippets with the `files` parameter, which contains one file.
 
 use serde_json::json;
 
@@ -7,19 +7,19 @@ use crate::support::{TestServer, on_every_database};
 
 const ONE_FILE: &str = "must be one: a snippet holds a single file";
 
-async fn a_snippet_is_made_by_its_file(server: TestServer) {
+async fn create_snippet_accepts_one_file(server: TestServer) {
     let (_, place) = home(&server, "made", "public").await;
     let root = server.root();
     for place in ["", place.as_str()] {
         let all = format!("{place}/snippets");
         let file = json!({"file_path": "a.rb", "content": "puts 1"});
-        let made = root.post(&all, json!({"title": "New", "files": [file]})).await.expect(201).json();
-        assert_eq!((&made["title"], &made["file_name"]), (&json!("New"), &json!("a.rb")));
-        let raw = format!("{all}/{}/raw", made["id"]);
+        let created = root.post(&all, json!({"title": "New", "files": [file]})).await.expect(201).json();
+        assert_eq!((&created["title"], &created["file_name"]), (&json!("New"), &json!("a.rb")));
+        let raw = format!("{all}/{}/raw", created["id"]);
         assert_eq!(root.get(&raw).await.expect(200).text(), "puts 1");
         let form = [("title", "Of a form"), ("files[][file_path]", "f"), ("files[][content]", "c")];
-        let made = root.post_form(&all, &form).await.expect(201).json();
-        assert_eq!(made["file_name"], "f");
+        let created = root.post_form(&all, &form).await.expect(201).json();
+        assert_eq!(created["file_name"], "f");
         for (files, text) in
             [(json!([file, {"file_path": "b.rb", "content": "puts 2"}]), ONE_FILE), (json!([]), ONE_FILE)]
         {
@@ -36,12 +36,12 @@ async fn a_snippet_is_made_by_its_file(server: TestServer) {
         let blank = json!({"title": " ", "files": [{"file_path": " ", "content": ""}]});
         let blank = root.post(&all, blank).await.expect(400).json()["message"].clone();
         let each = json!(["can't be blank"]);
-        assert_eq!(blank, json!({"content": each, "file_name": each, "title": each}), "all at once");
+        assert_eq!(blank, json!({"content": each, "file_name": each, "title": each}), "all errors at once");
     }
     assert_eq!(titles(&root, &place).await, ["Of a form", "New"]);
 }
 
-async fn everything_that_is_missing_or_too_much_is_told_at_once(server: TestServer) {
+async fn create_snippet_reports_all_parameter_errors(server: TestServer) {
     let (_, place) = home(&server, "told", "public").await;
     let root = server.root();
     for (place, content) in [("", "content, files"), (place.as_str(), "content, code, files")] {
@@ -63,7 +63,7 @@ async fn everything_that_is_missing_or_too_much_is_told_at_once(server: TestServ
     }
 }
 
-async fn the_file_of_a_snippet_is_changed_and_renamed(server: TestServer) {
+async fn update_snippet_updates_and_moves_its_file(server: TestServer) {
     let (_, place) = home(&server, "changed", "public").await;
     let root = server.root();
     for place in ["", place.as_str()] {
@@ -108,7 +108,7 @@ async fn the_file_of_a_snippet_is_changed_and_renamed(server: TestServer) {
 }
 
 on_every_database![
-    a_snippet_is_made_by_its_file,
-    everything_that_is_missing_or_too_much_is_told_at_once,
-    the_file_of_a_snippet_is_changed_and_renamed,
+    create_snippet_accepts_one_file,
+    create_snippet_reports_all_parameter_errors,
+    update_snippet_updates_and_moves_its_file,
 ];

@@ -1,19 +1,19 @@
-//! The life of a snippet: made, read, changed, removed.
+//! Creation, reading, updating and deletion of snippets.
 
 use serde_json::{Value, json};
 
 use super::{home, snippet, titles};
 use crate::support::{TestServer, on_every_database};
 
-async fn a_snippet_of_a_project_shows_all_its_fields(server: TestServer) {
+async fn get_project_snippet_returns_all_fields(server: TestServer) {
     let (project, place) = home(&server, "shown", "public").await;
     let root = server.root();
-    let wish = json!({
+    let attributes = json!({
         "title": " How to start ", "file_name": "start.sh", "content": "holdfast serve\n",
         "description": "Starts it", "visibility": "internal",
     });
-    let made = root.post(&format!("{place}/snippets"), wish).await.expect(201).json();
-    let keys: Vec<&String> = made.as_object().expect("an object").keys().collect();
+    let created = root.post(&format!("{place}/snippets"), attributes).await.expect(201).json();
+    let keys: Vec<&String> = created.as_object().expect("an object").keys().collect();
     assert_eq!(
         keys,
         [
@@ -39,16 +39,16 @@ async fn a_snippet_of_a_project_shows_all_its_fields(server: TestServer) {
         ("expires_at", Value::Null),
         ("project_id", json!(project)),
     ] {
-        assert_eq!(made[field], value, "{field}");
+        assert_eq!(created[field], value, "{field}");
     }
-    assert_eq!((&made["author"]["username"], &made["created_at"]), (&json!("root"), &made["updated_at"]));
-    let page = format!("{}/of-shown/shown/-/snippets/{}", server.base, made["id"]);
-    assert_eq!((&made["web_url"], &made["raw_url"]), (&json!(page), &json!(format!("{page}/raw"))));
-    let this = format!("{place}/snippets/{}", made["id"]);
-    assert_eq!(root.get(&this).await.expect(200).json(), made);
-    assert_eq!(root.get(&format!("{place}/snippets")).await.expect(200).json(), json!([made]));
-    let by_path = format!("/projects/of-shown%2Fshown/snippets/{}", made["id"]);
-    assert_eq!(root.get(&by_path).await.expect(200).json(), made);
+    assert_eq!((&created["author"]["username"], &created["created_at"]), (&json!("root"), &created["updated_at"]));
+    let page = format!("{}/of-shown/shown/-/snippets/{}", server.base, created["id"]);
+    assert_eq!((&created["web_url"], &created["raw_url"]), (&json!(page), &json!(format!("{page}/raw"))));
+    let this = format!("{place}/snippets/{}", created["id"]);
+    assert_eq!(root.get(&this).await.expect(200).json(), created);
+    assert_eq!(root.get(&format!("{place}/snippets")).await.expect(200).json(), json!([created]));
+    let by_path = format!("/projects/of-shown%2Fshown/snippets/{}", created["id"]);
+    assert_eq!(root.get(&by_path).await.expect(200).json(), created);
     let old = json!({"title": "Old client", "file_name": "a.rb", "code": "puts 1"});
     let old = root.post(&format!("{place}/snippets"), old).await.expect(201).json();
     assert_eq!((&old["description"], &old["visibility"]), (&Value::Null, &json!("private")));
@@ -56,7 +56,7 @@ async fn a_snippet_of_a_project_shows_all_its_fields(server: TestServer) {
     assert_eq!(root.get(&raw).await.expect(200).text(), "puts 1");
 }
 
-async fn a_personal_snippet_belongs_to_no_project(server: TestServer) {
+async fn personal_snippet_has_no_project(server: TestServer) {
     let ann = server.person("ann").await;
     let id = snippet(&ann.client, "", "Mine", json!({})).await;
     let shown = ann.client.get(&format!("/snippets/{id}")).await.expect(200).json();
@@ -65,7 +65,7 @@ async fn a_personal_snippet_belongs_to_no_project(server: TestServer) {
     assert_eq!(shown["raw_url"], format!("{}/-/snippets/{id}/raw", server.base));
     let form = [("title", "Of a form"), ("file_name", "f"), ("content", "c"), ("visibility", "public")];
     ann.client.post_form("/snippets", &form).await.expect(201);
-    assert_eq!(titles(&ann.client, "").await, ["Of a form", "Mine"], "the newest first");
+    assert_eq!(titles(&ann.client, "").await, ["Of a form", "Mine"], "newest first");
     let (_, place) = home(&server, "other", "public").await;
     snippet(&server.root(), &place, "Of a project", json!({"visibility": "public"})).await;
     let public = server.anonymous().get("/snippets/public?per_page=1").await.expect(200);
@@ -73,7 +73,7 @@ async fn a_personal_snippet_belongs_to_no_project(server: TestServer) {
     server.root().get(&format!("{place}/snippets/{id}")).await.expect(404);
 }
 
-async fn what_is_sent_changes_and_the_rest_stays(server: TestServer) {
+async fn update_snippet_changes_only_sent_attributes(server: TestServer) {
     let (_, place) = home(&server, "changed", "public").await;
     let root = server.root();
     for place in ["", place.as_str()] {
@@ -101,7 +101,7 @@ async fn what_is_sent_changes_and_the_rest_stays(server: TestServer) {
     }
 }
 
-async fn what_does_not_do_is_refused(server: TestServer) {
+async fn create_and_update_snippet_reject_invalid_attributes(server: TestServer) {
     let (_, place) = home(&server, "refused", "public").await;
     let root = server.root();
     for place in ["", place.as_str()] {
@@ -136,9 +136,9 @@ async fn what_does_not_do_is_refused(server: TestServer) {
         let settings = json!({"restricted_visibility_levels": ["public"]});
         root.put("/application/settings", settings).await.expect(200);
         let ann = server.person(&format!("ann-{}", all.len())).await;
-        let wish = json!({"title": "t", "file_name": "f", "content": "c", "visibility": "public"});
+        let attributes = json!({"title": "t", "file_name": "f", "content": "c", "visibility": "public"});
         if place.is_empty() {
-            let refused = ann.client.post(&all, wish).await.expect(400);
+            let refused = ann.client.post(&all, attributes).await.expect(400);
             assert!(refused.text().contains("restricted"), "{}", refused.text());
             let own = snippet(&ann.client, "", "Own", json!({})).await;
             ann.client.put(&format!("/snippets/{own}"), json!({"visibility": "public"})).await.expect(400);
@@ -151,7 +151,7 @@ async fn what_does_not_do_is_refused(server: TestServer) {
     assert_eq!(titles(&root, &place).await, ["Kept"]);
 }
 
-async fn lists_read_no_contents(server: TestServer) {
+async fn list_snippets_does_not_read_contents(server: TestServer) {
     let (_, place) = home(&server, "light", "public").await;
     let root = server.root();
     for title in ["One", "Two"] {
@@ -165,9 +165,9 @@ async fn lists_read_no_contents(server: TestServer) {
 }
 
 on_every_database![
-    a_snippet_of_a_project_shows_all_its_fields,
-    a_personal_snippet_belongs_to_no_project,
-    what_is_sent_changes_and_the_rest_stays,
-    what_does_not_do_is_refused,
-    lists_read_no_contents,
+    get_project_snippet_returns_all_fields,
+    personal_snippet_has_no_project,
+    update_snippet_changes_only_sent_attributes,
+    create_and_update_snippet_reject_invalid_attributes,
+    list_snippets_does_not_read_contents,
 ];

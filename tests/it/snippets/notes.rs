@@ -1,4 +1,4 @@
-//! Notes on snippets and the emoji awarded to both: what is other than on issues, which `notes` and `award_emoji` try.
+//! Notes and award emoji on snippets: differences from issues, which `notes` and `award_emoji` test.
 
 use serde_json::{Value, json};
 use storage::entities::AccessLevel;
@@ -8,27 +8,27 @@ use crate::notes::write;
 use crate::support::receiver::Receiver;
 use crate::support::{TestServer, on_every_database};
 
-async fn a_note_on_a_snippet_is_read_with_the_snippet(server: TestServer) {
+async fn get_snippet_note_returns_snippet_fields(server: TestServer) {
     let (_, place) = home(&server, "read", "public").await;
     let (root, ann) = (server.root(), server.person("ann").await);
-    let wish = json!({"visibility": "public", "file_name": "start.sh"});
-    let id = snippet(&root, &place, "How to start", wish).await;
+    let attributes = json!({"visibility": "public", "file_name": "start.sh"});
+    let id = snippet(&root, &place, "How to start", attributes).await;
     let this = format!("{place}/snippets/{id}");
     let before = root.get(&this).await.expect(200).json();
-    let made = ann.client.post(&format!("{this}/notes"), json!({"body": "It works"})).await.expect(201).json();
-    assert_eq!((&made["noteable_id"], &made["noteable_type"]), (&json!(id), &json!("Snippet")));
-    assert_eq!((&made["noteable_iid"], &made["system"]), (&Value::Null, &json!(false)));
-    let note = format!("{this}/notes/{}", made["id"]);
+    let created = ann.client.post(&format!("{this}/notes"), json!({"body": "It works"})).await.expect(201).json();
+    assert_eq!((&created["noteable_id"], &created["noteable_type"]), (&json!(id), &json!("Snippet")));
+    assert_eq!((&created["noteable_iid"], &created["system"]), (&Value::Null, &json!(false)));
+    let note = format!("{this}/notes/{}", created["id"]);
     let mut shown = root.get(&note).await.expect(200).json();
     assert_eq!((&shown["title"], &shown["file_name"]), (&json!("How to start"), &json!("start.sh")));
     assert_eq!((&shown["expires_at"], &shown["author"]["username"]), (&Value::Null, &json!("ann")));
     for extra in ["title", "file_name", "expires_at"] {
         shown.as_object_mut().expect("an object").remove(extra);
     }
-    assert_eq!(shown, made, "all else is the note's");
-    assert_eq!(root.get(&format!("{this}/notes")).await.expect(200).json(), json!([made]));
+    assert_eq!(shown, created, "the other fields are those of the note");
+    assert_eq!(root.get(&format!("{this}/notes")).await.expect(200).json(), json!([created]));
     let after = root.get(&this).await.expect(200).json();
-    assert!(after["updated_at"].as_str() > before["updated_at"].as_str(), "the snippet changed by it");
+    assert!(after["updated_at"].as_str() > before["updated_at"].as_str(), "the note updates the snippet");
     let changed = ann.client.put(&note, json!({"body": "Not any more"})).await.expect(200).json();
     assert_eq!((&changed["body"], changed.get("file_name")), (&json!("Not any more"), None));
     let old = ann.client.request(reqwest::Method::DELETE, &note);
@@ -38,7 +38,7 @@ async fn a_note_on_a_snippet_is_read_with_the_snippet(server: TestServer) {
     ann.client.get(&note).await.expect(404);
 }
 
-async fn what_does_not_do_is_refused(server: TestServer) {
+async fn snippet_notes_reject_invalid_requests(server: TestServer) {
     let (_, place) = home(&server, "refused", "public").await;
     let root = server.root();
     let id = snippet(&root, &place, "t", json!({})).await;
@@ -63,7 +63,7 @@ async fn what_does_not_do_is_refused(server: TestServer) {
     }
 }
 
-async fn notes_are_for_whoever_sees_the_snippet(server: TestServer) {
+async fn snippet_notes_require_visible_snippet(server: TestServer) {
     let (id, place) = home(&server, "seen", "public").await;
     let (root, ann, guest) = (server.root(), server.person("ann").await, server.person("guest").await);
     server.enrol(id, guest.id, AccessLevel::Guest).await;
@@ -91,9 +91,12 @@ async fn notes_are_for_whoever_sees_the_snippet(server: TestServer) {
         answer.expect(401);
     }
     let events = format!("{place}/events?target_type=note");
-    let told = guest.client.get(&events).await.expect(200).json();
-    assert_eq!((&told[0]["target_title"], &told[0]["note"]["noteable_type"]), (&json!("few"), &json!("Snippet")));
-    assert_eq!((&told[0]["note"]["body"], &told[0]["note"]["noteable_iid"]), (&json!("hush"), &Value::Null));
+    let response = guest.client.get(&events).await.expect(200).json();
+    assert_eq!(
+        (&response[0]["target_title"], &response[0]["note"]["noteable_type"]),
+        (&json!("few"), &json!("Snippet"))
+    );
+    assert_eq!((&response[0]["note"]["body"], &response[0]["note"]["noteable_iid"]), (&json!("hush"), &Value::Null));
     for list in [events, format!("/users/{}/events?target_type=note", guest.id)] {
         assert_eq!(ann.client.get(&list).await.expect(200).json(), json!([]), "{list}");
         assert_eq!(server.anonymous().get(&list).await.expect(200).json(), json!([]), "{list}");
@@ -101,7 +104,7 @@ async fn notes_are_for_whoever_sees_the_snippet(server: TestServer) {
     root.put(&this, json!({"visibility": "public"})).await.expect(200);
     let list = format!("/users/{}/events?target_type=note", guest.id);
     assert_eq!(ann.client.get(&list).await.expect(200).pluck("target_title"), ["few"]);
-    // Confidential ones are for members from Reporter on, as everywhere.
+    // Confidential notes require Reporter, as on other noteables.
     let few = write(&root, &this, json!({"body": "fewer", "confidential": true})).await;
     guest.client.get(&few).await.expect(404);
     ann.client.put(&note, json!({"body": "x"})).await.expect(403);
@@ -109,7 +112,7 @@ async fn notes_are_for_whoever_sees_the_snippet(server: TestServer) {
     root.delete(&note).await.expect(204);
 }
 
-async fn emoji_are_awarded_to_snippets_and_their_notes(server: TestServer) {
+async fn snippets_and_their_notes_support_award_emoji(server: TestServer) {
     let (_, place) = home(&server, "awarded", "public").await;
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = snippet(&root, &place, "t", json!({"visibility": "public"})).await;
@@ -118,11 +121,11 @@ async fn emoji_are_awarded_to_snippets_and_their_notes(server: TestServer) {
     let note_id = root.get(&note).await.expect(200).json()["id"].clone();
     for (path, kind, number) in [(&this, "Snippet", &json!(id)), (&note, "Note", &note_id)] {
         let list = format!("{path}/award_emoji");
-        let made = ann.client.post(&list, json!({"name": "tada"})).await.expect(201).json();
-        assert_eq!((&made["awardable_type"], &made["awardable_id"]), (&json!(kind), number));
-        let award = format!("{list}/{}", made["id"]);
-        assert_eq!(root.get(&award).await.expect(200).json(), made);
-        assert_eq!(root.get(&list).await.expect(200).json(), json!([made]));
+        let created = ann.client.post(&list, json!({"name": "tada"})).await.expect(201).json();
+        assert_eq!((&created["awardable_type"], &created["awardable_id"]), (&json!(kind), number));
+        let award = format!("{list}/{}", created["id"]);
+        assert_eq!(root.get(&award).await.expect(200).json(), created);
+        assert_eq!(root.get(&list).await.expect(200).json(), json!([created]));
         ann.client.post(&list, json!({"name": "tada"})).await.expect(404);
         root.get(&format!("{list}/999999")).await.expect(404);
         let ben = server.person(&format!("ben-{kind}")).await;
@@ -143,11 +146,11 @@ async fn emoji_are_awarded_to_snippets_and_their_notes(server: TestServer) {
     assert_eq!(root.get(&format!("{this}/notes")).await.expect(200).pluck("body"), ["Nice"]);
 }
 
-async fn hooks_are_told_of_notes_on_snippets(server: TestServer) {
+async fn snippet_notes_trigger_webhooks(server: TestServer) {
     let (project, place) = home(&server, "hooked", "public").await;
     let (root, ann) = (server.root(), server.person("ann").await);
-    let wish = json!({"visibility": "public", "file_name": "start.sh", "content": "holdfast serve"});
-    let id = snippet(&root, &place, "How to start", wish).await;
+    let attributes = json!({"visibility": "public", "file_name": "start.sh", "content": "holdfast serve"});
+    let id = snippet(&root, &place, "How to start", attributes).await;
     let mut receiver = Receiver::start().await;
     let hook = json!({"url": receiver.url, "push_events": false, "note_events": true});
     root.post(&format!("{place}/hooks"), hook).await.expect(201);
@@ -157,13 +160,13 @@ async fn hooks_are_told_of_notes_on_snippets(server: TestServer) {
     server.finish_jobs().await;
     let body = receiver.next().await.body;
     assert_eq!((&body["object_kind"], &body["event_type"]), (&json!("note"), &json!("note")));
-    let things = ["commit", "issue", "merge_request", "snippet"];
-    assert_eq!(things.map(|thing| body.get(thing).is_some()), [false, false, false, true]);
+    let noteables = ["commit", "issue", "merge_request", "snippet"];
+    assert_eq!(noteables.map(|thing| body.get(thing).is_some()), [false, false, false, true]);
     let about = &body["object_attributes"];
     assert_eq!((&about["noteable_type"], &about["noteable_id"]), (&json!("Snippet"), &json!(id)));
     let page = format!("{}/of-hooked/hooked/-/snippets/{id}", server.base);
     assert_eq!(about["url"], format!("{page}#note_{number}"));
-    let told = &body["snippet"];
+    let sent = &body["snippet"];
     for (field, value) in [
         ("id", json!(id)),
         ("title", json!("How to start")),
@@ -174,18 +177,18 @@ async fn hooks_are_told_of_notes_on_snippets(server: TestServer) {
         ("visibility_level", json!(20)),
         ("url", json!(page)),
     ] {
-        assert_eq!(told[field], value, "{field}");
+        assert_eq!(sent[field], value, "{field}");
     }
     root.put(&this, json!({"content": "x".repeat((1 << 20) + 1)})).await.expect(200);
     write(&ann.client, &this, json!({"body": "Long"})).await;
     server.finish_jobs().await;
-    assert_eq!(receiver.next().await.body["snippet"]["content"], Value::Null, "a long content is not told");
+    assert_eq!(receiver.next().await.body["snippet"]["content"], Value::Null, "long content is not sent");
 }
 
 on_every_database![
-    a_note_on_a_snippet_is_read_with_the_snippet,
-    what_does_not_do_is_refused,
-    notes_are_for_whoever_sees_the_snippet,
-    emoji_are_awarded_to_snippets_and_their_notes,
-    hooks_are_told_of_notes_on_snippets,
+    get_snippet_note_returns_snippet_fields,
+    snippet_notes_reject_invalid_requests,
+    snippet_notes_require_visible_snippet,
+    snippets_and_their_notes_support_award_emoji,
+    snippet_notes_trigger_webhooks,
 ];

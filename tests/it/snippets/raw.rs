@@ -1,16 +1,16 @@
-//! What snippets hold, as bytes.
+//! Raw contents of snippets.
 
 use serde_json::json;
 
 use super::{home, snippet};
 use crate::support::{TestServer, on_every_database};
 
-async fn contents_come_as_they_were_sent(server: TestServer) {
+async fn get_raw_snippet_returns_unchanged_content(server: TestServer) {
     let (_, place) = home(&server, "bytes", "public").await;
     let root = server.root();
     for place in ["", place.as_str()] {
-        let wish = json!({"content": "<script>alert('\u{e4}')</script>\n", "file_name": "x\"y\u{e4}.html", "visibility": "public"});
-        let id = snippet(&root, place, "t", wish).await;
+        let attributes = json!({"content": "<script>alert('\u{e4}')</script>\n", "file_name": "x\"y\u{e4}.html", "visibility": "public"});
+        let id = snippet(&root, place, "t", attributes).await;
         let raw = format!("{place}/snippets/{id}/raw");
         let whole = server.anonymous().get(&raw).await.expect(200);
         assert_eq!(whole.header("content-type"), "text/plain; charset=utf-8");
@@ -33,7 +33,7 @@ async fn contents_come_as_they_were_sent(server: TestServer) {
     }
 }
 
-async fn contents_may_be_long(server: TestServer) {
+async fn create_snippet_accepts_large_content_and_rejects_oversized(server: TestServer) {
     let root = server.root();
     let id = snippet(&root, "", "long", json!({"content": "x".repeat(30 << 20)})).await;
     let raw = root.get(&format!("/snippets/{id}/raw")).await.expect(200);
@@ -42,4 +42,7 @@ async fn contents_may_be_long(server: TestServer) {
     root.post("/snippets", more).await.expect(413);
 }
 
-on_every_database![contents_come_as_they_were_sent, contents_may_be_long,];
+on_every_database![
+    get_raw_snippet_returns_unchanged_content,
+    create_snippet_accepts_large_content_and_rejects_oversized,
+];

@@ -1,4 +1,4 @@
-//! A browser, for the server's own pages.
+//! Minimal browser for the pages of the server.
 
 use reqwest::StatusCode;
 use reqwest::header::{COOKIE, HeaderMap, SET_COOKIE};
@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::TestServer;
 
-/// A browser that follows nothing and keeps cookies in plain sight.
+/// A browser that follows no redirects and exposes its cookies.
 pub struct Browser {
     pub http: reqwest::Client,
     pub base: String,
-    /// Names and values.
+    /// Names and values of the cookies.
     pub cookies: Vec<(String, String)>,
 }
 
-/// What the browser got.
+/// A response to the browser.
 pub struct Seen {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -63,7 +63,7 @@ impl Browser {
         self.send(self.http.post(format!("{}{path}", self.base)).form(pairs)).await
     }
 
-    /// Opens the form and fills it in.
+    /// Opens the sign-in form and submits it.
     pub async fn sign_in(&mut self, login: &str, password: &str, more: &[(&str, &str)]) -> Seen {
         let token = token(&self.get("/users/sign_in").await);
         let mut pairs = vec![("authenticity_token", token.as_str()), ("login", login), ("password", password)];
@@ -76,7 +76,7 @@ impl Browser {
     }
 }
 
-/// The token in a form.
+/// Returns the authenticity token in a form.
 pub fn token(page: &Seen) -> String {
     let (_, rest) = page.text.split_once("name=\"authenticity_token\" value=\"").expect("a form");
     rest.split('"').next().expect("a value").to_owned()

@@ -1,4 +1,4 @@
-//! A caller of the API. Every answer below `/api` is validated against the contract before a test sees it.
+//! API client. Each response below `/api` is validated against the contract.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::contract;
 
-/// Somebody who calls.
+/// An API client, with or without a token.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -14,27 +14,27 @@ pub struct Client {
     headers: HeaderMap,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status.
+    /// Status code.
     pub status: u16,
-    /// The headers.
+    /// Headers.
     pub headers: HeaderMap,
-    /// The body.
+    /// Body.
     pub body: Vec<u8>,
 }
 
-/// An HTTP client of the tests, not yet built: one without the environment's proxies.
+/// Returns a builder for HTTP clients that ignore the proxies of the environment.
 pub fn http() -> reqwest::ClientBuilder {
-    // The server chooses one as well, but not every test has a server in its process.
+    // The server installs a crypto provider too, but not every test runs a server in its process.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // Nobody is reached by TLS: reading the machine's certificates for each client would take longer than many a test.
+    // No test uses TLS, and loading the system's certificates for each client would be slow.
     reqwest::Client::builder().no_proxy().tls_certs_only([])
 }
 
 impl Client {
-    /// A caller with or without a token.
+    /// Creates a client with or without a token.
     pub fn new(base: &str, token: Option<&str>) -> Self {
         let http = http().build().expect("a client");
         let client = Self { http, base: base.to_owned(), headers: HeaderMap::new() };
@@ -44,14 +44,14 @@ impl Client {
         }
     }
 
-    /// The same caller with another header on every request.
+    /// Adds a header to every request.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let name: HeaderName = name.parse().expect("a header name");
         self.headers.insert(name, HeaderValue::from_str(value).expect("a header value"));
         self
     }
 
-    /// A request below `/api/v4`, or to an absolute path that begins with `//`.
+    /// Creates a request below `/api/v4`, or to an absolute path if it starts with `//`.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = match path.strip_prefix("//") {
             Some(absolute) => format!("{}/{absolute}", self.base),
@@ -60,7 +60,7 @@ impl Client {
         self.http.request(method, url).headers(self.headers.clone())
     }
 
-    /// Sends a request and checks the answer.
+    /// Sends a request and validates the response.
     pub async fn send(&self, request: RequestBuilder) -> Answer {
         let request = request.build().expect("a request");
         let (method, path) = (request.method().to_string(), request.url().path().to_owned());
@@ -68,75 +68,75 @@ impl Client {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = response.bytes().await.expect("a body").to_vec();
         let answer = Answer { status, headers, body };
-        // The document itself is no operation of the document.
+        // The document describes no operation for itself.
         if path.starts_with("/api/") && !path.starts_with("/api/v4/openapi.") {
             contract::check(&method, &path, &answer);
         }
         answer
     }
 
-    /// GET.
+    /// Sends a GET request.
     pub async fn get(&self, path: &str) -> Answer {
         self.send(self.request(Method::GET, path)).await
     }
 
-    /// HEAD.
+    /// Sends a HEAD request.
     pub async fn head(&self, path: &str) -> Answer {
         self.send(self.request(Method::HEAD, path)).await
     }
 
-    /// DELETE without a body.
+    /// Sends a DELETE request without a body.
     pub async fn delete(&self, path: &str) -> Answer {
         self.send(self.request(Method::DELETE, path)).await
     }
 
-    /// POST with a JSON body.
+    /// Sends a POST request with a JSON body.
     pub async fn post(&self, path: &str, body: Value) -> Answer {
         self.send(self.request(Method::POST, path).json(&body)).await
     }
 
-    /// PUT with a JSON body.
+    /// Sends a PUT request with a JSON body.
     pub async fn put(&self, path: &str, body: Value) -> Answer {
         self.send(self.request(Method::PUT, path).json(&body)).await
     }
 
-    /// POST with an urlencoded body.
+    /// Sends a POST request with a URL-encoded form.
     pub async fn post_form(&self, path: &str, pairs: &[(&str, &str)]) -> Answer {
         self.send(self.request(Method::POST, path).form(pairs)).await
     }
 }
 
 impl Answer {
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub fn json(&self) -> Value {
         let shown = || String::from_utf8_lossy(&self.body).into_owned();
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", shown()))
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8(self.body.clone()).expect("UTF-8")
     }
 
-    /// The error's message as text.
+    /// Returns the error message.
     pub fn message(&self) -> String {
         let message = self.json()["message"].clone();
         message.as_str().map_or_else(|| message.to_string(), str::to_owned)
     }
 
-    /// A header, or the empty string.
+    /// Returns a header, or the empty string.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().expect("a text header"))
     }
 
-    /// The answer itself when it has this status; fails the test otherwise.
+    /// Returns the response if it has this status, and panics otherwise.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         self
     }
 
-    /// One field of every entry of a list.
+    /// Returns one field of each entry of a list.
     pub fn pluck(&self, field: &str) -> Vec<Value> {
         self.json().as_array().expect("a list").iter().map(|entry| entry[field].clone()).collect()
     }

@@ -1,4 +1,4 @@
-//! Projects with real repositories, filled by the git program behind the server's back, and their members.
+//! Projects with repositories that tests fill with the git program, and their members.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -13,27 +13,27 @@ use super::{Client, TestServer, git};
 
 /// A project of the administrator and its repository on disk.
 pub struct Project<'a> {
-    /// The server it is on.
+    /// Server of the project.
     pub server: &'a TestServer,
-    /// The id.
+    /// ID of the project.
     pub id: i64,
-    /// The whole path.
+    /// Full path of the project.
     pub path: String,
-    /// The repository's directory.
+    /// Directory of the repository.
     pub directory: PathBuf,
 }
 
 /// One commit for [`Project::import`].
 pub struct NewCommit<'a> {
-    /// The branch it is made on.
+    /// Branch of the commit.
     pub branch: &'a str,
-    /// What a new branch starts from; nothing when absent.
+    /// Start of a new branch; `None` for a root commit.
     pub from: Option<&'a str>,
     /// `Name <address>` of the author.
     pub author: &'a str,
     /// Seconds since the epoch.
     pub time: i64,
-    /// The changes, in the words of `git fast-import`.
+    /// Changes in the format of `git fast-import`.
     pub changes: String,
 }
 
@@ -49,13 +49,13 @@ impl Default for NewCommit<'_> {
     }
 }
 
-/// The fast-import command that writes a file.
+/// Returns the fast-import command that writes a file.
 pub fn file(path: &str, content: &str) -> String {
     format!("M 100644 inline \"{path}\"\ndata {}\n{content}\n", content.len())
 }
 
 impl<'a> Project<'a> {
-    /// An empty project.
+    /// Creates an empty project.
     pub async fn empty(server: &'a TestServer, name: &str, visibility: Visibility) -> Self {
         let root = namespaces::by_full_path(server.backend.database.read(), "root").await;
         let root = root.expect("a query").expect("the administrator's namespace");
@@ -66,8 +66,8 @@ impl<'a> Project<'a> {
         Self { server, id, path: format!("{}/{name}", root.full_path), directory }
     }
 
-    /// A project with two commits on its protected default branch `main`, one more on `feature/x`, which comes
-    /// from the first, and a branch `merged` at the first.
+    /// Creates a project with two commits on the protected default branch `main`. `feature/x` has one commit more than
+    /// the first, and `merged` points to the first.
     pub async fn filled(server: &'a TestServer, name: &str, visibility: Visibility) -> Self {
         let project = Self::empty(server, name, visibility).await;
         project.import(&NewCommit {
@@ -99,32 +99,32 @@ impl<'a> Project<'a> {
         project
     }
 
-    /// A path of the API below the project's repository.
+    /// Returns an API path below the repository of the project.
     pub fn url(&self, rest: &str) -> String {
         format!("/projects/{}/repository{rest}", self.id)
     }
 
-    /// What a `git` command prints in the repository, without its last line end; it has to succeed.
+    /// Runs a `git` command that must succeed and returns its output without the last line break.
     pub fn git(&self, arguments: &[&str]) -> String {
         self.git_with(arguments, "")
     }
 
-    /// As [`Self::git`], with an input.
+    /// Runs a `git` command like [`Self::git`], with input.
     pub fn git_with(&self, arguments: &[&str], input: &str) -> String {
         self.run(arguments, input.as_bytes()).trim_end().to_owned()
     }
 
-    /// As [`Self::git`], with all line ends.
+    /// Runs a `git` command like [`Self::git`] and keeps the last line break.
     pub fn printed(&self, arguments: &[&str]) -> String {
         self.run(arguments, b"")
     }
 
-    /// Feeds a stream to `git fast-import`.
+    /// Sends a stream to `git fast-import`.
     pub fn feed(&self, stream: &[u8]) {
         self.run(&["fast-import", "--quiet", "--force"], stream);
     }
 
-    /// Asserts that the repository is sound.
+    /// Checks the repository with `git fsck`.
     pub fn fsck(&self) {
         self.git(&["fsck", "--strict", "--no-dangling"]);
     }
@@ -139,7 +139,7 @@ impl<'a> Project<'a> {
             .stderr(Stdio::piped())
             .spawn()
             .expect("git");
-        // A program that fails before it has read everything says why below.
+        // A program that exits early reports its error below.
         let _ = child.stdin.take().expect("stdin").write_all(input);
         let output = child.wait_with_output().expect("output");
         assert!(output.status.success(), "git {arguments:?}: {}", git::said(&output));
@@ -147,7 +147,7 @@ impl<'a> Project<'a> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Makes a commit on a branch and answers its id.
+    /// Creates a commit on a branch and returns its ID.
     pub fn import(&self, commit: &NewCommit<'_>) -> String {
         let (author, time) = (commit.author, commit.time);
         let message = format!("Change {}\n\nAt {time}.\n", commit.branch);
@@ -168,25 +168,25 @@ impl<'a> Project<'a> {
         self.id(&tip)
     }
 
-    /// The id that a revision names.
+    /// Returns the ID of a revision.
     pub fn id(&self, revision: &str) -> String {
         self.git(&["rev-parse", "--verify", revision])
     }
 
-    /// The names of the references below a prefix.
+    /// Returns the names of the refs below a prefix.
     pub fn references(&self, prefix: &str) -> Vec<String> {
         let listed = self.git(&["for-each-ref", "--format=%(refname:lstrip=2)", prefix]);
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// Changes the project's row.
+    /// Updates the row of the project.
     pub async fn update(&self, change: impl FnOnce(&mut projects::ActiveModel)) {
         let mut row = projects::ActiveModel { id: Set(self.id), ..Default::default() };
         change(&mut row);
         row.update(self.server.backend.database.write()).await.expect("a change");
     }
 
-    /// The project's row.
+    /// Returns the row of the project.
     pub async fn project(&self) -> projects::Model {
         projects::Entity::find_by_id(self.id)
             .one(self.server.backend.database.read())
@@ -195,17 +195,17 @@ impl<'a> Project<'a> {
             .expect("the project")
     }
 
-    /// Says which branch is the default one.
+    /// Sets the default branch.
     pub async fn set_default_branch(&self, name: &str) {
         self.update(|row| row.default_branch = Set(Some(name.to_owned()))).await;
     }
 
-    /// Makes it read-only.
+    /// Archives the project.
     pub async fn archive(&self) {
         self.update(|row| row.archived = Set(true)).await;
     }
 
-    /// Protects a branch, or a pattern of names.
+    /// Protects a branch or a wildcard.
     pub async fn protect(&self, name: &str, push: i32, merge: i32) {
         let row = protected_branches::ActiveModel {
             project_id: Set(self.id),
@@ -219,7 +219,7 @@ impl<'a> Project<'a> {
         row.insert(self.server.backend.database.write()).await.expect("a protection");
     }
 
-    /// A new user who holds a role in the project.
+    /// Creates a user with a role in the project and returns its client.
     pub async fn member(&self, name: &str, role: AccessLevel) -> Client {
         let person = self.server.person(name).await;
         self.server.enrol(self.id, person.id, role).await;

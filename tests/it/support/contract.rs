@@ -1,4 +1,4 @@
-//! Holds every answer to the contract: its status, content type, headers, and the schema of its body.
+//! Validation of responses against the contract: status, content type, headers and body schema.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::Answer;
 
-/// The published document.
+/// The published OpenAPI document.
 pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(DOCUMENT_JSON).expect("JSON"));
 
-/// The operations of each method and number of segments, with the segments of their templates.
+/// Operations by method and number of path segments, with the segments of their path templates.
 static ROUTES: LazyLock<HashMap<(&str, usize), Vec<Route>>> = LazyLock::new(|| {
     let mut routes: HashMap<_, Vec<Route>> = HashMap::new();
     for operation in OPERATIONS {
@@ -25,10 +25,10 @@ static ROUTES: LazyLock<HashMap<(&str, usize), Vec<Route>>> = LazyLock::new(|| {
     routes
 });
 
-/// An operation and the segments of its template.
+/// An operation and the segments of its path template.
 type Route = (&'static Operation, Vec<&'static str>);
 
-/// The operation that a method and raw path reach.
+/// Returns the operation for a method and a raw path.
 pub fn operation(method: &str, path: &str) -> Option<&'static Operation> {
     let sent: Vec<&str> = path.split('/').collect();
     let found = |method: &str| {
@@ -38,7 +38,7 @@ pub fn operation(method: &str, path: &str) -> Option<&'static Operation> {
             .map(|(operation, _)| *operation)
             .min_by_key(|operation| operation.path.matches('{').count())
     };
-    // HEAD of a path that documents none is answered by its GET.
+    // A HEAD request without an operation of its own is answered by the GET operation.
     found(method).or_else(|| if method == "HEAD" { found("GET") } else { None })
 }
 
@@ -49,11 +49,11 @@ fn matches(template: &[&str], sent: &[&str]) -> bool {
     })
 }
 
-/// Panics when an answer is not what the contract says.
+/// Panics if a response violates the contract.
 pub fn check(method: &str, path: &str, answer: &Answer) {
     let body = || String::from_utf8_lossy(&answer.body).chars().take(2_000).collect::<String>();
     assert_ne!(answer.status, 500, "{method} {path} failed: {}", body());
-    // Some paths may have a slash too many.
+    // Duplicate slashes are accepted in some paths.
     let meant = path.replace("//", "/");
     let meant = meant.strip_suffix('/').unwrap_or(&meant);
     let Some(operation) = operation(method, path).or_else(|| operation(method, meant)) else {
@@ -84,7 +84,7 @@ pub fn check(method: &str, path: &str, answer: &Answer) {
     }
 }
 
-/// Follows a local reference.
+/// Resolves a local reference.
 pub fn deref(value: &'static Value) -> &'static Value {
     match value["$ref"].as_str() {
         Some(reference) => DOCUMENT.pointer(&reference[1..]).expect("a component"),
@@ -92,10 +92,10 @@ pub fn deref(value: &'static Value) -> &'static Value {
     }
 }
 
-/// An operation, a status of it, and the media type of the answer.
+/// Operation ID, status and media type of a response.
 type Documented = (&'static str, u16, String);
 
-/// Panics when a value breaks its schema.
+/// Panics if a value violates its schema.
 fn validate(answer: Documented, schema: &Value, value: &Value) {
     static VALIDATORS: LazyLock<Mutex<HashMap<Documented, Validator>>> = LazyLock::new(Mutex::default);
     let mut validators = VALIDATORS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -111,10 +111,10 @@ fn validate(answer: Documented, schema: &Value, value: &Value) {
     assert!(faults.is_empty(), "{answer:?} breaks its schema:\n{}\n{value:#}", faults.join("\n"));
 }
 
-/// Where the validators find what schemas refer to.
+/// Base URI of the referenced components.
 const WHOLE: &str = "urn:contract";
 
-/// The parts of the document that schemas refer to: once, for they are large and the validators many.
+/// Components that schemas refer to. They are large, so all validators share them.
 static COMPONENTS: LazyLock<Registry<'static>> = LazyLock::new(|| {
     let mut whole = json!({ "components": DOCUMENT["components"] });
     to_json_schema(&mut whole);
@@ -122,7 +122,7 @@ static COMPONENTS: LazyLock<Registry<'static>> = LazyLock::new(|| {
     registry.expect("an address").prepare().expect("components")
 });
 
-/// OpenAPI's `nullable` in the terms of JSON Schema, references into the whole; objects may carry no property that is not documented.
+/// Converts an OpenAPI schema to JSON Schema: `nullable`, references, and no undocumented properties in objects.
 fn to_json_schema(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(to_json_schema),
@@ -146,7 +146,7 @@ fn to_json_schema(schema: &mut Value) {
     }
 }
 
-/// Notes that an operation answered with a status, for the coverage check that runs after all tests.
+/// Records the status of an operation for the coverage check that runs after all tests.
 fn seen(id: &str, status: u16) {
     if let Ok(folder) = std::env::var("HOLDFAST_COVERAGE_DIR") {
         std::fs::create_dir_all(&folder).expect("a coverage folder");

@@ -1,4 +1,4 @@
-//! Databases of tests. Most tests begin with the schema as it is: that is made once a run, and copied.
+//! Test databases. The migrated schema is created once per run and copied.
 
 use std::path::{Path, PathBuf};
 
@@ -6,24 +6,24 @@ use sea_orm::{ConnectionTrait, DatabaseConnection};
 use storage::database::{Database, Options};
 use tokio::sync::OnceCell;
 
-/// What the names of all PostgreSQL databases of tests begin with; the process that made them comes next.
+/// Prefix of the names of all PostgreSQL test databases. The ID of the creating process follows.
 const PREFIX: &str = "holdfast_it_";
 
-/// A PostgreSQL database that lives as long as a test.
+/// A PostgreSQL database for one test.
 pub struct PostgresqlDatabase {
-    /// Where it is.
+    /// URL of the database.
     pub url: String,
     admin: String,
     name: String,
 }
 
 impl PostgresqlDatabase {
-    /// Makes an empty one beside the database at this address.
+    /// Creates an empty database on the server of this URL.
     pub async fn create(admin: &str) -> Self {
         Self::like(admin, "template1").await
     }
 
-    /// Makes one that has the schema already.
+    /// Creates a database with the migrated schema.
     pub async fn migrated(admin: &str) -> Self {
         static TEMPLATE: OnceCell<String> = OnceCell::const_new();
         let template = TEMPLATE.get_or_init(async || {
@@ -48,7 +48,7 @@ impl PostgresqlDatabase {
         Self { url: format!("{server}/{name}"), admin: admin.to_owned(), name }
     }
 
-    /// Removes it with all it holds.
+    /// Drops the database.
     pub async fn remove(&self) {
         let connection = connect(&self.admin).await;
         drop_database(&connection, &self.name).await;
@@ -56,7 +56,7 @@ impl PostgresqlDatabase {
     }
 }
 
-/// Makes an SQLite database at this path that has the schema already.
+/// Creates an SQLite database with the migrated schema at this path.
 pub async fn migrated_file(path: &Path) {
     static TEMPLATE: OnceCell<Vec<u8>> = OnceCell::const_new();
     let template = TEMPLATE.get_or_init(async || {
@@ -83,7 +83,7 @@ async fn drop_database(connection: &DatabaseConnection, name: &str) {
     connection.execute_unprepared(&drop).await.expect("dropping");
 }
 
-/// Removes what runs left behind that are over: the template of each, and the databases of tests that were killed.
+/// Drops the databases of earlier runs: their templates and the databases of killed tests.
 async fn remove_abandoned(admin: &str) {
     let connection = connect(admin).await;
     let all = "SELECT datname FROM pg_database WHERE datname LIKE 'holdfast\\_it\\_%'";

@@ -1,24 +1,24 @@
-//! The real git client.
+//! The git client.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// `http://name:password@host/path`.
+/// Returns `http://name:password@host/path`.
 pub fn address(base: &str, name: &str, password: &str, path: &str) -> String {
     let host = base.strip_prefix("http://").expect("an address");
     let password = super::client::segment(password);
     format!("http://{name}:{password}@{host}/{path}.git")
 }
 
-/// A directory in which the git client runs.
+/// A directory for the git client.
 pub struct Work {
-    /// Where it is.
+    /// Path of the directory.
     pub path: PathBuf,
     _guard: Option<tempfile::TempDir>,
 }
 
 impl Work {
-    /// A working copy with a first commit on `main`.
+    /// Creates a working copy with a first commit on `main`.
     pub async fn new() -> Self {
         let work = Self::empty();
         work.git(&["init", "--quiet", "--initial-branch=main", "."]).await;
@@ -26,18 +26,18 @@ impl Work {
         work
     }
 
-    /// An empty directory.
+    /// Creates an empty directory.
     pub fn empty() -> Self {
         let guard = tempfile::tempdir().expect("a directory");
         Self { path: guard.path().to_owned(), _guard: Some(guard) }
     }
 
-    /// A directory below.
+    /// Returns a subdirectory.
     pub fn below(&self, name: &str) -> Self {
         Self { path: self.path.join(name), _guard: None }
     }
 
-    /// Writes a file and commits it; answers the commit's id.
+    /// Writes and commits a file, and returns the ID of the commit.
     pub async fn commit(&self, file: &str, content: &str) -> String {
         std::fs::write(self.path.join(file), content).expect("a file");
         self.git(&["add", "--all"]).await;
@@ -45,26 +45,26 @@ impl Work {
         self.git(&["rev-parse", "HEAD"]).await
     }
 
-    /// Runs git, which must succeed; answers what it printed.
+    /// Runs git, which must succeed, and returns its output.
     pub async fn git(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
         assert!(output.status.success(), "git {arguments:?}: {}", said(&output));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Runs git, which must fail; answers what it said.
+    /// Runs git, which must fail, and returns its output.
     pub async fn fails(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
         assert!(!output.status.success(), "git {arguments:?} succeeded: {}", said(&output));
         said(&output)
     }
 
-    /// Runs git to whatever end.
+    /// Runs git and returns its result.
     pub async fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().await.expect("git")
     }
 
-    /// A run of git that is not yet started.
+    /// Returns a git command for this directory.
     pub fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         let mut command = tokio::process::Command::from(command(&self.path, arguments));
         command.kill_on_drop(true);
@@ -72,7 +72,7 @@ impl Work {
     }
 }
 
-/// A run of git in a directory, untouched by the machine's configuration, not yet started.
+/// Returns a git command for a directory, isolated from the system configuration.
 pub fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
     command
@@ -90,7 +90,7 @@ pub fn command(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// All that a program said.
+/// Returns the complete output of a program.
 pub fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

@@ -1,4 +1,4 @@
-//! What the integration tests share.
+//! Shared support code of the integration tests.
 
 pub mod browser;
 pub mod client;
@@ -22,10 +22,10 @@ pub use client::{Answer, Client};
 pub use databases::PostgresqlDatabase;
 pub use server::{Kind, TestServer};
 
-/// Runs test functions on each database, each with a server of its own.
+/// Runs test functions on each database, each with its own server.
 ///
-/// `async fn name(server: TestServer)` becomes the tests `name::on_sqlite` and `name::on_postgresql`. `name with options()`
-/// starts the server with other options than the default ones.
+/// `async fn name(server: TestServer)` becomes the tests `name::on_sqlite` and `name::on_postgresql`. `name with
+/// options()` starts the server with these options instead of the default ones.
 macro_rules! on_every_database {
     ($($name:ident $(with $options:expr)?),* $(,)?) => {$(
         mod $name {
@@ -48,7 +48,7 @@ macro_rules! on_every_database {
 
             #[tokio::test]
             async fn on_postgresql() {
-                // Without a server to talk to there is nothing to test; .ci/run always has one.
+                // Without a PostgreSQL server the test is skipped. In .ci/run there always is one.
                 if let Some(kind) = $crate::support::Kind::postgresql() {
                     run(kind).await;
                 }

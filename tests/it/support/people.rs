@@ -1,4 +1,4 @@
-//! Users and their tokens, made behind the API.
+//! Users and their tokens, created without the API.
 
 use std::time::Duration;
 
@@ -12,28 +12,28 @@ use storage::jobs;
 
 use super::{Client, TestServer};
 
-/// The password of whoever was given one here.
+/// Password that [`TestServer::give_password`] sets.
 pub const PASSWORD: &str = "correct horse battery";
 
-/// A user and a caller with their token.
+/// A user and a client with their token.
 pub struct Person {
-    /// The row as it was made.
+    /// The row at creation.
     pub row: users::Model,
-    /// The id.
+    /// ID of the user.
     pub id: i64,
-    /// A token of theirs.
+    /// Token of the user.
     pub token: String,
-    /// A caller with that token.
+    /// Client with that token.
     pub client: Client,
 }
 
 impl TestServer {
-    /// A user with a token for everything but sudo.
+    /// Creates a user with a token for all scopes except `sudo`.
     pub async fn person(&self, username: &str) -> Person {
         self.person_with(username, &["api"]).await
     }
 
-    /// A user with a token of these scopes.
+    /// Creates a user with a token of these scopes.
     pub async fn person_with(&self, username: &str, scopes: &[&str]) -> Person {
         let new = NewUser {
             username: username.to_owned(),
@@ -47,7 +47,7 @@ impl TestServer {
         Person { id: row.id, client: self.with_token(&token), token, row }
     }
 
-    /// Gives a user the usual password.
+    /// Sets [`PASSWORD`] for a user.
     pub async fn give_password(&self, person: &Person) {
         let hash = domain::accounts::users::hash_password(PASSWORD.to_owned()).await.expect("a hash");
         let mut row = person.row.clone().into_active_model();
@@ -55,12 +55,12 @@ impl TestServer {
         row.update(self.backend.database.write()).await.expect("a row");
     }
 
-    /// A personal token.
+    /// Creates a personal access token.
     pub async fn token_of(&self, user_id: i64, scopes: &[&str]) -> String {
         self.token_until(user_id, scopes, None).await
     }
 
-    /// A personal token that ends.
+    /// Creates a personal access token with an expiry date.
     pub async fn token_until(&self, user_id: i64, scopes: &[&str], last: Option<NaiveDate>) -> String {
         let new = NewToken {
             user_id,
@@ -74,14 +74,14 @@ impl TestServer {
         create_token(&self.backend, new).await.expect("a token").1
     }
 
-    /// The row of a token.
+    /// Returns the row of a token.
     pub async fn token_row(&self, secret: &str) -> access_tokens::Model {
         let digest = domain::secrets::digest(secret);
         let found = access_tokens::by_digest(self.backend.database.read(), &digest).await;
         found.expect("the database").expect("a token").0
     }
 
-    /// Runs jobs while something else is done.
+    /// Runs jobs while `work` runs.
     pub async fn run_jobs_while<T>(&self, work: impl Future<Output = T>) -> T {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let options = jobs::Options {
@@ -101,7 +101,7 @@ impl TestServer {
         done
     }
 
-    /// Runs all jobs that wait.
+    /// Runs all pending jobs.
     pub async fn finish_jobs(&self) {
         let idle = async {
             loop {
@@ -109,18 +109,18 @@ impl TestServer {
                 if backlog.waiting + backlog.running == 0 {
                     break;
                 }
-                // Asked again at once, it would take the processor from the jobs it waits for.
+                // Without the pause this loop would take CPU time from the jobs.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         let registry = holdfast::worker::registry(&self.backend);
         let runner = jobs::Runner::new(self.backend.database.clone(), registry, jobs::Options::default());
-        // A job that waits for another day would be waited for in vain.
+        // A job scheduled for later would never finish, hence the time limit.
         let finished = tokio::time::timeout(Duration::from_secs(120), runner.run(idle));
         finished.await.expect("jobs that are due");
     }
 
-    /// Whether a user's row is there at all, in sight or not.
+    /// Returns whether the row of a user exists, even if it is marked for deletion.
     pub async fn has_user_row(&self, id: i64) -> bool {
         let found = users::Entity::find_by_id(id).one(self.backend.database.read()).await;
         found.expect("the database").is_some()

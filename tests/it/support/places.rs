@@ -1,4 +1,4 @@
-//! Groups and projects with their members: made through the API by functions, and behind it by the server's methods.
+//! Groups, projects and their members. Functions use the API; methods of the server bypass it.
 
 use git::{Repository, RepositoryId};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
@@ -11,7 +11,7 @@ use super::people::Person;
 use super::{Client, TestServer};
 
 impl TestServer {
-    /// Makes people with each of the roles on a group, named after them.
+    /// Creates a user for each role of a group, named after the role.
     pub async fn cast(&self, owner: &Client, group: i64) -> Vec<(i64, Person)> {
         let mut cast = Vec::new();
         for (level, name) in [(10, "guest"), (20, "reporter"), (30, "developer"), (40, "maintainer"), (50, "owner")] {
@@ -22,7 +22,7 @@ impl TestServer {
         cast
     }
 
-    /// The group of this path, made with all above it where it is missing.
+    /// Returns the ID of the group with this path and creates missing groups.
     pub async fn bare_group(&self, full_path: &str, visibility: Visibility) -> i64 {
         let db = self.backend.database.write();
         let mut parent = None;
@@ -58,7 +58,7 @@ impl TestServer {
         parent.expect("a group")
     }
 
-    /// A project with an empty repository whose HEAD is `main`.
+    /// Creates a project with an empty repository whose HEAD is `main`.
     pub async fn bare_project(&self, namespace_id: i64, path: &str, visibility: Visibility) -> projects::Model {
         let row = projects::ActiveModel {
             namespace_id: Set(namespace_id),
@@ -79,46 +79,46 @@ impl TestServer {
         row
     }
 
-    /// As [`Self::bare_project`], in public groups that are made where they are missing.
+    /// Creates a project like [`Self::bare_project`], and missing public parent groups.
     pub async fn project_at(&self, full_path: &str, visibility: Visibility) -> projects::Model {
         let (above, path) = full_path.rsplit_once('/').expect("a whole path");
         let group = self.bare_group(above, Visibility::Public).await;
         self.bare_project(group, path, visibility).await
     }
 
-    /// The row of a project as it is now.
+    /// Reloads the row of a project.
     pub async fn reload(&self, project: &projects::Model) -> projects::Model {
         let found = projects::by_reference(self.backend.database.read(), &project.id.to_string()).await;
         found.expect("a lookup").expect("the project").0
     }
 
-    /// The repository of a project.
+    /// Returns the repository of a project.
     pub fn repository(&self, project_id: i64) -> Repository {
         let id = RepositoryId::of_project(project_id);
         self.backend.repositories.repository(&id)
     }
 
-    /// Makes a user a member of a project.
+    /// Adds a user as a member of a project.
     pub async fn enrol(&self, project_id: i64, user_id: i64, level: AccessLevel) {
         let row = members::ActiveModel { project_id: Set(Some(project_id)), ..membership(user_id, level) };
         row.insert(self.backend.database.write()).await.expect("a member");
     }
 
-    /// Makes a user an owner of a group.
+    /// Adds a user as an owner of a group.
     pub async fn own(&self, namespace_id: i64, user_id: i64) {
         let row =
             members::ActiveModel { namespace_id: Set(Some(namespace_id)), ..membership(user_id, AccessLevel::Owner) };
         row.insert(self.backend.database.write()).await.expect("a member");
     }
 
-    /// The personal namespace of a user.
+    /// Returns the personal namespace of a user.
     pub async fn personal_namespace(&self, user_id: i64) -> namespaces::Model {
         let found = namespaces::of_user(self.backend.database.read(), user_id).await;
         found.expect("the database").expect("a namespace")
     }
 }
 
-/// A row that makes a user a member, of what is still to be said.
+/// Returns a membership row without its namespace or project.
 pub fn membership(user_id: i64, level: AccessLevel) -> members::ActiveModel {
     members::ActiveModel {
         user_id: Set(user_id),
@@ -129,7 +129,7 @@ pub fn membership(user_id: i64, level: AccessLevel) -> members::ActiveModel {
     }
 }
 
-/// A row that shares a group with another one.
+/// Returns a row that shares a group with another group.
 pub fn group_share(group: i64, with_group: i64, level: AccessLevel) -> group_shares::ActiveModel {
     group_shares::ActiveModel {
         namespace_id: Set(group),
@@ -141,27 +141,27 @@ pub fn group_share(group: i64, with_group: i64, level: AccessLevel) -> group_sha
     }
 }
 
-/// Makes a group; `extra` adds and replaces attributes.
+/// Creates a group and returns its ID; `extra` overrides attributes.
 pub async fn group(client: &Client, path: &str, extra: Value) -> i64 {
     let mut body = json!({ "name": path, "path": path });
     merge(&mut body, extra);
     id(&client.post("/groups", body).await.expect(201).json())
 }
 
-/// Makes a project; `extra` adds and replaces attributes.
+/// Creates a project and returns its ID; `extra` overrides attributes.
 pub async fn project(client: &Client, path: &str, extra: Value) -> i64 {
     let mut body = json!({ "path": path });
     merge(&mut body, extra);
     id(&client.post("/projects", body).await.expect(201).json())
 }
 
-/// Makes a user a member of `/groups/:id` or `/projects/:id`.
+/// Adds a user as a member of `/groups/:id` or `/projects/:id`.
 pub async fn join(client: &Client, place: &str, user_id: i64, level: i64) {
     let body = json!({ "user_id": user_id, "access_level": level });
     client.post(&format!("{place}/members"), body).await.expect(201);
 }
 
-/// The id in an answer.
+/// Returns the `id` of a JSON object.
 pub fn id(value: &Value) -> i64 {
     value["id"].as_i64().expect("an id")
 }

@@ -1,4 +1,4 @@
-//! Issues and merge requests made behind the API, with what they carry.
+//! Issues and merge requests created without the API.
 
 use sea_orm::sea_query::Query;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, EntityTrait};
@@ -7,7 +7,7 @@ use storage::entities::{issue_labels, issues, now};
 use super::TestServer;
 
 impl TestServer {
-    /// An issue of a project that carries these labels.
+    /// Creates an issue with these labels.
     pub async fn bare_issue(&self, project_id: i64, iid: i64, labels: &[i64]) -> issues::Model {
         let db = self.backend.database.write();
         let row = issues::ActiveModel {
@@ -29,20 +29,20 @@ impl TestServer {
         issue
     }
 
-    /// Changes an issue.
+    /// Updates the row of an issue.
     pub async fn change_issue(&self, id: i64, change: impl FnOnce(&mut issues::ActiveModel)) {
         let mut row = issues::ActiveModel { id: Set(id), ..Default::default() };
         change(&mut row);
         row.update(self.backend.database.write()).await.expect("a change");
     }
 
-    /// The row of an issue as it is now.
+    /// Returns the current row of an issue.
     pub async fn issue(&self, id: i64) -> issues::Model {
         let found = issues::Entity::find_by_id(id).one(self.backend.database.read()).await;
         found.expect("the database").expect("the issue")
     }
 
-    /// An open merge request of a project that carries these labels and belongs to a milestone, and its id.
+    /// Creates an open merge request with these labels and a milestone, and returns its ID.
     pub async fn bare_merge_request(
         &self,
         project_id: i64,
@@ -101,7 +101,7 @@ impl TestServer {
         id
     }
 
-    /// A column of a merge request as it is now.
+    /// Returns the current value of a column of a merge request.
     pub async fn merge_request<T: sea_orm::TryGetable>(&self, id: i64, column: &'static str) -> T {
         let select = Query::select()
             .column(column)

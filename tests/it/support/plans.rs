@@ -1,24 +1,24 @@
-//! How the databases go about statements.
+//! Query plans of the databases.
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, Statement, TransactionTrait};
 
 use super::{Client, TestServer};
 
-/// The statements that a read takes.
+/// Returns the statements that a GET request executes.
 pub async fn statements(server: &TestServer, client: &Client, path: &str) -> Vec<String> {
     let before = server.statements();
     client.get(path).await.expect(200);
     server.statement_texts(before)
 }
 
-/// The statement with these parts, of those that a list takes.
+/// Returns the statement of a list request that contains all these parts.
 pub async fn statement_with(server: &TestServer, client: &Client, path: &str, parts: &[&str]) -> String {
     let texts = statements(server, client, path).await;
     let wanted = |text: &&String| parts.iter().all(|part| text.contains(part));
     texts.iter().find(wanted).expect("the statement").clone()
 }
 
-/// The lines of the plan for a statement. In PostgreSQL every value but the limit is `value`, or unknown.
+/// Returns the lines of the plan of a statement. In PostgreSQL each parameter except the limit is `value`, or unknown.
 pub async fn plan(server: &TestServer, sql: &str, value: Option<&str>) -> Vec<String> {
     let db = server.backend.database.read();
     if db.get_database_backend() == DbBackend::Postgres {
@@ -30,7 +30,8 @@ pub async fn plan(server: &TestServer, sql: &str, value: Option<&str>) -> Vec<St
 }
 
 async fn plan_of_postgresql(db: &DatabaseConnection, sql: &str, value: Option<&str>) -> Vec<String> {
-    // How many rows are wanted is said, so that the order counts. What is tried row by row has limits of its own, before that.
+    // The limit is given as a number so that the planner considers the order. Conditions evaluated per row have their
+    // own, earlier limits.
     let limited = sql.rsplit_once(" LIMIT ").map(|(head, limit)| {
         let tail = limit.find(')').map_or("", |end| &limit[end..]);
         (head, tail)
@@ -46,8 +47,7 @@ async fn plan_of_postgresql(db: &DatabaseConnection, sql: &str, value: Option<&s
         [] => "page".to_owned(),
         values => format!("page({})", values.join(", ")),
     };
-    // A table so small is read as a whole whatever indexes there are, so without values that is forbidden where it can
-    // be avoided.
+    // Small tables are always scanned, so sequential scans are disabled where the values are unknown.
     let settings = match value {
         None => "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan;",
         Some(_) => "SET LOCAL plan_cache_mode = force_custom_plan;",
@@ -62,12 +62,12 @@ async fn plan_of_postgresql(db: &DatabaseConnection, sql: &str, value: Option<&s
     rows.iter().map(|row| row.try_get_by_index::<String>(0).expect("a line")).collect()
 }
 
-/// The most statements that a page of a list may take.
+/// Maximum number of statements for a page of a list.
 const MOST: usize = 15;
 
-/// Reads the first page of these lists with each of these questions, by each client, and answers what statements on a
-/// table read the whole of it, whatever the order, with their plans. A count goes no further than the limit of what is
-/// counted, and is left out. A question with a scope is asked of the bare path.
+/// Requests the first page of each list with each query and client. Returns the statements, with their plans, that scan
+/// the whole table without using an order. Counts are skipped, because they stop at their limit. A query with a scope
+/// is sent to the bare path.
 pub async fn whole_reads(
     server: &TestServer,
     clients: &[&Client],
@@ -99,8 +99,8 @@ pub async fn whole_reads(
     whole
 }
 
-/// Whether a plan reads all of a table, whatever the order. What asks whether a condition finds `few` is to look these up: it
-/// has no order whose index it could read until there are enough, and does not try each entry of another.
+/// Returns whether a plan scans a whole table without using an order. If `few` is set, the rows of the condition must
+/// be looked up: no other index may be walked.
 fn reads_all(plan: &[String], table: &str, few: bool) -> bool {
     plan.iter().enumerate().any(|(at, line)| {
         let line = line.trim();
@@ -112,7 +112,7 @@ fn reads_all(plan: &[String], table: &str, few: bool) -> bool {
     })
 }
 
-/// Whether a line of a plan of PostgreSQL is about a table.
+/// Returns whether a line of a PostgreSQL plan refers to a table.
 fn named(line: &str, table: &str) -> bool {
     line.split_once(" on ").is_some_and(|(_, rest)| rest.split(' ').next() == Some(table))
 }

@@ -1,4 +1,4 @@
-//! The real binary, as an operator runs it.
+//! The compiled binary, as operators run it.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
@@ -10,13 +10,13 @@ use tokio::process::{Child, Command};
 
 use super::{Kind, PostgresqlDatabase, git};
 
-/// The token of the first administrator.
+/// Token of the first administrator.
 pub const TOKEN: &str = "root-token-of-the-binary";
 
 /// A data directory and a database for the binary. Clones share both.
 #[derive(Clone)]
 pub struct Site {
-    /// The data directory, which need not exist yet.
+    /// Data directory, which need not exist yet.
     pub data: PathBuf,
     kind: Kind,
     database: Option<Arc<PostgresqlDatabase>>,
@@ -24,7 +24,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A fresh one.
+    /// Creates a new site.
     pub async fn new(kind: &Kind) -> Self {
         let guard = tempfile::tempdir().expect("a directory");
         let database = match kind {
@@ -34,24 +34,24 @@ impl Site {
         Self { data: guard.path().join("data"), kind: kind.clone(), database, _guard: Arc::new(guard) }
     }
 
-    /// A second site on the same kind of database.
+    /// Creates another site on the same kind of database.
     pub async fn another(&self) -> Self {
         Self::new(&self.kind).await
     }
 
-    /// A path beside the data directory.
+    /// Returns a path next to the data directory.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.data.with_file_name(name)
     }
 
-    /// Removes what a temporary directory does not.
+    /// Drops the database. The temporary directory removes itself.
     pub async fn remove(self) {
         if let Some(database) = &self.database {
             database.remove().await;
         }
     }
 
-    /// The address of the database.
+    /// Returns the URL of the database.
     pub fn database_url(&self) -> String {
         match &self.database {
             Some(database) => database.url.clone(),
@@ -59,7 +59,7 @@ impl Site {
         }
     }
 
-    /// A run of the binary on this site, not yet started.
+    /// Returns a command of the binary for this site.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
         command.args(arguments).arg("--data-dir").arg(&self.data);
@@ -76,19 +76,19 @@ impl Site {
         command
     }
 
-    /// Runs a command to its end.
+    /// Runs a command to completion.
     pub async fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().await.expect("the binary")
     }
 
-    /// Runs a command that must succeed; answers what it printed.
+    /// Runs a command that must succeed, and returns its output.
     pub async fn succeeds(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
         assert!(output.status.success(), "{arguments:?}: {}", git::said(&output));
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// Runs a command that must end with 1; answers what it said.
+    /// Runs a command that must exit with status 1, and returns its output.
     pub async fn fails(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", git::said(&output));
@@ -101,7 +101,7 @@ impl Site {
         Self::ready(self.command(&arguments)).await
     }
 
-    /// Starts a server that logs into a file as much as an operator may ask for.
+    /// Starts a server that logs into a file at the most verbose level.
     pub async fn serve_logging(&self, log: &Path) -> Process {
         let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
         let log = std::fs::File::create(log).expect("a log");
@@ -109,7 +109,7 @@ impl Site {
         Self::ready(command).await
     }
 
-    /// Starts a server by a command of one's own, and waits for it to listen.
+    /// Starts a server with a given command and waits until it listens.
     pub async fn ready(mut command: Command) -> Process {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary");
         let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
@@ -125,7 +125,7 @@ impl Site {
         Process { child, base: base.expect("an address") }
     }
 
-    /// Brings a repository into a project of the administrator's namespace.
+    /// Imports a repository into a project of the administrator's namespace.
     pub async fn import(&self, name: &str, repository: &Path) {
         let project = format!("root/{name}");
         let path = repository.to_str().expect("UTF-8");
@@ -133,7 +133,7 @@ impl Site {
     }
 }
 
-/// A running server.
+/// A running server process.
 pub struct Process {
     child: Child,
     /// `http://127.0.0.1:port`.
@@ -141,38 +141,38 @@ pub struct Process {
 }
 
 impl Process {
-    /// Where git finds a project of the administrator's namespace, with credentials.
+    /// Returns the git URL, with credentials, of a project of the administrator's namespace.
     pub fn address(&self, name: &str) -> String {
         git::address(&self.base, "root", TOKEN, &format!("root/{name}"))
     }
 
-    /// The number of the process.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id().expect("a running process")
     }
 
-    /// Everything that it started, and that those started: number and command line.
+    /// Returns the ID and command line of each descendant process.
     pub fn descendants(&self) -> Vec<(u32, String)> {
         descendants(self.id())
     }
 
-    /// Ends it at once, as a power cut would.
+    /// Kills the process at once, as a power failure would.
     pub async fn kill(mut self) {
         self.child.kill().await.expect("killing");
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         let id = i32::try_from(self.id()).expect("an id");
         kill_process(Pid::from_raw(id).expect("an id"), Signal::TERM).expect("a signal");
     }
 
-    /// Waits for its end.
+    /// Waits for the process to exit.
     pub async fn wait(mut self) -> ExitStatus {
         self.child.wait().await.expect("waiting")
     }
 
-    /// Asks it to end, and waits; it must end well.
+    /// Sends SIGTERM and waits; the process must exit successfully.
     pub async fn stop(self) {
         self.terminate();
         let status = self.wait().await;
@@ -180,7 +180,7 @@ impl Process {
     }
 }
 
-/// Everything that a process started, and that those started: number and command line.
+/// Returns the ID and command line of each descendant of a process.
 pub fn descendants(id: u32) -> Vec<(u32, String)> {
     let mut found = Vec::new();
     let mut parents = vec![id];

@@ -1,20 +1,20 @@
-//! A request over HTTP as it arrives, for the servers that tests have of their own.
+//! HTTP requests received by the servers of the tests.
 
 use std::collections::HashMap;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// A request that was read whole.
+/// A complete request.
 pub struct Received {
-    /// The method and the target.
+    /// Method and target.
     pub line: String,
-    /// The headers, by their names in lower case.
+    /// Headers by lower-case name.
     pub headers: HashMap<String, String>,
-    /// The body.
+    /// Body.
     pub body: Vec<u8>,
 }
 
-/// Reads one request; none when the client leaves first, or says what no client of ours says.
+/// Reads one request. Returns `None` if the client disconnects or sends an invalid request.
 pub async fn receive(stream: &mut (impl AsyncRead + Unpin)) -> Option<Received> {
     let mut data = Vec::new();
     let mut piece = vec![0; 65536];

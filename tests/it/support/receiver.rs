@@ -1,4 +1,4 @@
-//! A receiver of webhooks on loopback, which does what a test says with what arrives.
+//! A webhook receiver on the loopback address, controlled by the test.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,37 +14,37 @@ use tokio_rustls::rustls::{self, ServerConfig};
 
 use super::received::{Received, receive};
 
-/// Longer than anything that is awaited takes: a test fails then instead of hanging.
+/// Time limit, after which a test fails instead of blocking.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a receiver does with a request.
+/// Reaction of a receiver to a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// Answers with this status.
+    /// Returns this status.
     Status(u16),
-    /// Answers with a redirect.
+    /// Returns a redirect.
     Redirect(u16, String),
-    /// Never answers.
+    /// Never responds.
     Hang,
-    /// Answers 200 and sends a body that never ends.
+    /// Returns 200 and an endless body.
     Endless,
     /// Closes the connection.
     Close,
 }
 
-/// A request that arrived.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Arrived {
     /// Method and path.
     pub line: String,
-    /// The headers, by lower-case names.
+    /// Headers by lower-case name.
     pub headers: HashMap<String, String>,
-    /// The body.
+    /// Body.
     pub body: Value,
 }
 
 impl Arrived {
-    /// A header, or the empty text.
+    /// Returns a header, or the empty string.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
@@ -54,7 +54,7 @@ type Script = Arc<dyn Fn(usize) -> Reply + Send + Sync>;
 
 /// A running receiver.
 pub struct Receiver {
-    /// Where it is, without a path.
+    /// Base URL.
     pub url: String,
     arrivals: mpsc::UnboundedReceiver<Arrived>,
     task: tokio::task::JoinHandle<()>,
@@ -67,17 +67,17 @@ impl Drop for Receiver {
 }
 
 impl Receiver {
-    /// One that takes everything.
+    /// Starts a receiver that accepts every request.
     pub async fn start() -> Self {
         Self::with(|_| Reply::Status(200)).await
     }
 
-    /// One that does with the n-th request, counted from 0, what `script` says.
+    /// Starts a receiver that calls `script` with the number of each request, from 0.
     pub async fn with(script: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Self {
         Self::launch(Arc::new(script), None).await
     }
 
-    /// One that speaks TLS with a certificate that nobody signed.
+    /// Starts a TLS receiver with a self-signed certificate.
     pub async fn self_signed() -> Self {
         let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
         let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
@@ -102,7 +102,7 @@ impl Receiver {
             loop {
                 let (stream, _) = listener.accept().await.expect("a connection");
                 let (sender, tls) = (sender.clone(), tls.clone());
-                // One request a connection: the client keeps none open.
+                // One request per connection; the client does not reuse connections.
                 let reply = script(served);
                 served += 1;
                 connections.spawn(async move {
@@ -119,31 +119,31 @@ impl Receiver {
         Self { url: format!("{scheme}://{address}"), arrivals, task }
     }
 
-    /// The next request.
+    /// Returns the next request.
     pub async fn next(&mut self) -> Arrived {
         let next = timeout(PATIENCE, self.arrivals.recv()).await;
         next.expect("nothing arrives").expect("a receiver")
     }
 
-    /// The requests that have arrived and were not asked for.
+    /// Returns the received requests that the test has not consumed.
     pub fn rest(&mut self) -> Vec<Arrived> {
         std::iter::from_fn(|| self.arrivals.try_recv().ok()).collect()
     }
 }
 
-/// An address where nobody listens.
+/// Returns an address without a listener.
 pub async fn nowhere() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     format!("http://{}", listener.local_addr().expect("an address"))
 }
 
-/// A receiver at an address where nobody listened so far.
+/// Binds a listener to an address returned by [`nowhere`].
 pub async fn relay(url: &str) -> TcpListener {
     let address = url.strip_prefix("http://").expect("an address");
     TcpListener::bind(address).await.expect("the port")
 }
 
-/// Answers one request on a listener with 200.
+/// Answers one request of a listener with 200 and returns it.
 pub async fn take(listener: &TcpListener) -> Arrived {
     let (sender, mut arrivals) = mpsc::unbounded_channel();
     let work = async {

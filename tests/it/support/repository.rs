@@ -1,4 +1,4 @@
-//! A project with a history that has one of everything, and people with roles in it.
+//! A sample project with a history of all kinds of changes, and its members.
 
 use std::ops::Deref;
 
@@ -8,7 +8,7 @@ use super::client::segment;
 use super::code::Project;
 use super::{Client, TestServer};
 
-/// A history of four commits: two on `main`, one on `topic`, and the merge of both.
+/// Four commits: two on `main`, one on `topic`, and the merge of both.
 const HISTORY: &str = "\
 commit refs/heads/main
 mark :1
@@ -103,7 +103,7 @@ from :3
 
 ";
 
-/// A project of its own name, and the addresses of what is in it.
+/// A sample project and the paths of its resources.
 pub struct Sample<'a>(Project<'a>);
 
 impl<'a> Deref for Sample<'a> {
@@ -115,7 +115,7 @@ impl<'a> Deref for Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// A private project with a history.
+    /// Creates a private project with the history.
     pub async fn new(server: &'a TestServer) -> Self {
         let sample = Self::empty(server, Visibility::Private).await;
         sample.feed(HISTORY.as_bytes());
@@ -123,17 +123,17 @@ impl<'a> Sample<'a> {
         sample
     }
 
-    /// A project whose repository is empty.
+    /// Creates a project with an empty repository.
     pub async fn empty(server: &'a TestServer, visibility: Visibility) -> Self {
         Self(Project::empty(server, &unused("sample"), visibility).await)
     }
 
-    /// A new user with a role in the project, or none.
+    /// Creates a user with a role in the project, or without one, and returns its client.
     pub async fn member(&self, level: Option<AccessLevel>) -> Client {
         self.member_with_scopes(level, &["api"]).await
     }
 
-    /// A new user whose token has these scopes.
+    /// Creates a user with a token of these scopes and returns its client.
     pub async fn member_with_scopes(&self, level: Option<AccessLevel>, scopes: &[&str]) -> Client {
         let person = self.server.person_with(&unused("user"), scopes).await;
         if let Some(level) = level {
@@ -142,28 +142,28 @@ impl<'a> Sample<'a> {
         person.client
     }
 
-    /// The id of the commit that a revision stands for.
+    /// Returns the commit ID of a revision.
     pub fn id_of(&self, revision: &str) -> String {
         self.id(&format!("{revision}^{{commit}}"))
     }
 
-    /// The address of a file.
+    /// Returns the API path of a file.
     pub fn file(&self, path: &str) -> String {
         format!("/projects/{}/repository/files/{}", self.id, segment(path))
     }
 
-    /// The address of the commits.
+    /// Returns the API path of the commits.
     pub fn commits(&self) -> String {
         format!("/projects/{}/repository/commits", self.id)
     }
 
-    /// The address of a commit.
+    /// Returns the API path of a commit.
     pub fn commit(&self, revision: &str) -> String {
         format!("{}/{}", self.commits(), segment(revision))
     }
 }
 
-/// A name that nothing else has.
+/// Returns a unique name.
 fn unused(kind: &str) -> String {
     format!("{kind}-{}", hex::encode(rand::random::<[u8; 4]>()))
 }

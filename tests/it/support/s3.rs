@@ -1,4 +1,4 @@
-//! A bucket that speaks as much of the protocol of S3 as the server uses, and fails where a test says so.
+//! An S3 bucket that implements the part of the protocol that the server uses, and fails on demand.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -12,31 +12,31 @@ use tokio::sync::Notify;
 
 use super::received::{Received, receive};
 
-/// Who may use the bucket.
+/// Access key of the bucket.
 const ACCESS_KEY: &str = "access-key-of-the-tests";
-/// Where it says it is.
+/// Region of the bucket.
 const REGION: &str = "eu-test-1";
-/// Its name.
+/// Name of the bucket.
 const BUCKET: &str = "files";
-/// When everything in it was changed last.
+/// Modification time of all objects.
 const CHANGED: &str = "Sat, 21 Nov 2026 10:00:00 GMT";
 
-/// What becomes of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is answered.
+    /// The request succeeds.
     Answered,
-    /// It is answered with this status.
+    /// The request fails with this status.
     Refused(u16),
-    /// The connection is closed in the middle of the answer.
+    /// The connection is closed in the middle of the response.
     Cut,
-    /// It is never answered.
+    /// The request gets no response.
     Held,
 }
 
 type Script = Arc<dyn Fn(&str) -> Fate + Send + Sync>;
 
-/// Everything in the bucket.
+/// State of the bucket.
 #[derive(Default)]
 struct Contents {
     objects: BTreeMap<String, Vec<u8>>,
@@ -61,12 +61,12 @@ impl Drop for Bucket {
 }
 
 impl Bucket {
-    /// One that answers everything.
+    /// Starts a bucket that answers every request.
     pub async fn start() -> Self {
         Self::with(|_| Fate::Answered).await
     }
 
-    /// One that does with a request, named by method, path and query, what `script` says.
+    /// Starts a bucket that calls `script` with the method, path and query of each request.
     pub async fn with(script: impl Fn(&str) -> Fate + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -88,7 +88,7 @@ impl Bucket {
         Self { address, contents, changed, task }
     }
 
-    /// Tells a run of the binary where the bucket is and who it is.
+    /// Sets the environment variables of a command so that it uses this bucket.
     pub fn announce(&self, command: &mut Command, prefix: &str) {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
             command.env_remove(name);
@@ -102,28 +102,28 @@ impl Bucket {
             .env("NO_PROXY", "127.0.0.1");
     }
 
-    /// The keys in it.
+    /// Returns the keys of all objects.
     pub fn keys(&self) -> Vec<String> {
         self.look(|contents| contents.objects.keys().cloned().collect())
     }
 
-    /// How many files are on their way in parts.
+    /// Returns the number of incomplete multipart uploads.
     pub fn unfinished(&self) -> usize {
         self.look(|contents| contents.uploads.len())
     }
 
-    /// How many files were begun in parts.
+    /// Returns the number of multipart uploads that were started.
     pub fn begun(&self) -> usize {
         self.look(|contents| contents.begun)
     }
 
-    /// How many requests there were whose method, path and query have this in them.
+    /// Returns the number of requests whose method, path and query contain `part`.
     pub fn requests(&self, part: &str) -> usize {
         let has = |contents: &Contents| contents.requests.iter().filter(|line| line.contains(part)).count();
         self.look(has)
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition is true.
     pub async fn until(&self, holds: impl Fn(&Self) -> bool) {
         let waited = async {
             loop {
@@ -140,7 +140,7 @@ impl Bucket {
         tokio::time::timeout(limit, waited).await.expect("it never holds");
     }
 
-    /// Asserts that every request was one that a real bucket would have taken.
+    /// Asserts that a real S3 server would have accepted every request.
     pub fn assert_well_spoken(&self) {
         let faults = self.look(|contents| contents.faults.clone());
         assert!(faults.is_empty(), "{faults:#?}");
@@ -151,22 +151,22 @@ impl Bucket {
     }
 }
 
-/// A request as it came.
+/// A received request.
 struct Request {
     method: String,
-    /// Without the bucket.
+    /// Key without the bucket.
     key: String,
     query: HashMap<String, String>,
     headers: HashMap<String, String>,
     body: Vec<u8>,
 }
 
-/// An answer to be sent.
+/// A response to send.
 struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
-    /// What the head says; the body of a HEAD is not sent.
+    /// Value of `Content-Length`; the body of a HEAD response is not sent.
     length: usize,
 }
 
@@ -328,7 +328,7 @@ impl Contents {
         answer(200, body)
     }
 
-    /// Notes what a real bucket would not take.
+    /// Records protocol violations that a real S3 server would reject.
     fn check(&mut self, request: &Request) {
         let header = |name: &str| request.headers.get(name).map_or("", String::as_str);
         let signed = header("authorization");

@@ -1,4 +1,4 @@
-//! A server of one test: its own data directory, database and port.
+//! A server for one test with its own data directory, database and port.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,35 +15,35 @@ use tokio::task::JoinHandle;
 use super::Client;
 use super::databases::{self, PostgresqlDatabase};
 
-/// The setting that says how many days removed projects and groups are kept.
+/// Setting for the number of days before deleted projects and groups are removed.
 pub const DELETION_DELAY: &str = "deletion_adjourned_period";
-/// The root token of every test server.
+/// Root token of every test server.
 pub const ROOT_TOKEN: &str = "root-token-of-the-tests";
-/// The root password of every test server.
+/// Root password of every test server.
 pub const ROOT_PASSWORD: &str = "root password of the tests";
 
-/// Which database a server runs on.
+/// Database of a server.
 #[derive(Debug, Clone)]
 pub enum Kind {
     /// SQLite in the data directory.
     Sqlite,
-    /// PostgreSQL at this address; each server makes a database of its own.
+    /// PostgreSQL at this URL; each server creates its own database.
     Postgresql(String),
 }
 
 impl Kind {
-    /// PostgreSQL, when the environment names one.
+    /// Returns PostgreSQL if the environment configures it.
     pub fn postgresql() -> Option<Self> {
         std::env::var("HOLDFAST_TEST_DATABASE_URL").ok().filter(|url| !url.is_empty()).map(Self::Postgresql)
     }
 }
 
-/// A running server. Clones are handles on the same one.
+/// A running server. Clones refer to the same server.
 #[derive(Clone)]
 pub struct TestServer {
     /// `http://127.0.0.1:port`.
     pub base: String,
-    /// What the services work with, for looking behind the API.
+    /// Backend of the services, for tests that bypass the API.
     pub backend: domain::kernel::Backend,
     data: Arc<tempfile::TempDir>,
     statements: Arc<Statements>,
@@ -51,7 +51,7 @@ pub struct TestServer {
     running: Arc<Mutex<Option<Running>>>,
 }
 
-/// The task that serves, until it is stopped.
+/// The server task, until it is stopped.
 struct Running {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -60,12 +60,12 @@ struct Running {
 #[derive(Default)]
 struct Statements {
     count: AtomicUsize,
-    /// Those that ran since somebody asked for the count. Until then none are kept, which long tests have no memory for.
+    /// Statements since the first call of `statements`. Before that none are recorded, to save memory in long tests.
     texts: Mutex<Option<(usize, Vec<String>)>>,
 }
 
 impl TestServer {
-    /// Starts a server with these options; the address, data and database are the test's own.
+    /// Starts a server with these options. The address, data directory and database belong to the test.
     pub async fn start_with(kind: Kind, options: Options) -> Self {
         let data = tempfile::tempdir().expect("a data directory");
         let database = match &kind {
@@ -80,9 +80,9 @@ impl TestServer {
             data_dir: Some(data.path().to_owned()),
             database_url: database.as_ref().map(|database| database.url.clone()),
             database_connections: options.database_connections.or(Some(4)),
-            // Statements are counted in tests, and jobs would add theirs.
+            // Tests count statements, and background jobs would add theirs.
             no_worker: options.no_worker.or(Some(true)),
-            // Receivers of webhooks are on loopback.
+            // Webhook receivers listen on the loopback address.
             allow_local_webhooks: options.allow_local_webhooks.or(Some(true)),
             ..options
         };
@@ -101,7 +101,7 @@ impl TestServer {
         let bound =
             server::bind(options.settings().expect("settings"), chosen, Some(observer)).await.expect("a server");
         let (base, backend) = (format!("http://{}", bound.address), bound.backend.clone());
-        // What is removed goes at once, unless a test says otherwise.
+        // Deletion is immediate unless a test changes the setting.
         settings::put(backend.database.write(), DELETION_DELAY, "0").await.expect("a setting");
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
@@ -120,7 +120,7 @@ impl TestServer {
         }
     }
 
-    /// Stops the server as SIGTERM does, and waits for it. Only the first call on any of its handles does so.
+    /// Stops the server as SIGTERM does and waits for it. Only the first call on any clone has an effect.
     pub async fn stop(self) {
         let running = self.running.lock().expect("the task").take();
         let Some(Running { stop, task }) = running else {
@@ -134,12 +134,12 @@ impl TestServer {
         }
     }
 
-    /// The data directory.
+    /// Returns the data directory.
     pub fn data(&self) -> &Path {
         self.data.path()
     }
 
-    /// How many statements the database has run so far; from here on nothing is remembered of it.
+    /// Clears the response cache, returns the number of statements so far and records the texts of later statements.
     pub fn statements(&self) -> usize {
         self.backend.database.forget();
         let count = self.statements.count.load(Ordering::Relaxed);
@@ -148,24 +148,24 @@ impl TestServer {
         count
     }
 
-    /// The texts of the statements from the given one on.
+    /// Returns the texts of the statements from the given number on.
     pub fn statement_texts(&self, from: usize) -> Vec<String> {
         let texts = self.statements.texts.lock().expect("texts");
         let (first, texts) = texts.as_ref().expect("a count of statements before");
         texts[from - first..].to_vec()
     }
 
-    /// A caller without credentials.
+    /// Returns a client without credentials.
     pub fn anonymous(&self) -> Client {
         Client::new(&self.base, None)
     }
 
-    /// The administrator.
+    /// Returns a client of the administrator.
     pub fn root(&self) -> Client {
         self.with_token(ROOT_TOKEN)
     }
 
-    /// A caller with a token.
+    /// Returns a client with a token.
     pub fn with_token(&self, token: &str) -> Client {
         Client::new(&self.base, Some(token))
     }

@@ -1,4 +1,4 @@
-//! HTTP as it stands on the wire, for requests that no client library sends.
+//! Raw HTTP connections, for requests that client libraries do not send.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use tokio::net::TcpStream;
 
 use super::Answer;
 
-/// How long anything may take.
+/// Time limit of each step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One connection.
+/// A connection.
 pub struct Wire {
-    /// Its stream.
+    /// Stream of the connection.
     pub stream: TcpStream,
     read: Vec<u8>,
 }
 
-/// An answer that was read off the wire.
+/// A response read from the connection.
 #[derive(Debug)]
 pub struct Raw {
-    /// The status.
+    /// Status code.
     pub status: u16,
-    /// The headers, in lower case.
+    /// Headers by lower-case name.
     pub headers: HashMap<String, String>,
-    /// The body.
+    /// Body.
     pub body: Vec<u8>,
 }
 
 impl Raw {
-    /// The message of an error, which must be JSON with an id.
+    /// Returns the error message. The response must be JSON with a request ID.
     pub fn message(&self) -> String {
         assert_eq!(self.headers["content-type"], "application/json");
         assert!(self.headers.contains_key("x-request-id"), "{:?}", self.headers);
@@ -58,12 +58,12 @@ impl Wire {
         Self { stream: TcpStream::connect(address).await.expect("a connection"), read: Vec::new() }
     }
 
-    /// Sends bytes; a server that has stopped to read is none of the caller's business.
+    /// Sends bytes. Write errors are ignored, because the server may stop reading.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref()).await;
     }
 
-    /// Reads one answer with a `content-length`.
+    /// Reads one response with a `content-length`.
     pub async fn answer(&mut self) -> Raw {
         tokio::time::timeout(PATIENCE, self.parse()).await.expect("an answer in time")
     }
@@ -95,21 +95,21 @@ impl Wire {
         self.stream.read_buf(&mut self.read).await.expect("reading")
     }
 
-    /// Reads all there is until the server closes, as text.
+    /// Reads as text until the server closes the connection.
     pub async fn rest(&mut self) -> String {
         let whole = tokio::time::timeout(PATIENCE, self.stream.read_to_end(&mut self.read)).await;
         whole.expect("an end in time").expect("reading");
         String::from_utf8_lossy(&self.read).into_owned()
     }
 
-    /// Waits for the server to close; nothing may come before.
+    /// Waits until the server closes the connection; no bytes may arrive.
     pub async fn closed(&mut self) {
         let read = tokio::time::timeout(PATIENCE, self.more()).await;
         assert_eq!(read.expect("an end in time"), 0, "{:?}", self.read);
     }
 }
 
-/// Sends bytes on a connection of their own, and reads the answer while it sends.
+/// Sends bytes on a new connection and reads the response while sending.
 pub async fn exchange(base: &str, bytes: impl AsRef<[u8]>) -> Raw {
     let Wire { stream, .. } = Wire::connect(base).await;
     let (read, mut write) = stream.into_split();

@@ -7,8 +7,8 @@ use crate::support::client::segment;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
-/// A project with an annotated tag `v1.0.0` on the first commit, `light` on the second, and `tree` on no commit.
-async fn tagged(server: &TestServer, visibility: Visibility) -> Project<'_> {
+/// Creates a project with an annotated tag `v1.0.0` on the first commit, `light` on the second and `tree` on a tree.
+async fn project_with_tags(server: &TestServer, visibility: Visibility) -> Project<'_> {
     let project = Project::filled(server, "engine", visibility).await;
     project.git(&["tag", "-a", "-m", "First release\n\nIt adds.", "v1.0.0", "main~1"]);
     project.git(&["tag", "light", "main"]);
@@ -16,8 +16,8 @@ async fn tagged(server: &TestServer, visibility: Visibility) -> Project<'_> {
     project
 }
 
-async fn an_annotated_tag_shows_its_message_and_its_commit(server: TestServer) {
-    let project = tagged(&server, Visibility::Public).await;
+async fn get_annotated_tag_returns_message_and_commit(server: TestServer) {
+    let project = project_with_tags(&server, Visibility::Public).await;
     let tag = server.anonymous().get(&project.url("/tags/v1.0.0")).await.expect(200).json();
     assert_eq!(tag["name"], "v1.0.0");
     assert_eq!(tag["message"], "First release\n\nIt adds.");
@@ -27,23 +27,23 @@ async fn an_annotated_tag_shows_its_message_and_its_commit(server: TestServer) {
     assert_eq!((&tag["release"], &tag["protected"]), (&Value::Null, &json!(false)));
 }
 
-async fn a_lightweight_tag_points_at_its_commit(server: TestServer) {
-    let project = tagged(&server, Visibility::Public).await;
+async fn get_lightweight_tag_returns_commit_as_target(server: TestServer) {
+    let project = project_with_tags(&server, Visibility::Public).await;
     let tag = server.anonymous().get(&project.url("/tags/light")).await.expect(200).json();
     let id = project.id("main");
     assert_eq!((&tag["message"], &tag["target"]), (&Value::Null, &json!(id)));
     assert_eq!(tag["commit"]["id"], id);
 }
 
-async fn a_tag_of_a_tree_has_no_commit(server: TestServer) {
-    let project = tagged(&server, Visibility::Public).await;
+async fn get_tag_of_tree_returns_null_commit(server: TestServer) {
+    let project = project_with_tags(&server, Visibility::Public).await;
     let tag = server.anonymous().get(&project.url("/tags/tree")).await.expect(200).json();
     assert_eq!((&tag["commit"], &tag["target"]), (&Value::Null, &json!(project.id("main^{tree}"))));
     server.root().delete(&project.url("/tags/tree")).await.expect(204);
 }
 
-async fn tags_are_ordered_by_time_or_name(server: TestServer) {
-    let project = tagged(&server, Visibility::Public).await;
+async fn list_tags_sorts_by_time_or_name(server: TestServer) {
+    let project = project_with_tags(&server, Visibility::Public).await;
     project.git(&["tag", "alpha", "feature/x"]);
     for (query, expected) in [
         ("", ["alpha", "light", "v1.0.0", "tree"]),
@@ -59,8 +59,8 @@ async fn tags_are_ordered_by_time_or_name(server: TestServer) {
     }
 }
 
-async fn tags_are_searched_and_come_in_pages(server: TestServer) {
-    let project = tagged(&server, Visibility::Public).await;
+async fn list_tags_supports_search_and_pagination(server: TestServer) {
+    let project = project_with_tags(&server, Visibility::Public).await;
     let client = server.anonymous();
     for (search, expected) in [("%5Ev1", vec!["v1.0.0"]), ("ee%24", vec!["tree"]), ("zzz", vec![])] {
         let answer = client.get(&project.url(&format!("/tags?search={search}"))).await.expect(200);
@@ -73,8 +73,8 @@ async fn tags_are_searched_and_come_in_pages(server: TestServer) {
     assert_eq!(far.json(), json!([]));
 }
 
-async fn a_long_list_of_tags_costs_no_more_statements_than_a_short_one(server: TestServer) {
-    let project = tagged(&server, Visibility::Private).await;
+async fn list_tags_uses_constant_number_of_statements(server: TestServer) {
+    let project = project_with_tags(&server, Visibility::Private).await;
     let client = server.root();
     let url = project.url("/tags?per_page=100");
     client.get(&url).await.expect(200);
@@ -90,8 +90,8 @@ async fn a_long_list_of_tags_costs_no_more_statements_than_a_short_one(server: T
     assert!(short <= 6, "{short} statements");
 }
 
-async fn a_tag_that_is_not_there_is_not_found(server: TestServer) {
-    let project = tagged(&server, Visibility::Public).await;
+async fn get_missing_tag_returns_404(server: TestServer) {
+    let project = project_with_tags(&server, Visibility::Public).await;
     let long = "x".repeat(300);
     for name in ["none", "--upload-pack=x", "a..b", "refs/tags/light", "HEAD", "main", &long] {
         let answer = server.anonymous().get(&project.url(&format!("/tags/{}", segment(name)))).await;
@@ -104,7 +104,7 @@ async fn a_tag_that_is_not_there_is_not_found(server: TestServer) {
     assert_eq!(server.anonymous().get(&empty.url("/tags")).await.expect(200).json(), json!([]));
 }
 
-async fn a_tag_is_made_with_and_without_a_message(server: TestServer) {
+async fn create_tag_with_and_without_message(server: TestServer) {
     let project = Project::filled(&server, "engine", Visibility::Private).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
     let url = project.url("/tags");
@@ -126,8 +126,8 @@ async fn a_tag_is_made_with_and_without_a_message(server: TestServer) {
     assert_eq!(read, tag);
 }
 
-async fn a_tag_that_cannot_be_made_says_why(server: TestServer) {
-    let project = tagged(&server, Visibility::Private).await;
+async fn create_tag_rejects_invalid_requests(server: TestServer) {
+    let project = project_with_tags(&server, Visibility::Private).await;
     let url = project.url("/tags");
     let long = "x".repeat(300);
     for (name, revision, text) in [
@@ -159,8 +159,8 @@ async fn a_tag_that_cannot_be_made_says_why(server: TestServer) {
     assert_eq!(project.references("refs/tags"), ["light", "tree", "v1.0.0"]);
 }
 
-async fn a_tag_is_deleted_unless_it_changed_since(server: TestServer) {
-    let project = tagged(&server, Visibility::Private).await;
+async fn delete_tag_respects_if_unmodified_since(server: TestServer) {
+    let project = project_with_tags(&server, Visibility::Private).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
     let url = project.url("/tags/light");
     let early = developer.clone().header("If-Unmodified-Since", "Sun, 13 Sep 2020 12:28:19 GMT");
@@ -173,8 +173,8 @@ async fn a_tag_is_deleted_unless_it_changed_since(server: TestServer) {
     developer.delete(&project.url("/tags/%FF")).await.expect(400);
 }
 
-async fn a_tag_that_somebody_keeps_locked_is_a_conflict(server: TestServer) {
-    let project = tagged(&server, Visibility::Private).await;
+async fn locked_tag_returns_409(server: TestServer) {
+    let project = project_with_tags(&server, Visibility::Private).await;
     let directory = project.git(&["rev-parse", "--absolute-git-dir"]);
     for name in ["light", "new"] {
         std::fs::write(format!("{directory}/refs/tags/{name}.lock"), "").expect("a lock");
@@ -185,8 +185,8 @@ async fn a_tag_that_somebody_keeps_locked_is_a_conflict(server: TestServer) {
     assert_eq!(answer.message(), "409 Conflict: Resource lock");
 }
 
-async fn tags_are_read_by_reporters_and_written_by_developers(server: TestServer) {
-    let project = tagged(&server, Visibility::Private).await;
+async fn tag_reads_require_reporter_and_writes_require_developer(server: TestServer) {
+    let project = project_with_tags(&server, Visibility::Private).await;
     let guest = project.member("guest", AccessLevel::Guest).await;
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
     let stranger = server.person("stranger").await.client;
@@ -209,7 +209,7 @@ async fn tags_are_read_by_reporters_and_written_by_developers(server: TestServer
     }
     server.anonymous().post(&list, body()).await.expect(401);
     server.anonymous().delete(&one).await.expect(401);
-    // Faults of parameters are told before rights are looked at.
+    // Parameters are validated before permissions are checked.
     reporter.post(&list, json!({})).await.expect(400);
     let open = Project::filled(&server, "open", Visibility::Public).await;
     reader.get(&open.url("/tags")).await.expect(403);
@@ -218,7 +218,7 @@ async fn tags_are_read_by_reporters_and_written_by_developers(server: TestServer
     server.root().delete(&one).await.expect(403);
 }
 
-async fn a_tag_moves_no_default_branch_of_a_repository_without_branches(server: TestServer) {
+async fn create_tag_without_branches_keeps_default_branch(server: TestServer) {
     let project = Project::empty(&server, "engine", Visibility::Private).await;
     project.import(&NewCommit { branch: "temporary", changes: file("a", "a\n"), ..NewCommit::default() });
     project.git(&["tag", "base", "temporary"]);
@@ -229,17 +229,17 @@ async fn a_tag_moves_no_default_branch_of_a_repository_without_branches(server: 
 }
 
 on_every_database![
-    an_annotated_tag_shows_its_message_and_its_commit,
-    a_lightweight_tag_points_at_its_commit,
-    a_tag_of_a_tree_has_no_commit,
-    tags_are_ordered_by_time_or_name,
-    tags_are_searched_and_come_in_pages,
-    a_long_list_of_tags_costs_no_more_statements_than_a_short_one,
-    a_tag_that_is_not_there_is_not_found,
-    a_tag_is_made_with_and_without_a_message,
-    a_tag_that_cannot_be_made_says_why,
-    a_tag_is_deleted_unless_it_changed_since,
-    a_tag_that_somebody_keeps_locked_is_a_conflict,
-    tags_are_read_by_reporters_and_written_by_developers,
-    a_tag_moves_no_default_branch_of_a_repository_without_branches,
+    get_annotated_tag_returns_message_and_commit,
+    get_lightweight_tag_returns_commit_as_target,
+    get_tag_of_tree_returns_null_commit,
+    list_tags_sorts_by_time_or_name,
+    list_tags_supports_search_and_pagination,
+    list_tags_uses_constant_number_of_statements,
+    get_missing_tag_returns_404,
+    create_tag_with_and_without_message,
+    create_tag_rejects_invalid_requests,
+    delete_tag_respects_if_unmodified_since,
+    locked_tag_returns_409,
+    tag_reads_require_reporter_and_writes_require_developer,
+    create_tag_without_branches_keeps_default_branch,
 ];

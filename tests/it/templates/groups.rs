@@ -1,4 +1,4 @@
-//! Templates that groups keep in a project of theirs.
+//! File templates of groups, stored in a project of the group.
 
 use holdfast::config::Options;
 use sea_orm::ActiveValue::Set;
@@ -10,10 +10,16 @@ use super::{content, keys};
 use crate::support::places::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// A project in a group, with these files.
-async fn kept_in(server: &TestServer, path: &str, group: i64, visibility: &str, files: &[(&str, &str)]) -> i64 {
+/// Creates a project in a group with these files.
+async fn create_template_project(
+    server: &TestServer,
+    path: &str,
+    group: i64,
+    visibility: &str,
+    files: &[(&str, &str)],
+) -> i64 {
     let root = server.root();
-    let made = project(
+    let created = project(
         &root,
         path,
         json!({ "namespace_id": group, "visibility": visibility, "initialize_with_readme": true, "default_branch": "main" }),
@@ -24,18 +30,18 @@ async fn kept_in(server: &TestServer, path: &str, group: i64, visibility: &str, 
         .map(|(path, content)| json!({ "action": "create", "file_path": path, "content": content }))
         .collect();
     let commit = json!({ "branch": "main", "commit_message": "Keep templates", "actions": actions });
-    root.post(&format!("/projects/{made}/repository/commits"), commit).await.expect(201);
-    made
+    root.post(&format!("/projects/{created}/repository/commits"), commit).await.expect(201);
+    created
 }
 
-/// Names the project of a group's templates.
-async fn name(client: &Client, group: i64, project: impl Into<Value>) -> Value {
+/// Sets the template project of a group and returns the stored ID.
+async fn set_template_project(client: &Client, group: i64, project: impl Into<Value>) -> Value {
     let change = json!({ "file_template_project_id": project.into() });
     let changed = client.put(&format!("/groups/{group}"), change).await;
     changed.expect(200).json()["file_template_project_id"].clone()
 }
 
-/// A group with another in it, a project in that, and the templates of both.
+/// A group, a subgroup, a project in the subgroup and the template projects of both groups.
 struct Tree {
     top: i64,
     low: i64,
@@ -63,51 +69,51 @@ async fn tree(server: &TestServer) -> Tree {
         (".service/issue_templates/Bug.md", "Not of others.\n"),
     ];
     let of_low = [("Dockerfile/Own.dockerfile", "FROM low\n"), ("Dockerfile/Low.dockerfile", "FROM low\n")];
-    let of_top = kept_in(server, "templates", top, "public", &of_top).await;
-    let of_low = kept_in(server, "templates", low, "public", &of_low).await;
-    assert_eq!(name(&root, top, of_top).await, of_top);
-    assert_eq!(name(&root, low, of_low).await, of_low);
+    let of_top = create_template_project(server, "templates", top, "public", &of_top).await;
+    let of_low = create_template_project(server, "templates", low, "public", &of_low).await;
+    assert_eq!(set_template_project(&root, top, of_top).await, of_top);
+    assert_eq!(set_template_project(&root, low, of_low).await, of_low);
     Tree { top, low, work, of_top, of_low }
 }
 
-async fn those_of_the_nearest_group_come_first(server: TestServer) {
+async fn group_templates_of_nearest_group_take_precedence(server: TestServer) {
     let tree = tree(&server).await;
-    let (root, nobody) = (server.root(), server.anonymous());
+    let (root, anonymous) = (server.root(), server.anonymous());
     let of = |project: i64, kind: &str| format!("/projects/{project}/templates/{kind}");
     let dockerfiles = of(tree.work, "dockerfiles");
-    let all = keys(&nobody, &dockerfiles).await;
+    let all = keys(&anonymous, &dockerfiles).await;
     assert_eq!(all[..5], ["Low", "Own", "Rust", "Binary", "Golang"]);
     assert_eq!(all.iter().filter(|key| *key == "Rust").count(), 1);
     assert_eq!(root.get(&dockerfiles).await.expect(200).header("x-total"), all.len().to_string());
     for (key, text) in [("Own", "FROM low\n"), ("Low", "FROM low\n"), ("Rust", "FROM rusty\n")] {
-        let one = nobody.get(&format!("{dockerfiles}/{key}")).await.expect(200).json();
+        let one = anonymous.get(&format!("{dockerfiles}/{key}")).await.expect(200).json();
         assert_eq!(one, json!({ "name": key, "content": text }));
     }
-    assert!(content(&nobody, &format!("{dockerfiles}/Binary")).await.contains("scratch"));
+    assert!(content(&anonymous, &format!("{dockerfiles}/Binary")).await.contains("scratch"));
     for key in ["README", "README.md", "Inner", "deep%2FInner", "Company"] {
-        nobody.get(&format!("{dockerfiles}/{key}")).await.expect(404);
+        anonymous.get(&format!("{dockerfiles}/{key}")).await.expect(404);
     }
-    assert_eq!(content(&nobody, &format!("{}/C++", of(tree.work, "gitignores"))).await, "*.top\n");
+    assert_eq!(content(&anonymous, &format!("{}/C++", of(tree.work, "gitignores"))).await, "*.top\n");
     let files = of(tree.work, "service_ci_ymls");
-    assert_eq!(keys(&nobody, &files).await[..2], ["Ours", "Other"]);
-    assert_eq!(content(&nobody, &format!("{files}/Ours")).await, "a: {script: [first]}\n");
-    // The project itself has them as well, one above only those of its group, and the older paths none.
-    assert_eq!(keys(&nobody, &of(tree.of_low, "dockerfiles")).await, all);
-    assert_eq!(keys(&nobody, &of(tree.of_top, "dockerfiles")).await[..3], ["Own", "Rust", "Binary"]);
-    assert_eq!(keys(&nobody, "/templates/dockerfiles").await[0], "Binary");
-    // What describes issues is of one project alone.
-    assert_eq!(keys(&nobody, &of(tree.work, "issues")).await, [""; 0]);
-    assert_eq!(keys(&nobody, &of(tree.of_top, "issues")).await, ["Bug"]);
+    assert_eq!(keys(&anonymous, &files).await[..2], ["Ours", "Other"]);
+    assert_eq!(content(&anonymous, &format!("{files}/Ours")).await, "a: {script: [first]}\n");
+    // Template projects use group templates too. The older paths do not return them.
+    assert_eq!(keys(&anonymous, &of(tree.of_low, "dockerfiles")).await, all);
+    assert_eq!(keys(&anonymous, &of(tree.of_top, "dockerfiles")).await[..3], ["Own", "Rust", "Binary"]);
+    assert_eq!(keys(&anonymous, "/templates/dockerfiles").await[0], "Binary");
+    // Description templates belong to a single project.
+    assert_eq!(keys(&anonymous, &of(tree.work, "issues")).await, [""; 0]);
+    assert_eq!(keys(&anonymous, &of(tree.of_top, "issues")).await, ["Bug"]);
 }
 
-async fn licences_of_groups_have_a_name_and_a_text(server: TestServer) {
+async fn group_licenses_have_name_and_content(server: TestServer) {
     let tree = tree(&server).await;
     let licenses = format!("/projects/{}/templates/licenses", tree.work);
-    let nobody = server.anonymous();
-    assert_eq!(keys(&nobody, &licenses).await[..3], ["Company", "mit", "agpl-3.0"]);
-    assert_eq!(nobody.get(&licenses).await.expect(200).json()[1], json!({ "key": "mit", "name": "mit" }));
+    let anonymous = server.anonymous();
+    assert_eq!(keys(&anonymous, &licenses).await[..3], ["Company", "mit", "agpl-3.0"]);
+    assert_eq!(anonymous.get(&licenses).await.expect(200).json()[1], json!({ "key": "mit", "name": "mit" }));
     let year = chrono::Datelike::year(&chrono::Utc::now());
-    let one = nobody.get(&format!("{licenses}/Company?project=Engine&fullname=Ada")).await.expect(200).json();
+    let one = anonymous.get(&format!("{licenses}/Company?project=Engine&fullname=Ada")).await.expect(200).json();
     assert_eq!(
         one,
         json!({
@@ -116,13 +122,13 @@ async fn licences_of_groups_have_a_name_and_a_text(server: TestServer) {
             "content": format!("(c) {year} Ada, of Engine\n"),
         })
     );
-    assert_eq!(content(&nobody, &format!("{licenses}/mit")).await, "Ours.\n");
-    // Upper and lower case count for theirs; the one that all have does not mind.
-    nobody.get(&format!("{licenses}/company")).await.expect(404);
-    assert!(content(&nobody, &format!("{licenses}/MIT")).await.starts_with("MIT License"));
+    assert_eq!(content(&anonymous, &format!("{licenses}/mit")).await, "Ours.\n");
+    // Keys of group templates are case-sensitive; keys of built-in licenses are not.
+    anonymous.get(&format!("{licenses}/company")).await.expect(404);
+    assert!(content(&anonymous, &format!("{licenses}/MIT")).await.starts_with("MIT License"));
 }
 
-async fn owners_name_a_project_of_their_group(server: TestServer) {
+async fn set_template_project_requires_owner_and_project_of_group(server: TestServer) {
     let root = server.root();
     let Tree { top, low, of_top, of_low, .. } = tree(&server).await;
     let (owner, maintainer) = (server.person("owner").await, server.person("maintainer").await);
@@ -131,7 +137,7 @@ async fn owners_name_a_project_of_their_group(server: TestServer) {
     let elsewhere = project(&root, "elsewhere", json!({ "visibility": "public" })).await;
     let change = |id: Value| json!({ "file_template_project_id": id });
     maintainer.client.put(&format!("/groups/{top}"), change(json!(of_top))).await.expect(403);
-    // One above, one elsewhere and one that is not there are no projects of the group.
+    // Projects of a parent group, of another namespace and missing projects are rejected.
     for (group, id) in [(low, of_top), (top, elsewhere), (top, 4_711), (top, 0), (top, -1)] {
         let refused = owner.client.put(&format!("/groups/{group}"), change(json!(id))).await.expect(400);
         assert_eq!(
@@ -143,23 +149,23 @@ async fn owners_name_a_project_of_their_group(server: TestServer) {
     for wrong in [json!("x"), json!(1.5), json!([1])] {
         owner.client.put(&format!("/groups/{top}"), change(wrong)).await.expect(400);
     }
-    assert_eq!(name(&owner.client, top, of_low).await, of_low);
+    assert_eq!(set_template_project(&owner.client, top, of_low).await, of_low);
     let shown = async |path: &str| server.anonymous().get(path).await.expect(200).json();
     assert_eq!(shown(&format!("/groups/{top}")).await["file_template_project_id"], of_low);
     let listed = shown("/groups?search=top").await;
     assert_eq!(listed[0]["file_template_project_id"], of_low);
-    // What is not sent stays, and null takes it away.
+    // The attribute is unchanged if it is not sent, and null removes it.
     owner.client.put(&format!("/groups/{top}"), json!({ "description": "x" })).await.expect(200);
     assert_eq!(shown(&format!("/groups/{top}")).await["file_template_project_id"], of_low);
-    assert_eq!(name(&owner.client, top, Value::Null).await, Value::Null);
+    assert_eq!(set_template_project(&owner.client, top, Value::Null).await, Value::Null);
     assert_eq!(shown(&format!("/groups/{top}")).await["file_template_project_id"], Value::Null);
 }
 
-async fn whoever_may_not_read_a_groups_project_has_none_of_it(server: TestServer) {
+async fn group_templates_require_read_access_to_template_project(server: TestServer) {
     let Tree { top, low, work, of_top, of_low } = tree(&server).await;
     let root = server.root();
     let dockerfiles = format!("/projects/{work}/templates/dockerfiles");
-    let nobody = server.anonymous();
+    let anonymous = server.anonymous();
     let people = [server.person("stranger").await, server.person("guest").await, server.person("reporter").await];
     for (person, level) in people[1..].iter().zip([10, 20]) {
         join(&root, &format!("/groups/{top}"), person.id, level).await;
@@ -169,9 +175,9 @@ async fn whoever_may_not_read_a_groups_project_has_none_of_it(server: TestServer
         change(&mut row);
         row.update(server.backend.database.write()).await.expect("a change");
     };
-    let mut clients = vec![&nobody];
+    let mut clients = vec![&anonymous];
     clients.extend(people.iter().map(|person| &person.client));
-    let sees = async |key: &str| {
+    let visible_to = async |key: &str| {
         let mut found = Vec::new();
         for client in &clients {
             let listed = keys(client, &dockerfiles).await.contains(&key.to_owned());
@@ -180,32 +186,32 @@ async fn whoever_may_not_read_a_groups_project_has_none_of_it(server: TestServer
         }
         found
     };
-    assert_eq!(sees("Own").await, [true; 4]);
+    assert_eq!(visible_to("Own").await, [true; 4]);
     change(of_top, |row| row.visibility = Set(Visibility::Private)).await;
     change(of_low, |row| row.visibility = Set(Visibility::Internal)).await;
-    // The nobody of the moment falls back to nothing, and the built-in one comes to light again.
-    assert_eq!(sees("Own").await, [false, true, true, true]);
-    assert_eq!(sees("Rust").await, [true; 4]);
+    // Callers without access get the built-in template instead.
+    assert_eq!(visible_to("Own").await, [false, true, true, true]);
+    assert_eq!(visible_to("Rust").await, [true; 4]);
     for (client, text) in clients.iter().zip(["FROM rust:", "FROM rust:", "FROM rust:", "FROM rusty"]) {
         assert!(content(client, &format!("{dockerfiles}/Rust")).await.starts_with(text));
     }
     change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Private)).await;
-    assert_eq!(sees("Low").await, [false, false, false, true]);
+    assert_eq!(visible_to("Low").await, [false, false, false, true]);
     change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Disabled)).await;
-    assert_eq!(sees("Low").await, [false; 4]);
+    assert_eq!(visible_to("Low").await, [false; 4]);
     change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Enabled)).await;
-    assert_eq!(sees("Low").await, [false, true, true, true]);
-    // One that has moved out of its group gives nothing to that group.
+    assert_eq!(visible_to("Low").await, [false, true, true, true]);
+    // A project transferred out of the group no longer provides templates.
     let other = group(&root, "other", json!({ "visibility": "public" })).await;
     root.post(&format!("/groups/{other}/projects/{of_low}"), json!({})).await.expect(201);
-    assert_eq!(sees("Low").await, [false; 4]);
+    assert_eq!(visible_to("Low").await, [false; 4]);
     assert_eq!(root.get(&format!("/groups/{low}")).await.expect(200).json()["file_template_project_id"], of_low);
 }
 
-async fn a_project_that_is_removed_is_named_by_no_group(server: TestServer) {
+async fn delete_project_clears_template_project_of_groups(server: TestServer) {
     let Tree { top, low, work, of_top, of_low } = tree(&server).await;
     let root = server.root();
-    name(&root, top, of_low).await;
+    set_template_project(&root, top, of_low).await;
     root.delete(&format!("/projects/{of_low}")).await.expect(202);
     let dockerfiles = format!("/projects/{work}/templates/dockerfiles");
     assert_eq!(keys(&root, &dockerfiles).await[0], "Binary");
@@ -218,21 +224,21 @@ async fn a_project_that_is_removed_is_named_by_no_group(server: TestServer) {
     }
     let named = namespaces::Entity::find().filter(namespaces::Column::FileTemplateProjectId.is_not_null());
     assert_eq!(named.count(server.backend.database.read()).await.expect("a count"), 0);
-    name(&root, top, of_top).await;
+    set_template_project(&root, top, of_top).await;
     assert_eq!(keys(&root, &dockerfiles).await[0], "Own");
 }
 
-async fn lists_take_few_statements_however_many_groups_there_are(server: TestServer) {
+async fn list_templates_uses_constant_number_of_statements(server: TestServer) {
     let root = server.root();
     let mut above = Value::Null;
     let mut work = 0;
     for number in 0..6 {
-        let made = group(&root, &format!("g{number}"), json!({ "visibility": "public", "parent_id": above })).await;
+        let created = group(&root, &format!("g{number}"), json!({ "visibility": "public", "parent_id": above })).await;
         let path = format!("Dockerfile/T{number}.dockerfile");
-        let kept = kept_in(&server, "kept", made, "public", &[(&path, "FROM x\n")]).await;
-        name(&root, made, kept).await;
-        work = project(&root, "work", json!({ "namespace_id": made, "visibility": "public" })).await;
-        above = json!(made);
+        let kept = create_template_project(&server, "kept", created, "public", &[(&path, "FROM x\n")]).await;
+        set_template_project(&root, created, kept).await;
+        work = project(&root, "work", json!({ "namespace_id": created, "visibility": "public" })).await;
+        above = json!(created);
     }
     let ada = server.person("ada").await;
     let path = format!("/projects/{work}/templates/dockerfiles");
@@ -242,14 +248,15 @@ async fn lists_take_few_statements_however_many_groups_there_are(server: TestSer
     assert!(server.statements() - before <= 8);
 }
 
-async fn plans_below_premium_leave_them_out(server: TestServer) {
+async fn plans_below_premium_ignore_group_templates(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({ "visibility": "public" })).await;
-    let kept = kept_in(&server, "kept", top, "public", &[("Dockerfile/Own.dockerfile", "FROM top\n")]).await;
+    let kept =
+        create_template_project(&server, "kept", top, "public", &[("Dockerfile/Own.dockerfile", "FROM top\n")]).await;
     let change = json!({ "file_template_project_id": kept });
     let changed = root.put(&format!("/groups/{top}"), change).await.expect(200).json();
     assert_eq!(changed.get("file_template_project_id"), None);
-    // Nor does one count that was named on another plan.
+    // A project that was set under another plan is ignored.
     let row = namespaces::ActiveModel { id: Set(top), file_template_project_id: Set(Some(kept)), ..Default::default() };
     row.update(server.backend.database.write()).await.expect("a change");
     let path = format!("/projects/{kept}/templates/dockerfiles");
@@ -258,16 +265,16 @@ async fn plans_below_premium_leave_them_out(server: TestServer) {
     assert_eq!(root.get(&format!("/groups/{top}")).await.expect(200).json().get("file_template_project_id"), None);
 }
 
-fn plans_below_premium_leave_them_out_options() -> Options {
+fn plans_below_premium_ignore_group_templates_options() -> Options {
     Options { plan: Some("starter".to_owned()), ..Options::default() }
 }
 
 on_every_database![
-    those_of_the_nearest_group_come_first,
-    licences_of_groups_have_a_name_and_a_text,
-    owners_name_a_project_of_their_group,
-    whoever_may_not_read_a_groups_project_has_none_of_it,
-    a_project_that_is_removed_is_named_by_no_group,
-    lists_take_few_statements_however_many_groups_there_are,
-    plans_below_premium_leave_them_out with plans_below_premium_leave_them_out_options(),
+    group_templates_of_nearest_group_take_precedence,
+    group_licenses_have_name_and_content,
+    set_template_project_requires_owner_and_project_of_group,
+    group_templates_require_read_access_to_template_project,
+    delete_project_clears_template_project_of_groups,
+    list_templates_uses_constant_number_of_statements,
+    plans_below_premium_ignore_group_templates with plans_below_premium_ignore_group_templates_options(),
 ];

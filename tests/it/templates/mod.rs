@@ -1,4 +1,4 @@
-//! Templates of files (specification 2.18 and 4.18): those that every project has.
+//! File templates: built-in templates of all projects.
 
 mod groups;
 mod own;
@@ -12,7 +12,7 @@ use crate::support::code::Project;
 use crate::support::places::project;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// What every project has, by type.
+/// A built-in template of each type.
 const BUILT_IN: [(&str, &str); 5] = [
     ("dockerfiles", "Rust"),
     ("gitignores", "C++"),
@@ -21,7 +21,7 @@ const BUILT_IN: [(&str, &str); 5] = [
     ("licenses", "mit"),
 ];
 
-/// The keys of a list, all of its pages.
+/// Returns the keys of all pages of a list.
 async fn keys(client: &Client, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for page in 1.. {
@@ -35,13 +35,13 @@ async fn keys(client: &Client, path: &str) -> Vec<String> {
     found
 }
 
-/// The content of a template.
+/// Returns the content of a template.
 async fn content(client: &Client, path: &str) -> String {
     let read = client.get(path).await.expect(200).json();
     read["content"].as_str().expect("a text").to_owned()
 }
 
-async fn every_project_has_files_and_licences(server: TestServer) {
+async fn every_project_has_built_in_templates(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     for (kind, key) in BUILT_IN {
@@ -69,7 +69,7 @@ async fn every_project_has_files_and_licences(server: TestServer) {
     let file = root.get(&format!("/projects/{work}/templates/dockerfiles/Binary")).await.expect(200).json();
     assert_eq!(file, json!({ "name": "Binary", "content": file["content"] }));
     assert!(file["content"].as_str().expect("a text").contains("\nFROM scratch\n"));
-    // A plus sign of a path is one, escaped or not, and so is the end of a file's name.
+    // A plus sign in a path is literal, whether escaped or not.
     for key in ["C++", "C%2B%2B", "%43++"] {
         assert_eq!(
             root.get(&format!("/projects/{work}/templates/gitignores/{key}")).await.expect(200).json()["name"],
@@ -80,7 +80,7 @@ async fn every_project_has_files_and_licences(server: TestServer) {
     assert_eq!(one, content(&root, &format!("/projects/{work}/templates/gitlab_ci_ymls/Rust")).await);
 }
 
-async fn a_licence_has_all_that_is_to_say_of_it(server: TestServer) {
+async fn get_license_returns_all_fields(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let all = format!("/projects/{work}/templates/licenses");
@@ -107,7 +107,7 @@ async fn a_licence_has_all_that_is_to_say_of_it(server: TestServer) {
     );
 }
 
-async fn words_in_licences_are_replaced(server: TestServer) {
+async fn get_license_replaces_placeholders(server: TestServer) {
     let root = server.root();
     let ada = server.person("ada").await;
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
@@ -123,14 +123,14 @@ async fn words_in_licences_are_replaced(server: TestServer) {
             line(&root, &format!("{mit}?fullname=Grace%20%241%20%5Bproject%5D&project=P")).await,
             format!("Copyright (c) {year} Grace $1 [project]")
         );
-        // Whoever asks, unless somebody is named; nobody is named by a blank.
+        // The name defaults to the caller's; a blank parameter is ignored.
         let own = ada.client.get("/user").await.expect(200).json()["name"].as_str().expect("a name").to_owned();
         for query in ["", "?fullname=", "?fullname=%20"] {
             assert_eq!(line(&ada.client, &format!("{mit}{query}")).await, format!("Copyright (c) {year} {own}"));
         }
-        let nobody = server.anonymous();
-        assert_eq!(line(&nobody, &mit).await, format!("Copyright (c) {year} <copyright holders>"));
-        assert_eq!(line(&nobody, &format!("{mit}?fullname=Grace")).await, format!("Copyright (c) {year} Grace"));
+        let anonymous = server.anonymous();
+        assert_eq!(line(&anonymous, &mit).await, format!("Copyright (c) {year} <copyright holders>"));
+        assert_eq!(line(&anonymous, &format!("{mit}?fullname=Grace")).await, format!("Copyright (c) {year} Grace"));
         let gpl = format!("{licenses}/gpl-3.0");
         let named = content(&root, &format!("{gpl}?project=Engine")).await;
         assert!(named.contains("     Engine\n     Copyright (C)") && !named.contains("<one line"));
@@ -143,7 +143,7 @@ async fn words_in_licences_are_replaced(server: TestServer) {
         root.get(&format!("{mit}?project={}", "x".repeat(256))).await.expect(400);
         root.get(&format!("{mit}?fullname={}", "x".repeat(256))).await.expect(400);
     }
-    // They count for licences alone.
+    // The parameters apply only to licenses.
     let plain = content(&root, &format!("/projects/{work}/templates/dockerfiles/Rust")).await;
     assert_eq!(
         content(&root, &format!("/projects/{work}/templates/dockerfiles/Rust?project=x&fullname=y")).await,
@@ -151,8 +151,8 @@ async fn words_in_licences_are_replaced(server: TestServer) {
     );
 }
 
-async fn the_older_paths_need_no_project_and_no_token(server: TestServer) {
-    let (root, nobody) = (server.root(), server.anonymous());
+async fn instance_template_paths_require_no_project_and_no_token(server: TestServer) {
+    let (root, anonymous) = (server.root(), server.anonymous());
     let work = project(&root, "work", json!({})).await;
     for (kind, older, key) in [
         ("dockerfiles", "dockerfiles", "Node"),
@@ -160,40 +160,40 @@ async fn the_older_paths_need_no_project_and_no_token(server: TestServer) {
         ("service_ci_ymls", "gitlab_ci_ymls", "Pages/HTML"),
     ] {
         let (of_project, older) = (format!("/projects/{work}/templates/{kind}"), format!("/templates/{older}"));
-        assert_eq!(keys(&nobody, &older).await, keys(&root, &of_project).await);
-        let answer = nobody.get(&format!("{older}?per_page=1&page=2")).await.expect(200);
+        assert_eq!(keys(&anonymous, &older).await, keys(&root, &of_project).await);
+        let answer = anonymous.get(&format!("{older}?per_page=1&page=2")).await.expect(200);
         assert_eq!((answer.header("x-page"), answer.pluck("name").len()), ("2", 1));
         let key = segment(key);
-        let one = nobody.get(&format!("{older}/{key}")).await.expect(200).json();
+        let one = anonymous.get(&format!("{older}/{key}")).await.expect(200).json();
         assert_eq!(one, root.get(&format!("{of_project}/{key}")).await.expect(200).json());
-        // Clients end the path of a list with a slash.
-        let slashed = nobody.get(&format!("{older}/?per_page=100")).await.expect(200);
-        assert_eq!(slashed.pluck("key").len(), keys(&nobody, &older).await.len());
-        assert_eq!(nobody.get(&format!("{older}/no-such")).await.expect(404).message(), "404 Template Not Found");
+        // Clients append a slash to the path of a list.
+        let slashed = anonymous.get(&format!("{older}/?per_page=100")).await.expect(200);
+        assert_eq!(slashed.pluck("key").len(), keys(&anonymous, &older).await.len());
+        assert_eq!(anonymous.get(&format!("{older}/no-such")).await.expect(404).message(), "404 Template Not Found");
     }
-    let all = nobody.get("/templates/licenses?per_page=100").await.expect(200).json();
+    let all = anonymous.get("/templates/licenses?per_page=100").await.expect(200).json();
     let all = all.as_array().expect("a list");
     assert!(
         all.len() > 10 && all.iter().all(|license| license["content"].as_str().is_some_and(|text| text.len() > 500))
     );
-    // In lists the words stay as they are.
-    let mit = all.iter().find(|license| license["key"] == "mit").expect("the licence");
+    // Lists return placeholders unchanged.
+    let mit = all.iter().find(|license| license["key"] == "mit").expect("the license");
     assert!(mit["content"].as_str().expect("a text").contains("<year>"));
-    let popular = nobody.get("/templates/licenses?popular=true").await.expect(200);
+    let popular = anonymous.get("/templates/licenses?popular=true").await.expect(200);
     assert_eq!(
         (popular.pluck("key"), popular.header("x-total")),
         (vec![json!("apache-2.0"), json!("gpl-3.0"), json!("mit")], "3")
     );
     assert_eq!(
-        nobody.get("/templates/licenses?popular=false&per_page=100").await.expect(200).json().as_array(),
+        anonymous.get("/templates/licenses?popular=false&per_page=100").await.expect(200).json().as_array(),
         Some(all)
     );
-    nobody.get("/templates/licenses?popular=maybe").await.expect(400);
-    nobody.get("/templates/licenses/no-such").await.expect(404);
-    nobody.get("/templates/metrics_dashboard_ymls").await.expect(404);
+    anonymous.get("/templates/licenses?popular=maybe").await.expect(400);
+    anonymous.get("/templates/licenses/no-such").await.expect(404);
+    anonymous.get("/templates/metrics_dashboard_ymls").await.expect(404);
 }
 
-async fn other_types_and_keys_are_told_apart(server: TestServer) {
+async fn unknown_template_types_return_400_and_keys_404(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     for kind in ["Dockerfiles", "metrics_dashboard_ymls", "no-such", "1"] {
@@ -211,18 +211,18 @@ async fn other_types_and_keys_are_told_apart(server: TestServer) {
         root.get(&format!("/projects/{work}/templates/{kind}/%2e%2e%2f%2e%2e%2fetc")).await.expect(404);
         root.get(&format!("/projects/{work}/templates/{kind}/a%00b")).await.expect(400);
     }
-    // Upper and lower case count but for licences.
+    // Keys are case-sensitive except for licenses.
     root.get(&format!("/projects/{work}/templates/dockerfiles/rust")).await.expect(404);
     root.get("/templates/dockerfiles/a%00b").await.expect(400);
 }
 
-async fn whoever_sees_a_project_sees_its_templates(server: TestServer) {
+async fn templates_are_readable_if_project_is_visible(server: TestServer) {
     let open = Project::filled(&server, "open", Visibility::Public).await;
     let inside = Project::empty(&server, "inside", Visibility::Internal).await;
     let hidden = Project::empty(&server, "hidden", Visibility::Private).await;
     let guest = hidden.member("guest", AccessLevel::Guest).await;
     let stranger = server.person("stranger").await.client;
-    let nobody = server.anonymous();
+    let anonymous = server.anonymous();
     let both = async |client: &Client, project: i64, status: u16| {
         let mut answers: Vec<Value> = Vec::new();
         for rest in ["", "/Rust"] {
@@ -231,14 +231,16 @@ async fn whoever_sees_a_project_sees_its_templates(server: TestServer) {
         }
         answers
     };
-    for client in [&nobody, &stranger, &guest] {
+    for client in [&anonymous, &stranger, &guest] {
         both(client, open.id, 200).await;
     }
     for client in [&stranger, &guest] {
         both(client, inside.id, 200).await;
     }
     both(&guest, hidden.id, 200).await;
-    for (client, project) in [(&nobody, inside.id), (&nobody, hidden.id), (&stranger, hidden.id), (&stranger, 4_711)] {
+    for (client, project) in
+        [(&anonymous, inside.id), (&anonymous, hidden.id), (&stranger, hidden.id), (&stranger, 4_711)]
+    {
         for answer in both(client, project, 404).await {
             assert_eq!(answer["message"], "404 Project Not Found");
         }
@@ -248,14 +250,14 @@ async fn whoever_sees_a_project_sees_its_templates(server: TestServer) {
     both(&narrow, open.id, 403).await;
     narrow.get("/templates/licenses").await.expect(403);
     open.archive().await;
-    both(&nobody, open.id, 200).await;
+    both(&anonymous, open.id, 200).await;
 }
 
 on_every_database![
-    every_project_has_files_and_licences,
-    a_licence_has_all_that_is_to_say_of_it,
-    words_in_licences_are_replaced,
-    the_older_paths_need_no_project_and_no_token,
-    other_types_and_keys_are_told_apart,
-    whoever_sees_a_project_sees_its_templates,
+    every_project_has_built_in_templates,
+    get_license_returns_all_fields,
+    get_license_replaces_placeholders,
+    instance_template_paths_require_no_project_and_no_token,
+    unknown_template_types_return_400_and_keys_404,
+    templates_are_readable_if_project_is_visible,
 ];

@@ -1,4 +1,4 @@
-//! Templates of issues and merge requests, which a project keeps in its repository.
+//! Description templates of issues and merge requests in the repository of a project.
 
 use sea_orm::ActiveValue::Set;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::support::client::segment;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
-/// A project with templates.
+/// Creates a project with description templates.
 async fn with_templates<'a>(server: &'a TestServer, name: &str, visibility: Visibility) -> Project<'a> {
     let project = Project::filled(server, name, visibility).await;
     let long = |bytes: usize| "x".repeat(bytes);
@@ -42,7 +42,7 @@ async fn with_templates<'a>(server: &'a TestServer, name: &str, visibility: Visi
     project
 }
 
-async fn they_are_files_of_the_default_branch(server: TestServer) {
+async fn description_templates_are_read_from_default_branch(server: TestServer) {
     let project = with_templates(&server, "work", Visibility::Private).await;
     let root = server.root();
     let issues = format!("/projects/{}/templates/issues", project.id);
@@ -50,7 +50,7 @@ async fn they_are_files_of_the_default_branch(server: TestServer) {
     let page = root.get(&format!("{issues}?per_page=2&page=2")).await.expect(200);
     assert_eq!(page.json(), json!([{ "key": "a & b+c ä", "name": "a & b+c ä" }, { "key": "most", "name": "most" }]));
     assert_eq!(page.header("x-total"), "6");
-    // The service's own folder counts more.
+    // The folder `.service` takes precedence.
     let one = root.get(&format!("{issues}/Bug")).await.expect(200).json();
     assert_eq!(one, json!({ "name": "Bug", "content": "What is broken?\n" }));
     assert_eq!(content(&root, &format!("{issues}/Feature")).await, "What is missing?\n");
@@ -76,7 +76,7 @@ async fn they_are_files_of_the_default_branch(server: TestServer) {
     let requests = format!("/projects/{}/templates/merge_requests", project.id);
     assert_eq!(keys(&root, &requests).await, ["Default"]);
     assert_eq!(content(&root, &format!("{requests}/Default")).await, "What and why?\n");
-    // Files say nothing of words that are replaced, and have no part in the other types.
+    // Description templates are not mixed with the other types.
     assert!(!keys(&root, &format!("/projects/{}/templates/dockerfiles", project.id)).await.contains(&"Bug".to_owned()));
     project.set_default_branch("feature/x").await;
     assert_eq!(keys(&root, &issues).await, ["Elsewhere"]);
@@ -90,14 +90,14 @@ async fn they_are_files_of_the_default_branch(server: TestServer) {
     root.get(&format!("/projects/{}/templates/issues/Bug", empty.id)).await.expect(404);
 }
 
-async fn whoever_may_not_read_the_code_has_none(server: TestServer) {
+async fn description_templates_require_read_access_to_code(server: TestServer) {
     let open = with_templates(&server, "open", Visibility::Public).await;
     let hidden = with_templates(&server, "hidden", Visibility::Private).await;
     let (guest, reporter) =
         (hidden.member("guest", AccessLevel::Guest).await, hidden.member("reporter", AccessLevel::Reporter).await);
-    let nobody = server.anonymous();
+    let anonymous = server.anonymous();
     for (client, project, seen) in
-        [(&nobody, &open, true), (&guest, &open, true), (&guest, &hidden, false), (&reporter, &hidden, true)]
+        [(&anonymous, &open, true), (&guest, &open, true), (&guest, &hidden, false), (&reporter, &hidden, true)]
     {
         let issues = format!("/projects/{}/templates/issues", project.id);
         assert_eq!(keys(client, &issues).await.is_empty(), !seen);
@@ -105,13 +105,16 @@ async fn whoever_may_not_read_the_code_has_none(server: TestServer) {
     }
     let issues = format!("/projects/{}/templates/issues", open.id);
     open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Private)).await;
-    assert_eq!(keys(&nobody, &issues).await, [""; 0]);
-    nobody.get(&format!("{issues}/Bug")).await.expect(404);
+    assert_eq!(keys(&anonymous, &issues).await, [""; 0]);
+    anonymous.get(&format!("{issues}/Bug")).await.expect(404);
     open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Disabled)).await;
     assert_eq!(keys(&server.root(), &issues).await, [""; 0]);
     open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Enabled)).await;
     open.archive().await;
-    assert_eq!(keys(&nobody, &issues).await.len(), 6);
+    assert_eq!(keys(&anonymous, &issues).await.len(), 6);
 }
 
-on_every_database![they_are_files_of_the_default_branch, whoever_may_not_read_the_code_has_none,];
+on_every_database![
+    description_templates_are_read_from_default_branch,
+    description_templates_require_read_access_to_code,
+];

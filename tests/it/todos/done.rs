@@ -1,15 +1,15 @@
-//! What is done, and by what.
+//! Completion of to-do items, by request and by actions.
 
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
-use super::{pairs, public_project, waiting, write};
+use super::{pairs, pending, public_project, write};
 use crate::issues::open;
 use crate::merge_requests::propose;
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};
 
-async fn one_is_marked_as_done_and_again(server: TestServer) {
+async fn mark_todo_as_done_is_idempotent(server: TestServer) {
     let (root, ann, bob) = (server.root(), server.person("ann").await, server.person("bob").await);
     let id = public_project(&server, "p").await;
     for title in ["one", "two"] {
@@ -23,25 +23,25 @@ async fn one_is_marked_as_done_and_again(server: TestServer) {
         assert_eq!((&done["id"], &done["state"]), (&first, &json!("done")));
     }
     server.anonymous().post(&path, json!({})).await.expect(401);
-    assert_eq!(waiting(&ann.client).await, pairs([("directly_addressed", "two")]));
+    assert_eq!(pending(&ann.client).await, pairs([("directly_addressed", "two")]));
     let done = ann.client.get("/todos?state=done").await.expect(200).pluck("id");
     assert_eq!(done, [first]);
-    assert_eq!(waiting(&bob.client).await.len(), 2);
+    assert_eq!(pending(&bob.client).await.len(), 2);
 }
 
-async fn all_are_marked_as_done(server: TestServer) {
+async fn mark_all_todos_as_done_is_idempotent(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = public_project(&server, "p").await;
     open(&root, id, json!({"title": "one", "description": "@ann"})).await;
     server.anonymous().post("/todos/mark_as_done", json!({})).await.expect(401);
     for _ in 0..2 {
         assert!(ann.client.post("/todos/mark_as_done", json!({})).await.expect(204).body.is_empty());
-        assert_eq!(waiting(&ann.client).await, []);
+        assert_eq!(pending(&ann.client).await, []);
     }
     assert_eq!(ann.client.get("/todos?state=done").await.expect(200).json().as_array().unwrap().len(), 1);
 }
 
-async fn whoever_does_something_with_it_has_done_it(server: TestServer) {
+async fn actions_on_target_complete_todos(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let project = Project::filled(&server, "p", Visibility::Public).await;
     server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
@@ -54,27 +54,31 @@ async fn whoever_does_something_with_it_has_done_it(server: TestServer) {
         (&issue, "add_spent_time", json!({"duration": "1h"})),
         (&merge_request, "notes", json!({"body": "answer"})),
     ];
-    for (on, what, body) in rounds {
+    for (on, action, body) in rounds {
         write(&root, on, "@ann?").await;
-        assert_eq!(waiting(&ann.client).await.len(), 1, "{what}");
-        ann.client.post(&format!("{on}/{what}"), body).await.expect(201);
-        assert_eq!(waiting(&ann.client).await, [], "{what}");
+        assert_eq!(pending(&ann.client).await.len(), 1, "{action}");
+        ann.client.post(&format!("{on}/{action}"), body).await.expect(201);
+        assert_eq!(pending(&ann.client).await, [], "{action}");
     }
-    for (on, what, body) in [
+    for (on, action, body) in [
         (&issue, "", json!({"state_event": "close"})),
         (&merge_request, "", json!({"title": "other"})),
         (&merge_request, "/merge", json!({})),
     ] {
         write(&root, on, "@ann?").await;
-        ann.client.put(&format!("{on}{what}"), body).await.expect(200);
-        assert_eq!(waiting(&ann.client).await, [], "{on}{what}");
+        ann.client.put(&format!("{on}{action}"), body).await.expect(200);
+        assert_eq!(pending(&ann.client).await, [], "{on}{action}");
     }
-    // What somebody else does leaves it as it is, and who assigns to themselves has something to do after all.
+    // Actions of other users do not complete the item. A user who assigns themselves gets a new item.
     write(&root, &issue, "@ann?").await;
     write(&root, &issue, "still there?").await;
-    assert_eq!(waiting(&ann.client).await.len(), 1);
+    assert_eq!(pending(&ann.client).await.len(), 1);
     ann.client.put(&issue, json!({"assignee_ids": [ann.id]})).await.expect(200);
-    assert_eq!(waiting(&ann.client).await, pairs([("assigned", "t")]));
+    assert_eq!(pending(&ann.client).await, pairs([("assigned", "t")]));
 }
 
-on_every_database![one_is_marked_as_done_and_again, all_are_marked_as_done, whoever_does_something_with_it_has_done_it,];
+on_every_database![
+    mark_todo_as_done_is_idempotent,
+    mark_all_todos_as_done_is_idempotent,
+    actions_on_target_complete_todos,
+];

@@ -1,19 +1,19 @@
-//! Lists of what waits.
+//! Lists of to-do items.
 
 use holdfast::config::Options;
 use serde_json::json;
 use storage::entities::AccessLevel;
 
-use super::{pairs, public_project, waiting};
+use super::{pairs, pending, public_project};
 use crate::issues::open;
 use crate::support::places::{group, project};
 use crate::support::{TestServer, on_every_database};
 
-fn whole_plan() -> Options {
+fn ultimate_plan() -> Options {
     Options { plan: Some("ultimate".to_owned()), ..Options::default() }
 }
 
-async fn every_condition_alone_and_together(server: TestServer) {
+async fn list_todos_supports_all_filters(server: TestServer) {
     let (root, ann, bob) = (server.root(), server.person("ann").await, server.person("bob").await);
     let id = public_project(&server, "p").await;
     let above = root.get(&format!("/projects/{id}")).await.expect(200).json()["namespace"]["id"].clone();
@@ -50,7 +50,7 @@ async fn every_condition_alone_and_together(server: TestServer) {
     server.anonymous().get("/todos").await.expect(401);
 }
 
-async fn what_one_sees_no_longer_waits_no_longer(server: TestServer) {
+async fn list_todos_omits_targets_that_are_no_longer_visible(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = project(&root, "p", json!({})).await;
     server.enrol(id, ann.id, AccessLevel::Reporter).await;
@@ -59,17 +59,17 @@ async fn what_one_sees_no_longer_waits_no_longer(server: TestServer) {
     let other = open(&root, id, json!({"title": "open"})).await;
     root.post(&format!("/projects/{id}/issues/{other}/notes"), aside).await.expect(201);
     let todo = ann.client.get("/todos").await.expect(200).json()[0]["id"].clone();
-    assert_eq!(waiting(&ann.client).await, pairs([("directly_addressed", "open"), ("directly_addressed", "t")]));
+    assert_eq!(pending(&ann.client).await, pairs([("directly_addressed", "open"), ("directly_addressed", "t")]));
     root.put(&format!("/projects/{id}/members/{}", ann.id), json!({"access_level": 10})).await.expect(200);
-    assert_eq!(waiting(&ann.client).await, []);
+    assert_eq!(pending(&ann.client).await, []);
     ann.client.post(&format!("/todos/{todo}/mark_as_done"), json!({})).await.expect(404);
     root.put(&format!("/projects/{id}/issues/{iid}"), json!({"confidential": false})).await.expect(200);
-    assert_eq!(waiting(&ann.client).await, pairs([("directly_addressed", "t")]));
+    assert_eq!(pending(&ann.client).await, pairs([("directly_addressed", "t")]));
     root.delete(&format!("/projects/{id}/issues/{iid}")).await.expect(204);
-    assert_eq!(waiting(&ann.client).await, []);
+    assert_eq!(pending(&ann.client).await, []);
 }
 
 on_every_database![
-    every_condition_alone_and_together with whole_plan(),
-    what_one_sees_no_longer_waits_no_longer,
+    list_todos_supports_all_filters with ultimate_plan(),
+    list_todos_omits_targets_that_are_no_longer_visible,
 ];

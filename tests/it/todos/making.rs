@@ -1,36 +1,36 @@
-//! For whom there is something to do, and for whom not.
+//! Creation of to-do items.
 
 use holdfast::config::Options;
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
-use super::{pairs, public_project, waiting, write};
+use super::{pairs, pending, public_project, write};
 use crate::issues::open;
 use crate::merge_requests::propose;
 use crate::support::code::Project;
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-fn whole_plan() -> Options {
+fn ultimate_plan() -> Options {
     Options { plan: Some("ultimate".to_owned()), ..Options::default() }
 }
 
-async fn whoever_something_is_assigned_to_has_to_do_it(server: TestServer) {
+async fn assignment_creates_todo_for_new_assignees(server: TestServer) {
     let (root, ann, bob) = (server.root(), server.person("ann").await, server.person("bob").await);
     let project = Project::filled(&server, "p", Visibility::Public).await;
     let id = project.id;
     let iid = open(&root, id, json!({"title": "first", "assignee_ids": [ann.id]})).await;
     propose(&root, id, "feature/x", "main", json!({"assignee_ids": [ann.id]})).await;
-    assert_eq!(waiting(&ann.client).await, pairs([("assigned", "feature/x"), ("assigned", "first")]));
-    // Those who have it already are not told again.
+    assert_eq!(pending(&ann.client).await, pairs([("assigned", "feature/x"), ("assigned", "first")]));
+    // Existing assignees do not get another item.
     let both = json!({"assignee_ids": [ann.id, bob.id]});
     root.put(&format!("/projects/{id}/issues/{iid}"), both).await.expect(200);
-    assert_eq!(waiting(&ann.client).await.len(), 2);
-    assert_eq!(waiting(&bob.client).await, pairs([("assigned", "first")]));
-    assert_eq!(waiting(&root).await, []);
+    assert_eq!(pending(&ann.client).await.len(), 2);
+    assert_eq!(pending(&bob.client).await, pairs([("assigned", "first")]));
+    assert_eq!(pending(&root).await, []);
 }
 
-async fn mentions_are_found_wherever_something_is_written(server: TestServer) {
+async fn mentions_in_all_texts_create_todos(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let project = Project::filled(&server, "p", Visibility::Public).await;
     let (id, of) = (project.id, group(&root, "planned", json!({"visibility": "public"})).await);
@@ -38,14 +38,14 @@ async fn mentions_are_found_wherever_something_is_written(server: TestServer) {
     propose(&root, id, "feature/x", "main", json!({"description": "@ann: look"})).await;
     let epic = crate::epics::epic(&root, of, "epic", json!({"description": "by @Ann."})).await;
     let all = pairs([("mentioned", "epic"), ("directly_addressed", "feature/x"), ("mentioned", "issue for @ann")]);
-    assert_eq!(waiting(&ann.client).await, all);
+    assert_eq!(pending(&ann.client).await, all);
     ann.client.post("/todos/mark_as_done", json!({})).await.expect(204);
     write(&root, &format!("/projects/{id}/issues/{iid}"), "is it so, @ann?").await;
     write(&root, &format!("/projects/{id}/merge_requests/1"), "@ann, is it?").await;
     write(&root, &format!("/groups/{of}/epics/{}", epic.1), "@ann").await;
     let all =
         pairs([("directly_addressed", "epic"), ("directly_addressed", "feature/x"), ("mentioned", "issue for @ann")]);
-    assert_eq!(waiting(&ann.client).await, all);
+    assert_eq!(pending(&ann.client).await, all);
     let shown = ann.client.get("/todos").await.expect(200).json();
     let noted = &shown[2];
     assert_eq!((&noted["body"], &noted["author"]["username"]), (&json!("is it so, @ann?"), &json!("root")));
@@ -57,31 +57,31 @@ async fn mentions_are_found_wherever_something_is_written(server: TestServer) {
     assert_eq!((&shown[1]["target"]["iid"], &shown[1]["target"]["labels"]), (&json!(1), &json!([])));
 }
 
-async fn only_what_is_new_in_a_text_mentions(server: TestServer) {
+async fn edited_text_creates_todos_only_for_new_mentions(server: TestServer) {
     let (root, ann, bob) = (server.root(), server.person("ann").await, server.person("bob").await);
     let id = public_project(&server, "p").await;
     let iid = open(&root, id, json!({"title": "t", "description": "for @ann"})).await;
     ann.client.post("/todos/mark_as_done", json!({})).await.expect(204);
     let issue = format!("/projects/{id}/issues/{iid}");
     root.put(&issue, json!({"description": "for @ann and @bob"})).await.expect(200);
-    assert_eq!((waiting(&ann.client).await, waiting(&bob.client).await), (vec![], pairs([("mentioned", "t")])));
+    assert_eq!((pending(&ann.client).await, pending(&bob.client).await), (vec![], pairs([("mentioned", "t")])));
     bob.client.post("/todos/mark_as_done", json!({})).await.expect(204);
     write(&root, &issue, "@ann").await;
     let note = root.get(&format!("{issue}/notes")).await.expect(200).json()[0]["id"].clone();
     ann.client.post("/todos/mark_as_done", json!({})).await.expect(204);
     root.put(&format!("{issue}/notes/{note}"), json!({"body": "@ann @bob"})).await.expect(200);
-    assert_eq!((waiting(&ann.client).await.len(), waiting(&bob.client).await.len()), (0, 1));
+    assert_eq!((pending(&ann.client).await.len(), pending(&bob.client).await.len()), (0, 1));
 }
 
-async fn code_quotations_and_names_of_nobody_mention_nobody(server: TestServer) {
+async fn mentions_in_code_quotes_and_unknown_names_are_ignored(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = public_project(&server, "p").await;
     let text = "`@ann`\n```\n@ann\n```\n> @ann\nmail@ann.example @nobody @annette";
     open(&root, id, json!({"title": "t", "description": text})).await;
-    assert_eq!(waiting(&ann.client).await, []);
+    assert_eq!(pending(&ann.client).await, []);
 }
 
-async fn groups_and_everybody_are_mentioned_by_their_members(server: TestServer) {
+async fn group_and_all_mentions_create_todos_for_members(server: TestServer) {
     let root = server.root();
     let (ann, bob, cid) = (server.person("ann").await, server.person("bob").await, server.person("cid").await);
     let id = public_project(&server, "p").await;
@@ -90,15 +90,15 @@ async fn groups_and_everybody_are_mentioned_by_their_members(server: TestServer)
     server.enrol(id, bob.id, AccessLevel::Guest).await;
     open(&root, id, json!({"title": "team", "description": "@Team"})).await;
     open(&root, id, json!({"title": "all", "description": "and @all"})).await;
-    assert_eq!(waiting(&ann.client).await, pairs([("directly_addressed", "team")]));
-    assert_eq!(waiting(&bob.client).await, pairs([("mentioned", "all")]));
-    assert_eq!(waiting(&cid.client).await, []);
-    // A group that the writer does not see is none.
+    assert_eq!(pending(&ann.client).await, pairs([("directly_addressed", "team")]));
+    assert_eq!(pending(&bob.client).await, pairs([("mentioned", "all")]));
+    assert_eq!(pending(&cid.client).await, []);
+    // A mention of a group that the author cannot see is ignored.
     open(&cid.client, id, json!({"title": "more", "description": "@team"})).await;
-    assert_eq!(waiting(&ann.client).await.len(), 1);
+    assert_eq!(pending(&ann.client).await.len(), 1);
 }
 
-async fn whoever_may_not_read_it_is_not_mentioned(server: TestServer) {
+async fn mentions_create_no_todo_without_read_access(server: TestServer) {
     let root = server.root();
     let (guest, stranger, author) =
         (server.person("guest").await, server.person("stranger").await, server.person("author").await);
@@ -109,16 +109,16 @@ async fn whoever_may_not_read_it_is_not_mentioned(server: TestServer) {
     let text = json!({"title": "confidential", "description": "@guest @stranger @author", "confidential": true});
     open(&author.client, id, text).await;
     let iid = open(&root, id, json!({"title": "open"})).await;
-    let words = json!({"body": "@guest, hush", "confidential": true});
-    root.post(&format!("/projects/{id}/issues/{iid}/notes"), words).await.expect(201);
-    assert_eq!((waiting(&guest.client).await, waiting(&stranger.client).await), (vec![], vec![]));
-    assert_eq!(waiting(&author.client).await, pairs([("directly_addressed", "confidential")]));
-    // What they get to see later was not for them either.
+    let confidential_note = json!({"body": "@guest, hush", "confidential": true});
+    root.post(&format!("/projects/{id}/issues/{iid}/notes"), confidential_note).await.expect(201);
+    assert_eq!((pending(&guest.client).await, pending(&stranger.client).await), (vec![], vec![]));
+    assert_eq!(pending(&author.client).await, pairs([("directly_addressed", "confidential")]));
+    // Access granted later does not create items.
     server.enrol(hidden, guest.id, AccessLevel::Developer).await;
-    assert_eq!(waiting(&guest.client).await, []);
+    assert_eq!(pending(&guest.client).await, []);
 }
 
-async fn of_what_waits_there_is_one_a_thing(server: TestServer) {
+async fn target_has_at_most_one_pending_todo_per_user(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = public_project(&server, "p").await;
     let issue = format!("/projects/{id}/issues/{}", open(&root, id, json!({"title": "t"})).await);
@@ -126,29 +126,29 @@ async fn of_what_waits_there_is_one_a_thing(server: TestServer) {
         write(&root, &issue, "@ann").await;
     }
     root.put(&issue, json!({"assignee_ids": [ann.id]})).await.expect(200);
-    assert_eq!(waiting(&ann.client).await, pairs([("directly_addressed", "t")]));
+    assert_eq!(pending(&ann.client).await, pairs([("directly_addressed", "t")]));
 }
 
-async fn users_mark_for_themselves(server: TestServer) {
+async fn create_todo_marks_target_for_caller(server: TestServer) {
     let ann = server.person("ann").await;
     let project = Project::filled(&server, "p", Visibility::Public).await;
     let iid = open(&server.root(), project.id, json!({"title": "t"})).await;
     propose(&server.root(), project.id, "feature/x", "main", json!({})).await;
     for (path, kind) in [(format!("issues/{iid}"), "Issue"), ("merge_requests/1".to_owned(), "MergeRequest")] {
         let path = format!("/projects/{}/{path}/todo", project.id);
-        let made = ann.client.post(&path, json!({})).await.expect(201).json();
+        let created = ann.client.post(&path, json!({})).await.expect(201).json();
         assert_eq!(
-            (&made["action_name"], &made["state"], &made["target_type"]),
+            (&created["action_name"], &created["state"], &created["target_type"]),
             (&json!("marked"), &json!("pending"), &json!(kind))
         );
-        assert_eq!(made["body"], made["target"]["title"]);
+        assert_eq!(created["body"], created["target"]["title"]);
         assert!(ann.client.post(&path, json!({})).await.expect(304).body.is_empty());
         server.anonymous().post(&path, json!({})).await.expect(401);
     }
     ann.client.post(&format!("/projects/{}/issues/99/todo", project.id), json!({})).await.expect(404);
     let hush = open(&server.root(), project.id, json!({"title": "t", "confidential": true})).await;
     ann.client.post(&format!("/projects/{}/issues/{hush}/todo", project.id), json!({})).await.expect(404);
-    assert_eq!(waiting(&ann.client).await, pairs([("marked", "feature/x"), ("marked", "t")]));
+    assert_eq!(pending(&ann.client).await, pairs([("marked", "feature/x"), ("marked", "t")]));
     let settings = json!({"merge_requests_access_level": "private"});
     server.root().put(&format!("/projects/{}", project.id), settings).await.expect(200);
     for iid in [1, 99] {
@@ -158,7 +158,7 @@ async fn users_mark_for_themselves(server: TestServer) {
     }
 }
 
-async fn whoever_proposed_what_conflicts_by_now_hears_of_it(server: TestServer) {
+async fn merge_conflict_creates_todo_for_author(server: TestServer) {
     let root = server.root();
     let project = Project::filled(&server, "p", Visibility::Public).await;
     let id = project.id;
@@ -168,41 +168,41 @@ async fn whoever_proposed_what_conflicts_by_now_hears_of_it(server: TestServer) 
     let request = format!("/projects/{id}/merge_requests/{iid}");
     let status = async || root.get(&request).await.expect(200).json()["merge_status"].clone();
     assert_eq!(status().await, "can_be_merged");
-    assert_eq!(waiting(&person.client).await, pairs([]));
-    let say = async |branch: &str, action: &str, content: &str| {
+    assert_eq!(pending(&person.client).await, pairs([]));
+    let commit_file = async |branch: &str, action: &str, content: &str| {
         let commit = json!({
             "branch": branch, "commit_message": "Differ",
             "actions": [{"action": action, "file_path": "x.txt", "content": content}],
         });
         root.post(&format!("/projects/{id}/repository/commits"), commit).await.expect(201);
     };
-    say("main", "create", "other").await;
+    commit_file("main", "create", "other").await;
     assert_eq!(status().await, "cannot_be_merged");
-    assert_eq!(waiting(&person.client).await, pairs([("unmergeable", "feature/x")]));
-    assert_eq!(waiting(&root).await, pairs([]));
-    // To look again is no news, but that it conflicts with what came since is.
+    assert_eq!(pending(&person.client).await, pairs([("unmergeable", "feature/x")]));
+    assert_eq!(pending(&root).await, pairs([]));
+    // A repeated check creates no item, but a conflict with a later commit does.
     person.client.post("/todos/mark_as_done", json!({})).await.expect(204);
     assert_eq!(status().await, "cannot_be_merged");
-    assert_eq!(waiting(&person.client).await, pairs([]));
-    say("main", "update", "still other").await;
+    assert_eq!(pending(&person.client).await, pairs([]));
+    commit_file("main", "update", "still other").await;
     assert_eq!(status().await, "cannot_be_merged");
-    assert_eq!(waiting(&person.client).await, pairs([("unmergeable", "feature/x")]));
+    assert_eq!(pending(&person.client).await, pairs([("unmergeable", "feature/x")]));
     person.client.post("/todos/mark_as_done", json!({})).await.expect(204);
-    // What is in the target already conflicts with nothing.
+    // A branch that is already merged into the target has no conflict.
     let iid = propose(&person.client, id, "merged", "main", json!({})).await;
     let shown = root.get(&format!("/projects/{id}/merge_requests/{iid}")).await.expect(200).json();
     assert_eq!(shown["merge_status"], "cannot_be_merged");
-    assert_eq!(waiting(&person.client).await, pairs([]));
+    assert_eq!(pending(&person.client).await, pairs([]));
 }
 
 on_every_database![
-    whoever_something_is_assigned_to_has_to_do_it with whole_plan(),
-    mentions_are_found_wherever_something_is_written with whole_plan(),
-    only_what_is_new_in_a_text_mentions,
-    code_quotations_and_names_of_nobody_mention_nobody,
-    groups_and_everybody_are_mentioned_by_their_members,
-    whoever_may_not_read_it_is_not_mentioned,
-    of_what_waits_there_is_one_a_thing,
-    users_mark_for_themselves,
-    whoever_proposed_what_conflicts_by_now_hears_of_it,
+    assignment_creates_todo_for_new_assignees with ultimate_plan(),
+    mentions_in_all_texts_create_todos with ultimate_plan(),
+    edited_text_creates_todos_only_for_new_mentions,
+    mentions_in_code_quotes_and_unknown_names_are_ignored,
+    group_and_all_mentions_create_todos_for_members,
+    mentions_create_no_todo_without_read_access,
+    target_has_at_most_one_pending_todo_per_user,
+    create_todo_marks_target_for_caller,
+    merge_conflict_creates_todo_for_author,
 ];

@@ -1,13 +1,13 @@
-//! What waits, when much happens at once.
+//! Concurrent changes of to-do items and cross-references.
 
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::{notes, pairs, public_project, waiting, write};
+use super::{notes, pairs, pending, public_project, write};
 use crate::issues::open;
 use crate::support::{TestServer, on_every_database};
 
-async fn of_mentions_at_the_same_time_one_waits(server: TestServer) {
+async fn concurrent_mentions_create_one_todo(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = public_project(&server, "p").await;
     let issue = format!("/projects/{id}/issues/{}", open(&root, id, json!({"title": "t"})).await);
@@ -18,10 +18,10 @@ async fn of_mentions_at_the_same_time_one_waits(server: TestServer) {
         assert!([201, 304].contains(&marked), "{marked}");
     });
     join_all(both).await;
-    assert_eq!(waiting(&ann.client).await.len(), 1);
+    assert_eq!(pending(&ann.client).await.len(), 1);
 }
 
-async fn two_that_name_each_other_do_not_wait_for_each_other(server: TestServer) {
+async fn concurrent_mutual_references_do_not_deadlock(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "p").await;
     for title in ["a", "b"] {
@@ -43,7 +43,7 @@ async fn two_that_name_each_other_do_not_wait_for_each_other(server: TestServer)
     }
 }
 
-async fn moves_both_ways_do_not_wait_for_each_other(server: TestServer) {
+async fn concurrent_issue_moves_in_both_directions_do_not_deadlock(server: TestServer) {
     let root = server.root();
     let (p, q) = (public_project(&server, "p").await, public_project(&server, "q").await);
     for iid in 1..=8 {
@@ -65,7 +65,7 @@ async fn moves_both_ways_do_not_wait_for_each_other(server: TestServer) {
     }
 }
 
-async fn what_is_removed_meanwhile_is_named_by_nothing(server: TestServer) {
+async fn mentions_succeed_while_referenced_issue_is_deleted(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = public_project(&server, "p").await;
     let target = open(&root, id, json!({"title": "t"})).await;
@@ -74,13 +74,13 @@ async fn what_is_removed_meanwhile_is_named_by_nothing(server: TestServer) {
         root.delete(&format!("/projects/{id}/issues/{target}")).await.expect(204);
     };
     tokio::join!(join_all(many), gone);
-    assert_eq!(waiting(&ann.client).await.len(), 15);
-    assert_eq!(waiting(&ann.client).await[0], pairs([("mentioned", "n")])[0]);
+    assert_eq!(pending(&ann.client).await.len(), 15);
+    assert_eq!(pending(&ann.client).await[0], pairs([("mentioned", "n")])[0]);
 }
 
 on_every_database![
-    of_mentions_at_the_same_time_one_waits,
-    two_that_name_each_other_do_not_wait_for_each_other,
-    moves_both_ways_do_not_wait_for_each_other,
-    what_is_removed_meanwhile_is_named_by_nothing,
+    concurrent_mentions_create_one_todo,
+    concurrent_mutual_references_do_not_deadlock,
+    concurrent_issue_moves_in_both_directions_do_not_deadlock,
+    mentions_succeed_while_referenced_issue_is_deleted,
 ];

@@ -1,4 +1,4 @@
-//! Notes that tell where something is named.
+//! System notes for cross-references.
 
 use serde_json::json;
 use storage::entities::Visibility;
@@ -10,7 +10,7 @@ use crate::support::code::Project;
 use crate::support::places::project;
 use crate::support::{TestServer, on_every_database};
 
-async fn what_is_named_tells_where(server: TestServer) {
+async fn reference_creates_system_note_on_target(server: TestServer) {
     let root = server.root();
     let home = Project::filled(&server, "p", Visibility::Public).await;
     let id = home.id;
@@ -24,7 +24,7 @@ async fn what_is_named_tells_where(server: TestServer) {
     write(&root, &issue(id, 2), "like #1, #1, #2 and !1").await;
     let address = format!("see {}/root/p/-/issues/1 or root/p!1", server.base);
     write(&root, &issue(other, 1), &address).await;
-    // Said once is enough.
+    // A repeated reference creates no second note.
     write(&root, &issue(id, 2), "#1 again").await;
     assert_eq!(
         notes(&root, &issue(id, 1)).await,
@@ -34,14 +34,14 @@ async fn what_is_named_tells_where(server: TestServer) {
     assert_eq!(notes(&root, &issue(id, 2)).await, ["like #1, #1, #2 and !1", "#1 again"]);
     let shown = root.get(&issue(id, 1)).await.expect(200).json();
     assert_eq!(shown["user_notes_count"], 0);
-    // Words in a changed title or description count, too.
+    // References in an edited title or description also create notes.
     root.put(&issue(id, 1), json!({"title": "for !1"})).await.expect(200);
     root.put(&request, json!({"description": "as #2 says"})).await.expect(200);
     assert_eq!(notes(&root, &request).await[2], "mentioned in issue #1");
     assert_eq!(notes(&root, &issue(id, 2)).await[2], "mentioned in merge request !1");
 }
 
-async fn code_and_what_the_writer_does_not_see_is_not_named(server: TestServer) {
+async fn references_in_code_or_to_invisible_targets_create_no_note(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = public_project(&server, "p").await;
     let hidden = project(&root, "hidden", json!({})).await;
@@ -66,7 +66,7 @@ async fn code_and_what_the_writer_does_not_see_is_not_named(server: TestServer) 
     }
 }
 
-async fn where_few_may_look_is_told_to_few(server: TestServer) {
+async fn reference_notes_from_restricted_sources_are_hidden(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = public_project(&server, "p").await;
     let open_one = format!("/projects/{id}/issues/{}", open(&root, id, json!({"title": "open"})).await);
@@ -88,7 +88,7 @@ async fn where_few_may_look_is_told_to_few(server: TestServer) {
     assert_eq!(notes(&ann.client, &open_one).await, [format!("mentioned in issue #{hush}")]);
 }
 
-async fn where_something_was_moved_is_told_to_those_who_may_look(server: TestServer) {
+async fn move_notes_require_access_to_other_project(server: TestServer) {
     let (root, ann) = (server.root(), server.person("ann").await);
     let id = public_project(&server, "p").await;
     let hidden = project(&root, "hidden", json!({})).await;
@@ -104,8 +104,8 @@ async fn where_something_was_moved_is_told_to_those_who_may_look(server: TestSer
 }
 
 on_every_database![
-    what_is_named_tells_where,
-    code_and_what_the_writer_does_not_see_is_not_named,
-    where_few_may_look_is_told_to_few,
-    where_something_was_moved_is_told_to_those_who_may_look,
+    reference_creates_system_note_on_target,
+    references_in_code_or_to_invisible_targets_create_no_note,
+    reference_notes_from_restricted_sources_are_hidden,
+    move_notes_require_access_to_other_project,
 ];

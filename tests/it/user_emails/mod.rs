@@ -1,4 +1,4 @@
-//! Further e-mail addresses.
+//! Additional email addresses of users.
 
 use domain::accounts::users::emails::add;
 use sea_orm::EntityTrait;
@@ -7,15 +7,15 @@ use storage::entities::taken_emails;
 
 use crate::support::{TestServer, on_every_database};
 
-async fn users_add_read_and_remove_addresses(server: TestServer) {
+async fn user_emails_can_be_created_read_and_deleted(server: TestServer) {
     let ada = server.person("ada").await.client;
-    let made = ada.post("/user/emails", json!({ "email": "Ada@work.example" })).await.expect(201).json();
-    assert_eq!(made, json!({ "id": made["id"], "email": "Ada@work.example", "confirmed_at": null }));
-    let one = format!("/user/emails/{}", made["id"]);
+    let created = ada.post("/user/emails", json!({ "email": "Ada@work.example" })).await.expect(201).json();
+    assert_eq!(created, json!({ "id": created["id"], "email": "Ada@work.example", "confirmed_at": null }));
+    let one = format!("/user/emails/{}", created["id"]);
     let read = ada.get(&one).await.expect(200);
-    assert_eq!(read.json(), made);
+    assert_eq!(read.json(), created);
     ada.clone().header("If-None-Match", read.header("etag")).get(&one).await.expect(304);
-    assert_eq!(ada.get("/user/emails").await.expect(200).json(), json!([made]));
+    assert_eq!(ada.get("/user/emails").await.expect(200).json(), json!([created]));
     ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT").delete(&one).await.expect(412);
     ada.delete(&one).await.expect(204);
     for answer in [ada.get(&one).await, ada.delete(&one).await] {
@@ -23,7 +23,7 @@ async fn users_add_read_and_remove_addresses(server: TestServer) {
     }
 }
 
-async fn an_address_has_one_holder(server: TestServer) {
+async fn email_address_belongs_to_one_user(server: TestServer) {
     let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
     ada.client.post("/user/emails", json!({ "email": "ada@work.example" })).await.expect(201);
     for email in ["ADA@work.example", "ada@example.com", "bob@example.com"] {
@@ -35,33 +35,33 @@ async fn an_address_has_one_holder(server: TestServer) {
     assert_eq!(refused.message(), "Email has already been taken");
     let body = json!({ "email": "ada@work.example", "name": "C", "username": "c", "force_random_password": true });
     root.post("/users", body).await.expect(409);
-    // Its holder may make it the primary one, and it is no further one then.
+    // Its owner may make it the primary address; it is then no longer listed as an additional one.
     root.put(&format!("/users/{}", ada.id), taken).await.expect(200);
     assert_eq!(ada.client.get("/user/emails").await.expect(200).json(), json!([]));
     assert_eq!(ada.client.get("/user").await.json()["email"], "ada@Work.example");
 }
 
-async fn two_at_the_same_time_do_not_get_the_same_address(server: TestServer) {
+async fn concurrent_claims_of_one_email_succeed_once(server: TestServer) {
     let root = server.root();
     let mut holders = Vec::new();
     for round in 0..4 {
         let (ada, bob) = (server.person(&format!("a{round}")).await, server.person(&format!("b{round}")).await);
         let address = format!("shared{round}@example.net");
         let (one, two) = (format!("/users/{}", ada.id), json!({ "email": address }));
-        // As the primary one, beside another, and of a new user: in all ways at once.
+        // Claim the address in three ways at once: as a primary one, as an additional one and for a new user.
         let new =
             json!({ "email": address, "name": "C", "username": format!("c{round}"), "force_random_password": true });
-        let (primary, beside, made) = tokio::join!(
+        let (primary, additional, created) = tokio::join!(
             root.put(&one, two.clone()),
             bob.client.post("/user/emails", two.clone()),
             root.post("/users", new),
         );
-        let won = [primary.status == 200, beside.status == 201, made.status == 201];
-        let statuses = (primary.status, beside.status, made.status);
+        let won = [primary.status == 200, additional.status == 201, created.status == 201];
+        let statuses = (primary.status, additional.status, created.status);
         assert_eq!(won.iter().filter(|won| **won).count(), 1, "{statuses:?}");
         assert!(primary.status == 200 || primary.status == 409, "{statuses:?}");
-        assert!(beside.status == 201 || beside.status == 400, "{statuses:?}");
-        assert!(made.status == 201 || made.status == 409, "{statuses:?}");
+        assert!(additional.status == 201 || additional.status == 400, "{statuses:?}");
+        assert!(created.status == 201 || created.status == 409, "{statuses:?}");
         holders.push(address);
     }
     let taken = taken_emails::Entity::find().all(server.backend.database.read()).await.expect("rows");
@@ -70,7 +70,7 @@ async fn two_at_the_same_time_do_not_get_the_same_address(server: TestServer) {
     }
 }
 
-async fn a_user_has_a_hundred_addresses_at_most(server: TestServer) {
+async fn create_email_over_limit_of_100_returns_400(server: TestServer) {
     let ada = server.person("ada").await;
     for number in 0..100 {
         add(&server.backend, ada.id, format!("a{number}@example.net"), true).await.expect("an address");
@@ -79,15 +79,15 @@ async fn a_user_has_a_hundred_addresses_at_most(server: TestServer) {
     assert_eq!(refused.json()["message"], json!({ "emails": ["are too many (maximum is 100)"] }));
 }
 
-async fn an_address_that_is_given_up_is_free(server: TestServer) {
+async fn released_email_can_be_reused(server: TestServer) {
     let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
     let take = |email: &str| json!({ "email": email });
     root.put(&format!("/users/{}", ada.id), take("new@example.net")).await.expect(200);
-    let made = bob.client.post("/user/emails", take("ada@example.com")).await.expect(201).json();
+    let created = bob.client.post("/user/emails", take("ada@example.com")).await.expect(201).json();
     root.put(&format!("/users/{}", ada.id), take("ada@example.com")).await.expect(409);
-    bob.client.delete(&format!("/user/emails/{}", made["id"])).await.expect(204);
+    bob.client.delete(&format!("/user/emails/{}", created["id"])).await.expect(204);
     root.put(&format!("/users/{}", ada.id), take("ADA@example.com")).await.expect(200);
-    // The same in other letters is no other address.
+    // A change of case only is not another address.
     root.put(&format!("/users/{}", ada.id), take("ada@example.com")).await.expect(200);
     ada.client.post("/user/emails", take("ada@example.com")).await.expect(400);
     bob.client.post("/user/emails", take("bob@example.net")).await.expect(201);
@@ -98,7 +98,7 @@ async fn an_address_that_is_given_up_is_free(server: TestServer) {
     }
 }
 
-async fn what_is_no_address_is_refused(server: TestServer) {
+async fn create_email_rejects_invalid_addresses(server: TestServer) {
     let ada = server.person("ada").await.client;
     for bad in ["x", "a@b@c", "a@b\r\nBcc: c@d", "<a@b>"] {
         let refused = ada.post("/user/emails", json!({ "email": bad })).await.expect(400);
@@ -108,7 +108,7 @@ async fn what_is_no_address_is_refused(server: TestServer) {
     ada.post("/user/emails", json!({ "email": "x".repeat(1_100_000) })).await.expect(413);
 }
 
-async fn administrators_keep_the_addresses_of_others(server: TestServer) {
+async fn administrators_manage_emails_of_other_users(server: TestServer) {
     let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
     let path = format!("/users/{}/emails", ada.id);
     let body = json!({ "email": "ada@work.example", "skip_confirmation": true });
@@ -117,18 +117,18 @@ async fn administrators_keep_the_addresses_of_others(server: TestServer) {
         assert_eq!(client.post(&path, body.clone()).await.status, status);
         assert_eq!(client.delete(&format!("{path}/1")).await.status, status);
     }
-    let made = root.post(&path, body).await.expect(201).json();
-    assert!(made["confirmed_at"].is_string());
+    let created = root.post(&path, body).await.expect(201).json();
+    assert!(created["confirmed_at"].is_string());
     let open = root.post(&path, json!({ "email": "ada@home.example" })).await.expect(201).json();
     assert!(open["confirmed_at"].is_null());
-    assert_eq!(root.get(&path).await.expect(200).json(), json!([made, open]));
-    let one = format!("{path}/{}", made["id"]);
+    assert_eq!(root.get(&path).await.expect(200).json(), json!([created, open]));
+    let one = format!("{path}/{}", created["id"]);
     root.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT").delete(&one).await.expect(412);
-    assert_eq!(root.delete(&format!("/users/{}/emails/{}", bob.id, made["id"])).await.status, 404);
+    assert_eq!(root.delete(&format!("/users/{}/emails/{}", bob.id, created["id"])).await.status, 404);
     root.delete(&one).await.expect(204);
 }
 
-async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server: TestServer) {
+async fn list_emails_uses_constant_number_of_statements(server: TestServer) {
     let ada = server.person("ada").await.client;
     ada.get("/user/emails").await.expect(200);
     let count = async || {
@@ -145,12 +145,12 @@ async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server: TestServe
 }
 
 on_every_database![
-    users_add_read_and_remove_addresses,
-    an_address_has_one_holder,
-    two_at_the_same_time_do_not_get_the_same_address,
-    a_user_has_a_hundred_addresses_at_most,
-    an_address_that_is_given_up_is_free,
-    what_is_no_address_is_refused,
-    administrators_keep_the_addresses_of_others,
-    a_list_takes_as_many_statements_for_twenty_as_for_one,
+    user_emails_can_be_created_read_and_deleted,
+    email_address_belongs_to_one_user,
+    concurrent_claims_of_one_email_succeed_once,
+    create_email_over_limit_of_100_returns_400,
+    released_email_can_be_reused,
+    create_email_rejects_invalid_addresses,
+    administrators_manage_emails_of_other_users,
+    list_emails_uses_constant_number_of_statements,
 ];

@@ -10,7 +10,7 @@ use crate::support::{TestServer, on_every_database};
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
 const RSA: &str = "ssh-rsa AAAAB3NzaC1yc2EAAAABJQAAAIEAiPWx6WM4lhHNedGfBpPJNPpZ7yKu+dnn1SJejgt4596k6YjzGGphH2TUxwKzxcKDKKezwkpfnxPkSMkuEspGRt/aZZ9wa++Oi7Qkr8prgHc4soW6NUlfDzpvZK2H5E7eQaSeP3SAwGmQKUFHCddNaP0L+hM7zhFNzjFvpaMgJw0=";
 
-async fn a_user_has_a_hundred_keys_at_most(server: TestServer) {
+async fn create_key_over_limit_of_100_returns_400(server: TestServer) {
     let ada = server.person("ada").await;
     let rows = (0..100).map(|number| user_keys::ActiveModel {
         user_id: Set(ada.id),
@@ -26,21 +26,21 @@ async fn a_user_has_a_hundred_keys_at_most(server: TestServer) {
     assert_eq!(refused.json()["message"], json!({ "keys": ["are too many (maximum is 100)"] }));
 }
 
-async fn users_add_read_and_remove_their_keys(server: TestServer) {
+async fn user_keys_can_be_created_read_and_deleted(server: TestServer) {
     let ada = server.person("ada").await.client;
     let body = json!({ "title": "laptop", "key": format!("{KEY} ada@laptop\n") });
-    let made = ada.post("/user/keys", body).await.expect(201).json();
+    let created = ada.post("/user/keys", body).await.expect(201).json();
     assert_eq!(
-        made,
+        created,
         json!({
-            "id": made["id"], "title": "laptop", "key": format!("{KEY} ada@laptop"), "created_at": made["created_at"],
+            "id": created["id"], "title": "laptop", "key": format!("{KEY} ada@laptop"), "created_at": created["created_at"],
         })
     );
-    let one = format!("/user/keys/{}", made["id"]);
+    let one = format!("/user/keys/{}", created["id"]);
     let read = ada.get(&one).await.expect(200);
-    assert_eq!(read.json(), made);
+    assert_eq!(read.json(), created);
     ada.clone().header("If-None-Match", read.header("etag")).get(&one).await.expect(304);
-    assert_eq!(ada.get("/user/keys").await.expect(200).json(), json!([made]));
+    assert_eq!(ada.get("/user/keys").await.expect(200).json(), json!([created]));
     let late = ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
     late.send(late.request(Method::DELETE, &one)).await.expect(412);
     ada.delete(&one).await.expect(204);
@@ -49,7 +49,7 @@ async fn users_add_read_and_remove_their_keys(server: TestServer) {
     }
 }
 
-async fn a_key_has_one_holder_whatever_its_comment(server: TestServer) {
+async fn key_belongs_to_one_user_regardless_of_comment(server: TestServer) {
     let (ada, bob) = (server.person("ada").await.client, server.person("bob").await.client);
     ada.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
     for client in [&ada, &bob] {
@@ -59,7 +59,7 @@ async fn a_key_has_one_holder_whatever_its_comment(server: TestServer) {
     bob.post("/user/keys", json!({ "title": "rsa", "key": RSA })).await.expect(201);
 }
 
-async fn what_is_no_public_key_is_refused(server: TestServer) {
+async fn create_key_rejects_invalid_keys(server: TestServer) {
     let ada = server.person("ada").await.client;
     let two = format!("{KEY}\n{RSA}");
     for bad in ["x", "ssh-ed25519 AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----", two.as_str()] {
@@ -77,24 +77,24 @@ async fn what_is_no_public_key_is_refused(server: TestServer) {
     ada.post("/user/keys", json!({ "title": "x", "key": "x".repeat(1_100_000) })).await.expect(413);
 }
 
-async fn administrators_keep_the_keys_of_others(server: TestServer) {
+async fn administrators_manage_keys_of_other_users(server: TestServer) {
     let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
     let path = format!("/users/{}/keys", ada.id);
     let body = json!({ "title": "laptop", "key": KEY });
     assert_eq!(bob.client.post(&path, body.clone()).await.status, 403);
     assert_eq!(server.anonymous().post(&path, body.clone()).await.status, 401);
-    let made = root.post(&path, body).await.expect(201).json();
-    let one = format!("{path}/{}", made["id"]);
-    assert_eq!(ada.client.get("/user/keys").await.json(), json!([made]));
-    // Public keys are public to whoever is signed in, by number and by name.
-    assert_eq!(bob.client.get("/users/ADA/keys").await.expect(200).json(), json!([made]));
-    assert_eq!(bob.client.get(&one).await.expect(200).json(), made);
+    let created = root.post(&path, body).await.expect(201).json();
+    let one = format!("{path}/{}", created["id"]);
+    assert_eq!(ada.client.get("/user/keys").await.json(), json!([created]));
+    // Public keys of a user are visible to every signed-in user, by ID and by user name.
+    assert_eq!(bob.client.get("/users/ADA/keys").await.expect(200).json(), json!([created]));
+    assert_eq!(bob.client.get(&one).await.expect(200).json(), created);
     assert_eq!(server.anonymous().get(&path).await.status, 401);
-    let elsewhere = format!("/users/{}/keys/{}", bob.id, made["id"]);
+    let elsewhere = format!("/users/{}/keys/{}", bob.id, created["id"]);
     for status in [root.get(&elsewhere).await.status, root.delete(&elsewhere).await.status] {
         assert_eq!(status, 404);
     }
-    assert_eq!(bob.client.get(&format!("/user/keys/{}", made["id"])).await.status, 404);
+    assert_eq!(bob.client.get(&format!("/user/keys/{}", created["id"])).await.status, 404);
     assert_eq!(bob.client.delete(&one).await.status, 403);
     let late = root.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
     late.delete(&one).await.expect(412);
@@ -102,7 +102,7 @@ async fn administrators_keep_the_keys_of_others(server: TestServer) {
     assert_eq!(root.get("/users/4711/keys").await.message(), "404 User Not Found");
 }
 
-async fn reading_takes_a_token_that_reads_users(server: TestServer) {
+async fn list_keys_requires_read_user_scope(server: TestServer) {
     let ada = server.person("ada").await;
     for (scope, status) in [("read_user", 200), ("read_api", 200), ("read_repository", 403)] {
         let client = server.with_token(&server.token_of(ada.id, &[scope]).await);
@@ -111,14 +111,14 @@ async fn reading_takes_a_token_that_reads_users(server: TestServer) {
     }
 }
 
-async fn keys_go_with_their_holder(server: TestServer) {
+async fn delete_user_releases_its_keys(server: TestServer) {
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     ada.client.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
     server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
     bob.client.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
 }
 
-async fn a_list_takes_as_many_statements_for_three_as_for_one(server: TestServer) {
+async fn list_keys_uses_constant_number_of_statements(server: TestServer) {
     let ada = server.person("ada").await.client;
     ada.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
     ada.get("/user/keys").await.expect(200);
@@ -135,12 +135,12 @@ async fn a_list_takes_as_many_statements_for_three_as_for_one(server: TestServer
 }
 
 on_every_database![
-    a_user_has_a_hundred_keys_at_most,
-    users_add_read_and_remove_their_keys,
-    a_key_has_one_holder_whatever_its_comment,
-    what_is_no_public_key_is_refused,
-    administrators_keep_the_keys_of_others,
-    reading_takes_a_token_that_reads_users,
-    keys_go_with_their_holder,
-    a_list_takes_as_many_statements_for_three_as_for_one,
+    create_key_over_limit_of_100_returns_400,
+    user_keys_can_be_created_read_and_deleted,
+    key_belongs_to_one_user_regardless_of_comment,
+    create_key_rejects_invalid_keys,
+    administrators_manage_keys_of_other_users,
+    list_keys_requires_read_user_scope,
+    delete_user_releases_its_keys,
+    list_keys_uses_constant_number_of_statements,
 ];

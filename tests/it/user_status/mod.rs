@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::{TestServer, on_every_database};
 
-async fn a_status_is_set_shown_and_removed(server: TestServer) {
+async fn user_status_can_be_set_read_and_cleared(server: TestServer) {
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let none = json!({ "emoji": null, "message": null, "message_html": null });
     assert_eq!(ada.client.get("/user/status").await.expect(200).json(), none);
@@ -32,7 +32,7 @@ async fn a_status_is_set_shown_and_removed(server: TestServer) {
     assert_eq!(bob.client.get("/user/status").await.expect(200).json(), none);
 }
 
-async fn what_is_no_status_is_refused(server: TestServer) {
+async fn update_status_rejects_invalid_values(server: TestServer) {
     let ada = server.person("ada").await.client;
     let refused = ada.put("/user/status", json!({ "emoji": "no such thing" })).await.expect(400);
     assert_eq!(refused.json()["message"], json!({ "emoji": ["is not included in the list"] }));
@@ -44,4 +44,4 @@ async fn what_is_no_status_is_refused(server: TestServer) {
     assert_eq!(ada.get("/users/nobody/status").await.message(), "404 User Not Found");
 }
 
-on_every_database![a_status_is_set_shown_and_removed, what_is_no_status_is_refused,];
+on_every_database![user_status_can_be_set_read_and_cleared, update_status_rejects_invalid_values,];

@@ -1,4 +1,4 @@
-//! The pictures of users.
+//! Avatars of users.
 
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
@@ -13,22 +13,22 @@ async fn send(client: &Client, method: Method, path: &str, form: Form, name: &st
     client.send(client.request(method, path).multipart(form)).await
 }
 
-async fn a_picture_is_given_with_a_new_user_replaced_and_taken_away(server: TestServer) {
+async fn user_avatar_can_be_created_replaced_and_removed(server: TestServer) {
     let root = server.root();
     let form = Form::new()
         .text("username", "ada")
         .text("name", "Ada")
         .text("email", "ada@example.com")
         .text("force_random_password", "true");
-    let made = send(&root, Method::POST, "/users", form, "me.png", PNG).await.expect(201).json();
-    let address = |name: &str| format!("{}/uploads/-/system/user/avatar/{}/{name}", server.base, made["id"]);
-    assert_eq!((&made["avatar_url"], &made["username"]), (&json!(address("me.png")), &json!("ada")));
+    let created = send(&root, Method::POST, "/users", form, "me.png", PNG).await.expect(201).json();
+    let address = |name: &str| format!("{}/uploads/-/system/user/avatar/{}/{name}", server.base, created["id"]);
+    assert_eq!((&created["avatar_url"], &created["username"]), (&json!(address("me.png")), &json!("ada")));
     let path = |name: &str| address(name).replace(&server.base, "/");
     let seen = server.anonymous().get(&path("me.png")).await.expect(200);
     assert_eq!((seen.header("content-type"), &seen.body[..]), ("image/png", PNG));
     assert!(seen.header("content-security-policy").contains("sandbox"));
     assert_eq!(seen.header("x-content-type-options"), "nosniff");
-    let one = format!("/users/{}", made["id"]);
+    let one = format!("/users/{}", created["id"]);
     let form = Form::new().text("location", "London");
     let jpeg = b"\xff\xd8\xff\xe0".as_slice();
     let changed = send(&root, Method::PUT, &one, form, "b.jpg", jpeg).await.expect(200).json();
@@ -36,14 +36,14 @@ async fn a_picture_is_given_with_a_new_user_replaced_and_taken_away(server: Test
     assert_eq!(server.anonymous().get(&path("b.jpg")).await.expect(200).body, jpeg);
     server.anonymous().get(&path("me.png")).await.expect(404);
     assert_eq!(root.get("/users?username=ada").await.pluck("avatar_url"), [json!(address("b.jpg"))]);
-    // What says nothing of it leaves it alone.
+    // An update without `avatar` keeps it.
     assert_eq!(root.put(&one, json!({ "name": "A" })).await.expect(200).json()["avatar_url"], address("b.jpg"));
     let changed = root.put(&one, json!({ "avatar": "" })).await.expect(200).json();
     assert_eq!((&changed["avatar_url"], &changed["name"]), (&Value::Null, &json!("A")));
     server.anonymous().get(&path("b.jpg")).await.expect(404);
 }
 
-async fn a_picture_goes_with_its_user(server: TestServer) {
+async fn delete_user_deletes_avatar(server: TestServer) {
     let (root, ada) = (server.root(), server.person("ada").await);
     let one = format!("/users/{}", ada.id);
     send(&root, Method::PUT, &one, Form::new(), "a.png", PNG).await.expect(200);
@@ -55,7 +55,7 @@ async fn a_picture_goes_with_its_user(server: TestServer) {
     assert!(!stored());
 }
 
-async fn what_is_no_picture_makes_no_user_and_others_send_none(server: TestServer) {
+async fn invalid_avatars_are_rejected_and_updates_require_administrator(server: TestServer) {
     let (root, ada) = (server.root(), server.person("ada").await);
     for (name, bytes) in [
         ("a.svg", b"<svg/>".as_slice()),
@@ -84,7 +84,7 @@ async fn what_is_no_picture_makes_no_user_and_others_send_none(server: TestServe
 }
 
 on_every_database![
-    a_picture_is_given_with_a_new_user_replaced_and_taken_away,
-    a_picture_goes_with_its_user,
-    what_is_no_picture_makes_no_user_and_others_send_none,
+    user_avatar_can_be_created_replaced_and_removed,
+    delete_user_deletes_avatar,
+    invalid_avatars_are_rejected_and_updates_require_administrator,
 ];

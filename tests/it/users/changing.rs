@@ -14,7 +14,7 @@ async fn set_state(server: &TestServer, id: i64, state: State) {
     row.update(server.backend.database.write()).await.expect("a row");
 }
 
-async fn only_what_is_sent_changes(server: TestServer) {
+async fn update_user_changes_only_sent_attributes(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}", ada.id);
     let before = server.root().get(&path).await.json();
@@ -26,7 +26,7 @@ async fn only_what_is_sent_changes(server: TestServer) {
     assert_eq!(server.root().put(&path, json!({})).await.expect(200).json(), wanted);
 }
 
-async fn a_new_name_moves_the_personal_namespace(server: TestServer) {
+async fn update_username_moves_personal_namespace(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}", ada.id);
     let changed = server.root().put(&path, json!({ "username": "Countess", "name": "Ada King" })).await;
@@ -39,7 +39,7 @@ async fn a_new_name_moves_the_personal_namespace(server: TestServer) {
     assert_eq!(ada.client.get("/user").await.expect(200).json()["username"], "Countess");
 }
 
-async fn taken_names_leave_everything_as_it_was(server: TestServer) {
+async fn update_user_with_taken_name_returns_409_and_changes_nothing(server: TestServer) {
     let (ada, _) = (server.person("ada").await, server.person("bob").await);
     server.bare_group("tools", Visibility::Private).await;
     let path = format!("/users/{}", ada.id);
@@ -57,7 +57,7 @@ async fn taken_names_leave_everything_as_it_was(server: TestServer) {
     server.root().put(&path, json!({ "username": "ADA", "email": "ADA@example.com" })).await.expect(200);
 }
 
-async fn a_new_address_is_unconfirmed_unless_said(server: TestServer) {
+async fn update_email_is_unconfirmed_unless_reconfirmation_is_skipped(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}", ada.id);
     let put = async |body| server.root().put(&path, body).await.expect(200).json()["confirmed_at"].is_string();
@@ -66,7 +66,7 @@ async fn a_new_address_is_unconfirmed_unless_said(server: TestServer) {
     assert!(put(json!({ "email": "NEWER@example.com" })).await);
 }
 
-async fn bad_changes_are_refused(server: TestServer) {
+async fn update_user_rejects_invalid_values(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}", ada.id);
     for body in [
@@ -85,7 +85,7 @@ async fn bad_changes_are_refused(server: TestServer) {
     assert_eq!(server.root().put(&path, json!({ "bio": "x".repeat(1_100_000) })).await.status, 413);
 }
 
-async fn identities_are_replaced_by_provider(server: TestServer) {
+async fn update_user_replaces_identity_of_same_provider(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}", ada.id);
     server.root().put(&path, json!({ "provider": "saml", "extern_uid": "1" })).await.expect(200);
@@ -100,7 +100,7 @@ async fn identities_are_replaced_by_provider(server: TestServer) {
     );
 }
 
-async fn only_administrators_change_accounts(server: TestServer) {
+async fn user_changes_require_administrator(server: TestServer) {
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let path = format!("/users/{}", ada.id);
     for (caller, status) in [(&server.anonymous(), 401), (&bob.client, 403), (&ada.client, 403)] {
@@ -117,7 +117,7 @@ async fn only_administrators_change_accounts(server: TestServer) {
     }
 }
 
-async fn blocked_users_are_shut_out_until_unblocked(server: TestServer) {
+async fn blocked_user_gets_403_until_unblocked(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}", ada.id);
     let root = server.root();
@@ -132,7 +132,7 @@ async fn blocked_users_are_shut_out_until_unblocked(server: TestServer) {
     ada.client.get("/user").await.expect(200);
 }
 
-async fn what_the_directory_or_rest_says_is_not_undone(server: TestServer) {
+async fn ldap_blocked_and_deactivated_users_cannot_be_unblocked(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}", ada.id);
     set_state(&server, ada.id, State::LdapBlocked).await;
@@ -146,20 +146,20 @@ async fn what_the_directory_or_rest_says_is_not_undone(server: TestServer) {
     assert!(ada.client.get("/user").await.expect(403).message().contains("deactivated"));
 }
 
-async fn nobody_blocks_themself(server: TestServer) {
+async fn block_own_account_returns_403(server: TestServer) {
     let refused = server.root().post("/users/1/block", json!({})).await.expect(403);
     assert_eq!(refused.message(), "403 Forbidden - The API initiating user cannot be blocked by the API");
 }
 
 on_every_database![
-    only_what_is_sent_changes,
-    a_new_name_moves_the_personal_namespace,
-    taken_names_leave_everything_as_it_was,
-    a_new_address_is_unconfirmed_unless_said,
-    bad_changes_are_refused,
-    identities_are_replaced_by_provider,
-    only_administrators_change_accounts,
-    blocked_users_are_shut_out_until_unblocked,
-    what_the_directory_or_rest_says_is_not_undone,
-    nobody_blocks_themself,
+    update_user_changes_only_sent_attributes,
+    update_username_moves_personal_namespace,
+    update_user_with_taken_name_returns_409_and_changes_nothing,
+    update_email_is_unconfirmed_unless_reconfirmation_is_skipped,
+    update_user_rejects_invalid_values,
+    update_user_replaces_identity_of_same_provider,
+    user_changes_require_administrator,
+    blocked_user_gets_403_until_unblocked,
+    ldap_blocked_and_deactivated_users_cannot_be_unblocked,
+    block_own_account_returns_403,
 ];

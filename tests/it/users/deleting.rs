@@ -26,7 +26,7 @@ async fn author(server: &TestServer, comment: i64) -> Option<Option<i64>> {
     found.expect("the database").map(|comment| comment.author_id)
 }
 
-async fn a_deleted_user_is_out_of_sight_at_once_and_gone_later(server: TestServer) {
+async fn deleted_user_is_hidden_at_once_and_removed_by_job(server: TestServer) {
     let ada = server.person("ada").await;
     let space = server.personal_namespace(ada.id).await;
     let project = server.bare_project(space.id, "engine", Visibility::Public).await.id;
@@ -48,7 +48,7 @@ async fn a_deleted_user_is_out_of_sight_at_once_and_gone_later(server: TestServe
     server.person("ada").await;
 }
 
-async fn a_removal_that_was_cut_short_is_finished_by_the_next_attempt(server: TestServer) {
+async fn interrupted_user_deletion_is_completed_by_retry(server: TestServer) {
     let ada = server.person("ada").await;
     let space = server.personal_namespace(ada.id).await;
     let (first, second) = (
@@ -56,7 +56,7 @@ async fn a_removal_that_was_cut_short_is_finished_by_the_next_attempt(server: Te
         server.bare_project(space.id, "two", Visibility::Public).await.id,
     );
     server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
-    // As if killed after the files of one project and the row of another were removed.
+    // State after a kill: the files of one project and the row of another are removed.
     server.backend.repositories.remove(&RepositoryId::of_project(first)).await.expect("a removal");
     projects::Entity::delete_by_id(second).exec(server.backend.database.write()).await.expect("a removal");
     server.finish_jobs().await;
@@ -65,7 +65,7 @@ async fn a_removal_that_was_cut_short_is_finished_by_the_next_attempt(server: Te
     delete_user::run(server.backend.clone(), again).await.expect("a second run");
 }
 
-async fn the_job_leaves_users_alone_whom_nobody_deleted(server: TestServer) {
+async fn delete_user_job_ignores_users_not_marked_for_deletion(server: TestServer) {
     let ada = server.person("ada").await;
     let space = server.personal_namespace(ada.id).await;
     let job = DeleteUser { user_id: ada.id, hard: true, groups: vec![] };
@@ -74,7 +74,7 @@ async fn the_job_leaves_users_alone_whom_nobody_deleted(server: TestServer) {
     assert_eq!(server.personal_namespace(ada.id).await.id, space.id);
 }
 
-async fn the_sole_owner_of_a_group_stays_unless_it_is_hard(server: TestServer) {
+async fn delete_sole_group_owner_requires_hard_delete(server: TestServer) {
     let ada = server.person("ada").await;
     let group = server.bare_group("tools", Visibility::Private).await;
     let project = server.bare_project(group, "hammer", Visibility::Public).await.id;
@@ -90,7 +90,7 @@ async fn the_sole_owner_of_a_group_stays_unless_it_is_hard(server: TestServer) {
     assert!(projects::Entity::find_by_id(project).one(read).await.expect("a read").is_none());
 }
 
-async fn a_group_with_another_owner_outlives_a_member(server: TestServer) {
+async fn hard_delete_keeps_groups_with_another_owner(server: TestServer) {
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let group = server.bare_group("tools", Visibility::Private).await;
     server.own(group, ada.id).await;
@@ -102,7 +102,7 @@ async fn a_group_with_another_owner_outlives_a_member(server: TestServer) {
     assert_eq!(members::Entity::find().count(read).await.expect("a count"), 1);
 }
 
-async fn what_was_written_stays_unless_it_is_hard(server: TestServer) {
+async fn delete_user_keeps_comments_unless_hard_delete(server: TestServer) {
     let group = server.bare_group("tools", Visibility::Private).await;
     let project = server.bare_project(group, "hammer", Visibility::Public).await.id;
     for (name, hard, left) in [("ada", false, Some(None)), ("bob", true, None)] {
@@ -114,13 +114,13 @@ async fn what_was_written_stays_unless_it_is_hard(server: TestServer) {
     }
 }
 
-async fn the_last_administrator_stays(server: TestServer) {
+async fn delete_last_administrator_returns_409(server: TestServer) {
     let refused = server.root().delete("/users/1?hard_delete=true").await.expect(409);
     assert_eq!(refused.message(), "The last administrator cannot be removed");
     server.root().get("/user").await.expect(200);
 }
 
-async fn a_user_who_changed_meanwhile_stays(server: TestServer) {
+async fn delete_user_respects_if_unmodified_since(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}", ada.id);
     let delete = |date: &str| {
@@ -135,12 +135,12 @@ async fn a_user_who_changed_meanwhile_stays(server: TestServer) {
 }
 
 on_every_database![
-    a_deleted_user_is_out_of_sight_at_once_and_gone_later,
-    a_removal_that_was_cut_short_is_finished_by_the_next_attempt,
-    the_job_leaves_users_alone_whom_nobody_deleted,
-    the_sole_owner_of_a_group_stays_unless_it_is_hard,
-    a_group_with_another_owner_outlives_a_member,
-    what_was_written_stays_unless_it_is_hard,
-    the_last_administrator_stays,
-    a_user_who_changed_meanwhile_stays,
+    deleted_user_is_hidden_at_once_and_removed_by_job,
+    interrupted_user_deletion_is_completed_by_retry,
+    delete_user_job_ignores_users_not_marked_for_deletion,
+    delete_sole_group_owner_requires_hard_delete,
+    hard_delete_keeps_groups_with_another_owner,
+    delete_user_keeps_comments_unless_hard_delete,
+    delete_last_administrator_returns_409,
+    delete_user_respects_if_unmodified_since,
 ];

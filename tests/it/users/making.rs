@@ -15,7 +15,7 @@ fn with(field: &str, value: impl Into<Value>) -> Value {
     body
 }
 
-async fn an_account_is_made_with_everything_that_was_said(server: TestServer) {
+async fn create_user_sets_all_sent_attributes(server: TestServer) {
     let mut body = ada();
     for (field, value) in [
         ("skype", json!("s")),
@@ -38,18 +38,18 @@ async fn an_account_is_made_with_everything_that_was_said(server: TestServer) {
     sent["skip_confirmation"] = json!(true);
     sent["provider"] = json!("saml");
     sent["extern_uid"] = json!("ada-1");
-    let made = server.root().post("/users", sent).await.expect(201).json();
+    let created = server.root().post("/users", sent).await.expect(201).json();
     for field in body.as_object().expect("an object").keys().filter(|field| *field != "password") {
-        assert_eq!(made[field], body[field], "{field}");
+        assert_eq!(created[field], body[field], "{field}");
     }
-    assert_eq!(made["is_admin"], true);
-    assert_eq!(made["identities"], json!([{ "provider": "saml", "extern_uid": "ada-1" }]));
-    assert!(made["confirmed_at"].is_string());
-    let space = server.personal_namespace(made["id"].as_i64().expect("an id")).await;
+    assert_eq!(created["is_admin"], true);
+    assert_eq!(created["identities"], json!([{ "provider": "saml", "extern_uid": "ada-1" }]));
+    assert!(created["confirmed_at"].is_string());
+    let space = server.personal_namespace(created["id"].as_i64().expect("an id")).await;
     assert_eq!((space.full_path.as_str(), space.name.as_str()), ("ada", "Ada"));
 }
 
-async fn an_address_is_confirmed_only_when_the_caller_says_so(server: TestServer) {
+async fn create_user_confirms_email_only_on_request(server: TestServer) {
     let root = server.root();
     for (name, extra, confirmed) in [
         ("a", json!({}), false),
@@ -62,12 +62,12 @@ async fn an_address_is_confirmed_only_when_the_caller_says_so(server: TestServer
         for (field, value) in extra.as_object().expect("an object") {
             body[field] = value.clone();
         }
-        let made = root.post("/users", body).await.expect(201).json();
-        assert_eq!(made["confirmed_at"].is_string(), confirmed, "{name}");
+        let created = root.post("/users", body).await.expect(201).json();
+        assert_eq!(created["confirmed_at"].is_string(), confirmed, "{name}");
     }
 }
 
-async fn names_and_addresses_are_taken_once_without_regard_to_case(server: TestServer) {
+async fn create_user_rejects_duplicate_name_and_email_in_any_case(server: TestServer) {
     let root = server.root();
     root.post("/users", ada()).await.expect(201);
     let mut body = with("username", "ADA");
@@ -80,14 +80,14 @@ async fn names_and_addresses_are_taken_once_without_regard_to_case(server: TestS
     assert_eq!(taken.message(), "Email has already been taken");
 }
 
-async fn a_name_that_a_group_has_is_taken(server: TestServer) {
+async fn create_user_rejects_path_of_group(server: TestServer) {
     server.bare_group("Ada", Visibility::Private).await;
     let taken = server.root().post("/users", ada()).await.expect(409);
     assert_eq!(taken.message(), "Username has already been taken");
     assert_eq!(server.root().get("/users?username=ada").await.json(), json!([]));
 }
 
-async fn names_that_are_no_paths_are_refused(server: TestServer) {
+async fn create_user_rejects_invalid_user_names(server: TestServer) {
     for name in ["-ada", "ada.git", "ada.atom", "ada.", "a b", "a/b", "../x", "ädä", "a\u{202e}b"] {
         let refused = server.root().post("/users", with("username", name)).await.expect(400);
         assert!(refused.json()["message"]["username"].is_array(), "{name}: {}", refused.message());
@@ -100,14 +100,14 @@ async fn names_that_are_no_paths_are_refused(server: TestServer) {
     assert_eq!(refused.json()["message"], json!({ "username": ["is a reserved name"] }));
 }
 
-async fn passwords_have_eight_to_128_characters(server: TestServer) {
+async fn create_user_rejects_passwords_of_invalid_length(server: TestServer) {
     let refused = server.root().post("/users", with("password", "ääääääa")).await.expect(400);
     assert_eq!(refused.json()["message"], json!({ "password": ["is too short (minimum is 8 characters)"] }));
     server.root().post("/users", with("password", "x".repeat(129))).await.expect(400);
     server.root().post("/users", with("password", "x".repeat(128))).await.expect(201);
 }
 
-async fn a_password_or_a_word_on_it_is_required(server: TestServer) {
+async fn create_user_requires_password_or_random_password(server: TestServer) {
     let root = server.root();
     let mut body = ada();
     body.as_object_mut().expect("an object").remove("password");
@@ -123,7 +123,7 @@ async fn a_password_or_a_word_on_it_is_required(server: TestServer) {
     root.post("/users", body).await.expect(201);
 }
 
-async fn all_faults_of_the_parameters_are_told_at_once(server: TestServer) {
+async fn create_user_reports_all_invalid_parameters(server: TestServer) {
     let refused = server.root().post("/users", json!({ "admin": "perhaps", "projects_limit": [] })).await.expect(400);
     for text in ["email is missing", "name is missing", "username is missing", "admin is invalid", "projects_limit"] {
         assert!(refused.message().contains(text), "{text}: {}", refused.message());
@@ -145,7 +145,7 @@ async fn all_faults_of_the_parameters_are_told_at_once(server: TestServer) {
     }
 }
 
-async fn an_identity_belongs_to_one_user(server: TestServer) {
+async fn create_user_rejects_taken_identity(server: TestServer) {
     let mut body = with("provider", "saml");
     body["extern_uid"] = json!("1");
     server.root().post("/users", body.clone()).await.expect(201);
@@ -156,7 +156,7 @@ async fn an_identity_belongs_to_one_user(server: TestServer) {
     assert_eq!(server.root().get("/users?username=bob").await.json(), json!([]));
 }
 
-async fn only_administrators_make_accounts(server: TestServer) {
+async fn create_user_requires_administrator(server: TestServer) {
     let bob = server.person("bob").await;
     assert_eq!(server.anonymous().post("/users", ada()).await.status, 401);
     let refused = bob.client.post("/users", ada()).await.expect(403);
@@ -167,14 +167,14 @@ async fn only_administrators_make_accounts(server: TestServer) {
 }
 
 on_every_database![
-    an_account_is_made_with_everything_that_was_said,
-    an_address_is_confirmed_only_when_the_caller_says_so,
-    names_and_addresses_are_taken_once_without_regard_to_case,
-    a_name_that_a_group_has_is_taken,
-    names_that_are_no_paths_are_refused,
-    passwords_have_eight_to_128_characters,
-    a_password_or_a_word_on_it_is_required,
-    all_faults_of_the_parameters_are_told_at_once,
-    an_identity_belongs_to_one_user,
-    only_administrators_make_accounts,
+    create_user_sets_all_sent_attributes,
+    create_user_confirms_email_only_on_request,
+    create_user_rejects_duplicate_name_and_email_in_any_case,
+    create_user_rejects_path_of_group,
+    create_user_rejects_invalid_user_names,
+    create_user_rejects_passwords_of_invalid_length,
+    create_user_requires_password_or_random_password,
+    create_user_reports_all_invalid_parameters,
+    create_user_rejects_taken_identity,
+    create_user_requires_administrator,
 ];

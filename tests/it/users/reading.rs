@@ -14,7 +14,7 @@ fn names(answer: Answer) -> Vec<String> {
     names.iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 
-async fn the_own_account_has_every_field_clients_need(server: TestServer) {
+async fn get_current_user_returns_all_fields(server: TestServer) {
     let ada = server.person("Ada").await;
     let account = ada.client.get("/user").await.expect(200).json();
     assert_eq!(account["id"], ada.id);
@@ -43,7 +43,7 @@ async fn the_own_account_has_every_field_clients_need(server: TestServer) {
     assert_eq!(server.root().get("/user").await.json()["is_admin"], true);
 }
 
-async fn the_own_account_needs_a_token_that_reads_users(server: TestServer) {
+async fn get_current_user_requires_read_user_scope(server: TestServer) {
     assert_eq!(server.anonymous().get("/user").await.status, 401);
     let ada = server.person("ada").await;
     for (scope, status) in [("read_user", 200), ("read_api", 200), ("read_repository", 403), ("sudo", 403)] {
@@ -54,7 +54,7 @@ async fn the_own_account_needs_a_token_that_reads_users(server: TestServer) {
     assert_eq!(server.root().get("/user?sudo=nobody").await.status, 404);
 }
 
-async fn strangers_may_look_up_one_name_only(server: TestServer) {
+async fn anonymous_list_users_requires_username_filter(server: TestServer) {
     server.person("Ada").await;
     let stranger = server.anonymous();
     let found = stranger.get("/users?username=aDA").await.expect(200).json();
@@ -67,7 +67,7 @@ async fn strangers_may_look_up_one_name_only(server: TestServer) {
     }
 }
 
-async fn callers_see_references_and_administrators_everything(server: TestServer) {
+async fn list_users_returns_all_fields_only_to_administrators(server: TestServer) {
     let ada = server.person("ada").await;
     let seen = ada.client.get("/users").await.expect(200).json();
     assert_eq!(seen.as_array().map(Vec::len), Some(2));
@@ -78,7 +78,7 @@ async fn callers_see_references_and_administrators_everything(server: TestServer
     }
 }
 
-async fn lists_are_filtered(server: TestServer) {
+async fn list_users_supports_filters_and_orders(server: TestServer) {
     for name in ["ada", "bob", "a_b"] {
         server.person(name).await;
     }
@@ -114,7 +114,7 @@ async fn lists_are_filtered(server: TestServer) {
     }
 }
 
-async fn filters_of_administrators_are_refused_or_dropped_for_others(server: TestServer) {
+async fn list_users_rejects_or_ignores_administrator_filters(server: TestServer) {
     let ada = server.person("ada").await.client;
     for query in ["external=true", "extern_uid=1&provider=saml"] {
         let refused = ada.get(&format!("/users?{query}")).await;
@@ -126,7 +126,7 @@ async fn filters_of_administrators_are_refused_or_dropped_for_others(server: Tes
     assert_eq!((half.status, half.message().as_str()), (400, "extern_uid, provider provide all or none of parameters"));
 }
 
-async fn bad_filters_are_told_together(server: TestServer) {
+async fn list_users_reports_all_invalid_filters(server: TestServer) {
     let refused = server.root().get("/users?order_by=email&per_page=x&created_after=soon&active=maybe").await;
     assert_eq!(refused.status, 400);
     for name in ["order_by", "per_page", "created_after", "active"] {
@@ -140,7 +140,7 @@ async fn bad_filters_are_told_together(server: TestServer) {
     assert_eq!(server.root().get("/users?sudo=nobody").await.status, 404);
 }
 
-async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server: TestServer) {
+async fn list_users_uses_constant_number_of_statements(server: TestServer) {
     let root = server.root();
     root.get("/users").await.expect(200);
     let count = async || {
@@ -158,7 +158,7 @@ async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server: TestServe
     assert!(one <= 5, "{one}");
 }
 
-async fn one_user_shows_what_the_asker_may_see(server: TestServer) {
+async fn get_user_fields_depend_on_caller(server: TestServer) {
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
     let path = format!("/users/{}", bob.id);
     let public = ada.client.get(&path).await.expect(200).json();
@@ -190,7 +190,7 @@ async fn one_user_shows_what_the_asker_may_see(server: TestServer) {
     assert_eq!(server.with_token(&token).get(&path).await.status, 403);
 }
 
-async fn users_are_read_by_number_only(server: TestServer) {
+async fn get_user_accepts_only_numeric_id(server: TestServer) {
     let root = server.root();
     let missing = root.get("/users/4711").await;
     assert_eq!((missing.status, missing.message()), (404, "404 User Not Found".to_owned()));
@@ -200,7 +200,7 @@ async fn users_are_read_by_number_only(server: TestServer) {
     assert_eq!(root.get("/users/-1").await.status, 404);
 }
 
-async fn a_full_personal_namespace_takes_no_more_projects(server: TestServer) {
+async fn can_create_project_is_false_at_projects_limit(server: TestServer) {
     let ada = server.person("ada").await;
     server.root().put(&format!("/users/{}", ada.id), json!({ "projects_limit": 1 })).await.expect(200);
     assert_eq!(ada.client.get("/user").await.json()["can_create_project"], true);
@@ -210,15 +210,15 @@ async fn a_full_personal_namespace_takes_no_more_projects(server: TestServer) {
 }
 
 on_every_database![
-    the_own_account_has_every_field_clients_need,
-    the_own_account_needs_a_token_that_reads_users,
-    strangers_may_look_up_one_name_only,
-    callers_see_references_and_administrators_everything,
-    lists_are_filtered,
-    filters_of_administrators_are_refused_or_dropped_for_others,
-    bad_filters_are_told_together,
-    a_list_takes_as_many_statements_for_twenty_as_for_one,
-    one_user_shows_what_the_asker_may_see,
-    users_are_read_by_number_only,
-    a_full_personal_namespace_takes_no_more_projects,
+    get_current_user_returns_all_fields,
+    get_current_user_requires_read_user_scope,
+    anonymous_list_users_requires_username_filter,
+    list_users_returns_all_fields_only_to_administrators,
+    list_users_supports_filters_and_orders,
+    list_users_rejects_or_ignores_administrator_filters,
+    list_users_reports_all_invalid_filters,
+    list_users_uses_constant_number_of_statements,
+    get_user_fields_depend_on_caller,
+    get_user_accepts_only_numeric_id,
+    can_create_project_is_false_at_projects_limit,
 ];

@@ -1,4 +1,4 @@
-//! Putting users to rest and waking them, memberships, and the newer filters and fields.
+//! Deactivation and activation, memberships, and filters and fields for administrators.
 
 use chrono::{Days, TimeDelta};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
@@ -16,7 +16,7 @@ async fn change(server: &TestServer, person: &Person, change: impl FnOnce(&mut u
     row.update(server.backend.database.write()).await.expect("an update");
 }
 
-async fn a_user_at_rest_wakes_by_signing_in(server: TestServer) {
+async fn deactivated_user_is_activated_by_sign_in(server: TestServer) {
     let (ada, root) = (server.person("ada").await, server.root());
     server.give_password(&ada).await;
     let path = format!("/users/{}/deactivate", ada.id);
@@ -29,7 +29,7 @@ async fn a_user_at_rest_wakes_by_signing_in(server: TestServer) {
     ada.client.get("/user").await.expect(200);
 }
 
-async fn administrators_wake_users_too(server: TestServer) {
+async fn administrator_activates_deactivated_user(server: TestServer) {
     let (ada, root) = (server.person("ada").await, server.root());
     let path = format!("/users/{}", ada.id);
     root.post(&format!("{path}/deactivate"), json!({})).await.expect(201);
@@ -38,7 +38,7 @@ async fn administrators_wake_users_too(server: TestServer) {
     ada.client.get("/user").await.expect(200);
 }
 
-async fn who_was_active_lately_is_not_put_to_rest(server: TestServer) {
+async fn deactivate_recently_active_user_returns_403(server: TestServer) {
     let root = server.root();
     let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
     change(&server, &ada, |row| row.current_sign_in_at = Set(Some(now() - TimeDelta::days(179)))).await;
@@ -50,7 +50,7 @@ async fn who_was_active_lately_is_not_put_to_rest(server: TestServer) {
     }
 }
 
-async fn blocked_users_are_neither_put_to_rest_nor_woken(server: TestServer) {
+async fn blocked_users_cannot_be_activated_or_deactivated(server: TestServer) {
     let (ada, root) = (server.person("ada").await, server.root());
     let path = format!("/users/{}", ada.id);
     root.post(&format!("{path}/block"), json!({})).await.expect(201);
@@ -66,7 +66,7 @@ async fn blocked_users_are_neither_put_to_rest_nor_woken(server: TestServer) {
     }
 }
 
-async fn memberships_name_groups_and_projects(server: TestServer) {
+async fn list_memberships_returns_groups_and_projects(server: TestServer) {
     let (ada, root) = (server.person("ada").await, server.root());
     let team = group(&root, "team", json!({})).await;
     let engine = project(&root, "engine", json!({ "namespace_id": team })).await;
@@ -90,7 +90,7 @@ async fn memberships_name_groups_and_projects(server: TestServer) {
     assert_eq!(root.get(&path).await.expect(200).json(), json!([in_group]));
 }
 
-async fn administrators_filter_by_more(server: TestServer) {
+async fn list_users_supports_administrator_filters(server: TestServer) {
     let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
     let team = group(&root, "team", json!({})).await;
     let engine = project(&root, "engine", json!({ "namespace_id": team })).await;
@@ -110,7 +110,7 @@ async fn administrators_filter_by_more(server: TestServer) {
     assert_eq!(root.get("/users?two_factor=maybe").await.status, 400);
 }
 
-async fn administrators_keep_notes_titles_and_themes(server: TestServer) {
+async fn administrators_set_note_job_title_and_theme(server: TestServer) {
     let (ada, root) = (server.person("ada").await, server.root());
     let path = format!("/users/{}", ada.id);
     let body = json!({ "note": "On leave", "job_title": "Countess", "theme_id": 3, "color_scheme_id": 2 });
@@ -127,11 +127,11 @@ async fn administrators_keep_notes_titles_and_themes(server: TestServer) {
 }
 
 on_every_database![
-    a_user_at_rest_wakes_by_signing_in,
-    administrators_wake_users_too,
-    who_was_active_lately_is_not_put_to_rest,
-    blocked_users_are_neither_put_to_rest_nor_woken,
-    memberships_name_groups_and_projects,
-    administrators_filter_by_more,
-    administrators_keep_notes_titles_and_themes,
+    deactivated_user_is_activated_by_sign_in,
+    administrator_activates_deactivated_user,
+    deactivate_recently_active_user_returns_403,
+    blocked_users_cannot_be_activated_or_deactivated,
+    list_memberships_returns_groups_and_projects,
+    list_users_supports_administrator_filters,
+    administrators_set_note_job_title_and_theme,
 ];

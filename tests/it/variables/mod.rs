@@ -1,4 +1,4 @@
-//! CI/CD variables of the instance, of projects and of groups (specification 2.8 and 4.7).
+//! CI/CD variables of the instance, of projects and of groups.
 
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
@@ -9,13 +9,13 @@ use crate::support::{Client, TestServer, on_every_database};
 
 const INSTANCE: &str = "/admin/ci/variables";
 
-/// Makes a variable below a place, which is a list of variables.
+/// Creates a variable in a list of variables.
 pub async fn variable(client: &Client, all: &str, key: &str) {
     client.post(all, json!({ "key": key, "value": "there" })).await.expect(201);
 }
 
-/// A project and a group, as the lists of their variables.
-async fn places(root: &Client) -> [String; 2] {
+/// Creates a project and a group and returns the paths of their variables.
+async fn variable_lists(root: &Client) -> [String; 2] {
     let work = project(root, "work", json!({})).await;
     let team = group(root, "team", json!({})).await;
     [format!("/projects/{work}/variables"), format!("/groups/{team}/variables")]
@@ -30,9 +30,9 @@ async fn rows(server: &TestServer) -> Vec<ci_variables::Model> {
     ci_variables::Entity::find().all(db).await.expect("rows")
 }
 
-async fn variables_are_made_read_changed_and_removed_everywhere(server: TestServer) {
+async fn variables_can_be_created_read_updated_and_deleted(server: TestServer) {
     let root = server.root();
-    let [work, team] = places(&root).await;
+    let [work, team] = variable_lists(&root).await;
     for (all, kind) in [(INSTANCE, "InstanceVariable"), (&work, "Variable"), (&team, "GroupVariable")] {
         let shape = |mut fields: Value, scope: &str| {
             if all != INSTANCE {
@@ -41,9 +41,10 @@ async fn variables_are_made_read_changed_and_removed_everywhere(server: TestServ
             fields
         };
         assert_eq!(root.get(all).await.expect(200).json(), json!([]));
-        let made = root.post(all, json!({ "key": "PLAIN", "value": "a value\nof two lines" })).await.expect(201).json();
+        let created =
+            root.post(all, json!({ "key": "PLAIN", "value": "a value\nof two lines" })).await.expect(201).json();
         assert_eq!(
-            made,
+            created,
             shape(
                 json!({
                     "variable_type": "env_var", "key": "PLAIN", "value": "a value\nof two lines", "protected": false, "masked": false,
@@ -52,7 +53,7 @@ async fn variables_are_made_read_changed_and_removed_everywhere(server: TestServ
             )
         );
         let one = format!("{all}/PLAIN");
-        assert_eq!(root.get(&one).await.expect(200).json(), made);
+        assert_eq!(root.get(&one).await.expect(200).json(), created);
         let body = json!({
             "key": "file_2", "value": "", "variable_type": "file", "protected": true, "environment_scope": "review/*",
         });
@@ -66,7 +67,7 @@ async fn variables_are_made_read_changed_and_removed_everywhere(server: TestServ
                 "review/*"
             )
         );
-        assert_eq!(root.get(all).await.expect(200).json(), json!([made, file]));
+        assert_eq!(root.get(all).await.expect(200).json(), json!([created, file]));
         assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([file]));
         let change =
             json!({ "key": "OTHER", "value": "other-value", "masked": true, "environment_scope": "production" });
@@ -93,15 +94,15 @@ async fn variables_are_made_read_changed_and_removed_everywhere(server: TestServ
         ] {
             assert_eq!((answer.status, answer.message()), (404, format!("404 {kind} Not Found")));
         }
-        // Keys are told apart by case.
+        // Keys are case-sensitive.
         root.get(&format!("{all}/FILE_2")).await.expect(404);
         assert_eq!(root.get(all).await.expect(200).json(), json!([file]));
     }
 }
 
-async fn what_breaks_a_rule_is_refused_by_name_and_not_repeated(server: TestServer) {
+async fn invalid_variables_are_rejected_without_repeating_values(server: TestServer) {
     let root = server.root();
-    let [work, team] = places(&root).await;
+    let [work, team] = variable_lists(&root).await;
     for all in [INSTANCE, &work, &team] {
         let characters = "can contain only letters, digits and '_'.";
         assert_eq!(message(root.post(all, json!({}))).await, json!("key is missing, value is missing"));
@@ -127,7 +128,7 @@ async fn what_breaks_a_rule_is_refused_by_name_and_not_repeated(server: TestServ
         let again = message(root.post(all, json!({ "key": "K", "value": "planted-value" }))).await;
         assert_eq!(again, json!({ "key": ["(K) has already been taken"] }));
         let one = format!("{all}/K");
-        // Both are looked at together, whichever was sent.
+        // Value and `masked` are validated together, even if only one of them is sent.
         let masked = json!({ "value": "y y y y y", "masked": true });
         assert_eq!(message(root.put(&one, masked)).await, json!({ "value": ["is invalid"] }));
         root.put(&one, json!({ "value": "long-enough", "masked": true })).await.expect(200);
@@ -140,7 +141,7 @@ async fn what_breaks_a_rule_is_refused_by_name_and_not_repeated(server: TestServ
         json!("value is missing")
     );
     for all in [work, team] {
-        // What is not sent stays, and so its rules are kept.
+        // Attributes that are not sent keep their values and are validated again.
         let one = format!("{all}/K");
         let kept = root.put(&one, json!({ "protected": true })).await.expect(200).json();
         assert_eq!(
@@ -154,9 +155,9 @@ async fn what_breaks_a_rule_is_refused_by_name_and_not_repeated(server: TestServ
     }
 }
 
-async fn a_key_is_there_once_in_each_environment_scope(server: TestServer) {
+async fn variable_key_is_unique_per_environment_scope(server: TestServer) {
     let root = server.root();
-    for all in places(&root).await {
+    for all in variable_lists(&root).await {
         for scope in ["*", "production", "review/*"] {
             let body = json!({ "key": "K", "value": scope, "environment_scope": scope });
             root.post(&all, body.clone()).await.expect(201);
@@ -173,7 +174,7 @@ async fn a_key_is_there_once_in_each_environment_scope(server: TestServer) {
         assert_eq!((&changed["value"], &changed["environment_scope"]), (&json!("new"), &json!("production")));
         let taken = message(root.put(&of("production"), json!({ "environment_scope": "*" }))).await;
         assert_eq!(taken, json!({ "key": ["(K) has already been taken"] }));
-        // A scope is named, and not matched.
+        // The filter compares the scope literally and does not match wildcards.
         root.get(&of("review/1")).await.expect(404);
         root.delete(&of("*")).await.expect(204);
         root.delete(&of("review/*")).await.expect(204);
@@ -181,12 +182,12 @@ async fn a_key_is_there_once_in_each_environment_scope(server: TestServer) {
     }
 }
 
-async fn the_instance_has_twenty_five_at_most(server: TestServer) {
+async fn instance_is_limited_to_25_variables(server: TestServer) {
     let root = server.root();
     for number in 0..24 {
         variable(&root, INSTANCE, &format!("K{number}")).await;
     }
-    let [work, _] = places(&root).await;
+    let [work, _] = variable_lists(&root).await;
     let last = (24..27).map(|number| {
         let (root, body) = (root.clone(), json!({ "key": format!("K{number}"), "value": "x" }));
         async move { root.post(INSTANCE, body).await }
@@ -204,7 +205,7 @@ async fn the_instance_has_twenty_five_at_most(server: TestServer) {
     variable(&root, INSTANCE, "K0").await;
 }
 
-async fn administrators_maintainers_and_owners_use_them_and_others_are_told_so_first(server: TestServer) {
+async fn variables_require_maintainer_owner_or_administrator(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
     let team = format!("/groups/{}", group(&root, "team", json!({ "visibility": "public" })).await);
@@ -217,21 +218,21 @@ async fn administrators_maintainers_and_owners_use_them_and_others_are_told_so_f
         let all = format!("{place}/variables");
         variable(&enough.client, &all, "K").await;
         for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&below.client, 403)] {
-            refuses(client, &all, status).await;
+            expect_status_of_all(client, &all, status).await;
         }
         enough.client.get(&all).await.expect(200);
-        refuses(&enough.client, INSTANCE, 403).await;
+        expect_status_of_all(&enough.client, INSTANCE, 403).await;
     }
-    refuses(&server.anonymous(), INSTANCE, 401).await;
+    expect_status_of_all(&server.anonymous(), INSTANCE, 401).await;
     let hidden = project(&root, "hidden", json!({})).await;
     stranger.get(&format!("/projects/{hidden}/variables")).await.expect(404);
     let reading = server.with_token(&server.token_of(1, &["read_user"]).await);
     reading.get(INSTANCE).await.expect(403);
 }
 
-async fn values_are_encrypted_at_rest_each_for_its_own_row(server: TestServer) {
+async fn variable_values_are_encrypted_per_row(server: TestServer) {
     let root = server.root();
-    let [work, team] = places(&root).await;
+    let [work, team] = variable_lists(&root).await;
     for all in [INSTANCE, &work, &team] {
         root.post(all, json!({ "key": "K", "value": format!("planted {all}") })).await.expect(201);
     }
@@ -239,7 +240,7 @@ async fn values_are_encrypted_at_rest_each_for_its_own_row(server: TestServer) {
     assert_eq!(kept.len(), 3);
     for row in &kept {
         assert!(row.value_encrypted.starts_with("v1.") && !row.value_encrypted.contains("planted"));
-        // What somebody copies from one row to another opens nothing.
+        // A value copied to another row cannot be decrypted.
         for other in &kept {
             let place = format!("ci_variables.value:{}", other.id);
             let opened = server.backend.keyring.decrypt(&row.value_encrypted, &place);
@@ -248,9 +249,9 @@ async fn values_are_encrypted_at_rest_each_for_its_own_row(server: TestServer) {
     }
 }
 
-async fn variables_go_with_what_they_belong_to(server: TestServer) {
+async fn delete_project_or_group_deletes_its_variables(server: TestServer) {
     let root = server.root();
-    let [work, team] = places(&root).await;
+    let [work, team] = variable_lists(&root).await;
     for all in [INSTANCE, &work, &team] {
         variable(&root, all, "K").await;
     }
@@ -264,17 +265,17 @@ async fn variables_go_with_what_they_belong_to(server: TestServer) {
 }
 
 on_every_database![
-    variables_are_made_read_changed_and_removed_everywhere,
-    what_breaks_a_rule_is_refused_by_name_and_not_repeated,
-    a_key_is_there_once_in_each_environment_scope,
-    the_instance_has_twenty_five_at_most,
-    administrators_maintainers_and_owners_use_them_and_others_are_told_so_first,
-    values_are_encrypted_at_rest_each_for_its_own_row,
-    variables_go_with_what_they_belong_to,
+    variables_can_be_created_read_updated_and_deleted,
+    invalid_variables_are_rejected_without_repeating_values,
+    variable_key_is_unique_per_environment_scope,
+    instance_is_limited_to_25_variables,
+    variables_require_maintainer_owner_or_administrator,
+    variable_values_are_encrypted_per_row,
+    delete_project_or_group_deletes_its_variables,
 ];
 
-/// Tries everything, with bodies that are no good either.
-async fn refuses(client: &Client, all: &str, status: u16) {
+/// Sends every operation, with invalid bodies too, and expects this status.
+async fn expect_status_of_all(client: &Client, all: &str, status: u16) {
     let one = format!("{all}/K");
     client.get(all).await.expect(status);
     client.get(&one).await.expect(status);

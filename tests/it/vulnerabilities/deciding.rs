@@ -1,4 +1,4 @@
-//! What is decided of vulnerabilities, by whom.
+//! Decisions on vulnerabilities and their permissions.
 
 use futures_util::future::join_all;
 use holdfast::config::Options;
@@ -14,8 +14,8 @@ use crate::support::{Client, TestServer, on_every_database};
 
 const DECISIONS: [(&str, &str); 3] = [("confirm", "confirmed"), ("resolve", "resolved"), ("dismiss", "closed")];
 
-async fn decide(client: &Client, one: &str, how: &str, status: u16) -> Value {
-    let answer = client.post(&format!("{one}/{how}"), json!({})).await.expect(status);
+async fn decide(client: &Client, one: &str, decision: &str, status: u16) -> Value {
+    let answer = client.post(&format!("{one}/{decision}"), json!({})).await.expect(status);
     match status {
         201 => answer.json(),
         _ => Value::Null,
@@ -26,7 +26,7 @@ fn premium_plan() -> Options {
     Options { plan: Some("premium".to_owned()), ..Options::default() }
 }
 
-async fn a_vulnerability_is_confirmed_resolved_and_dismissed_in_any_order(server: TestServer) {
+async fn decide_vulnerability_allows_any_order_of_states(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({"name": "The team"})).await;
     let work = project(&root, "work", json!({"namespace_id": team, "name": "The work"})).await;
@@ -35,18 +35,18 @@ async fn a_vulnerability_is_confirmed_resolved_and_dismissed_in_any_order(server
     join(&root, &place, ada.id, 30).await;
     let number = vulnerability(&root, &place, "weak").await;
     let one = format!("/vulnerabilities/{number}");
-    let made = ada.client.get(&one).await.expect(200).json();
+    let created = ada.client.get(&one).await.expect(200).json();
     let mut shown = json!({
         "id": number, "title": "weak", "description": "What weak is", "state": "opened", "severity": "high",
         "confidence": "medium", "report_type": "sast",
         "project": {"id": work, "name": "The work", "full_path": "team/work", "full_name": "The team / The work"},
         "author_id": me, "updated_by_id": null, "last_edited_by_id": null, "closed_by_id": null, "start_date": null,
-        "due_date": null, "created_at": made["created_at"], "updated_at": made["created_at"], "last_edited_at": null,
+        "due_date": null, "created_at": created["created_at"], "updated_at": created["created_at"], "last_edited_at": null,
         "closed_at": null,
     });
-    assert_eq!(made, shown);
-    for (how, state) in DECISIONS.into_iter().chain([DECISIONS[1], DECISIONS[2], DECISIONS[0], DECISIONS[2]]) {
-        let decided = decide(&ada.client, &one, how, 201).await;
+    assert_eq!(created, shown);
+    for (decision, state) in DECISIONS.into_iter().chain([DECISIONS[1], DECISIONS[2], DECISIONS[0], DECISIONS[2]]) {
+        let decided = decide(&ada.client, &one, decision, 201).await;
         shown["state"] = json!(state);
         shown["updated_by_id"] = json!(ada.id);
         shown["updated_at"] = decided["updated_at"].clone();
@@ -56,14 +56,14 @@ async fn a_vulnerability_is_confirmed_resolved_and_dismissed_in_any_order(server
         shown["closed_at"] = decided["closed_at"].clone();
         assert_eq!(decided, shown);
         assert_eq!(root.get(&one).await.expect(200).json(), shown);
-        decide(&root, &one, how, 304).await;
+        decide(&root, &one, decision, 304).await;
         assert_eq!(root.get(&one).await.expect(200).json(), shown);
     }
     let tag = root.get(&one).await.expect(200).header("etag").to_owned();
     root.clone().header("If-None-Match", &tag).get(&one).await.expect(304);
 }
 
-async fn developers_of_the_project_read_and_decide_and_others_do_not(server: TestServer) {
+async fn vulnerabilities_require_developer(server: TestServer) {
     let root = server.root();
     let open = format!("/projects/{}", project(&root, "open", json!({"visibility": "public"})).await);
     let hidden = format!("/projects/{}", project(&root, "hidden", json!({})).await);
@@ -85,8 +85,8 @@ async fn developers_of_the_project_read_and_decide_and_others_do_not(server: Tes
     ] {
         for (one, place, status) in [(&of_open, &open, on_open), (&of_hidden, &hidden, on_hidden)] {
             client.get(one).await.expect(status);
-            for (how, _) in DECISIONS {
-                decide(client, one, how, status).await;
+            for (decision, _) in DECISIONS {
+                decide(client, one, decision, status).await;
             }
             client.get(&format!("{place}/vulnerabilities")).await.expect(status);
             send(client, place, &security(&["new"])).await.expect(status);
@@ -94,15 +94,15 @@ async fn developers_of_the_project_read_and_decide_and_others_do_not(server: Tes
     }
     let unknown = stranger.get("/vulnerabilities/4711").await.expect(404);
     assert_eq!((unknown.message(), stranger.get(&of_hidden).await.body), ("404 Not found".to_owned(), unknown.body));
-    for (how, _) in DECISIONS {
-        let path = format!("/vulnerabilities/4711/{how}");
+    for (decision, _) in DECISIONS {
+        let path = format!("/vulnerabilities/4711/{decision}");
         assert_eq!(root.post(&path, json!({})).await.expect(404).message(), "404 Not found");
-        root.post(&format!("/vulnerabilities/x/{how}"), json!({})).await.expect(400);
+        root.post(&format!("/vulnerabilities/x/{decision}"), json!({})).await.expect(400);
     }
     root.get("/vulnerabilities/x").await.expect(400);
     assert_eq!(developer.client.get(&of_open).await.expect(200).json()["state"], "opened");
     decide(&developer.client, &of_open, "confirm", 201).await;
-    // An archived project is read, and what is so already is so.
+    // In an archived project reads succeed, and a decision that changes nothing returns 304.
     root.post(&format!("{open}/archive"), json!({})).await.expect(201);
     developer.client.get(&of_open).await.expect(200);
     decide(&developer.client, &of_open, "confirm", 304).await;
@@ -112,29 +112,29 @@ async fn developers_of_the_project_read_and_decide_and_others_do_not(server: Tes
     assert_eq!(developer.client.get(&of_open).await.expect(200).json()["state"], "confirmed");
 }
 
-async fn of_several_who_decide_at_once_one_does(server: TestServer) {
+async fn concurrent_decisions_change_state_once(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let one = format!("/vulnerabilities/{}", vulnerability(&root, &place, "weak").await);
-    for (how, _) in DECISIONS {
-        let path = format!("{one}/{how}");
+    for (decision, _) in DECISIONS {
+        let path = format!("{one}/{decision}");
         let mut statuses: Vec<u16> =
             join_all((0..4).map(|_| root.post(&path, json!({})))).await.iter().map(|answer| answer.status).collect();
         statuses.sort_unstable();
         assert_eq!(statuses, [201, 304, 304, 304]);
     }
-    let both = join_all(["confirm", "resolve"].map(|how| decide(&root, &one, how, 201))).await;
+    let both = join_all(["confirm", "resolve"].map(|decision| decide(&root, &one, decision, 201))).await;
     let last = root.get(&one).await.expect(200).json();
     assert!(both.contains(&last) && last["closed_at"].is_null());
 }
 
-async fn the_gate_is_asked_for_the_caller_and_the_project(server: TestServer) {
+async fn feature_gate_is_evaluated_for_caller_and_project(server: TestServer) {
     let root = server.root();
     let (work, other) = (project(&root, "work", json!({})).await, project(&root, "other", json!({})).await);
     let (place, elsewhere) = (format!("/projects/{work}"), format!("/projects/{other}"));
     let number = vulnerability(&root, &place, "weak").await;
-    let beside = vulnerability(&root, &elsewhere, "weak").await;
-    let (one, another) = (format!("/vulnerabilities/{number}"), format!("/vulnerabilities/{beside}"));
+    let other_number = vulnerability(&root, &elsewhere, "weak").await;
+    let (one, another) = (format!("/vulnerabilities/{number}"), format!("/vulnerabilities/{other_number}"));
     let name = "first_class_vulnerabilities";
     gate(&root, name, json!({"value": false})).await;
     for (path, status) in [(&one, 404), (&another, 404), (&format!("{place}/vulnerabilities"), 404)] {
@@ -142,7 +142,7 @@ async fn the_gate_is_asked_for_the_caller_and_the_project(server: TestServer) {
     }
     decide(&root, &one, "confirm", 404).await;
     send(&root, &place, &security(&["weak"])).await.expect(404);
-    // Whoever may not know what is there is told that first.
+    // A project that is not visible returns 404 before the feature gate is evaluated.
     server.person("stranger").await.client.get(&one).await.expect(404);
     gate(&root, name, json!({"value": true, "project": "root/work"})).await;
     root.get(&one).await.expect(200);
@@ -162,7 +162,7 @@ async fn the_gate_is_asked_for_the_caller_and_the_project(server: TestServer) {
     ada.client.get(&one).await.expect(200);
 }
 
-async fn lower_plans_have_none(server: TestServer) {
+async fn plans_below_ultimate_reject_vulnerabilities(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let mut answers = vec![
@@ -170,15 +170,15 @@ async fn lower_plans_have_none(server: TestServer) {
         root.get(&format!("{place}/vulnerabilities")).await,
         send(&root, &place, &security(&["weak"])).await,
     ];
-    for (how, _) in DECISIONS {
-        answers.push(root.post(&format!("/vulnerabilities/1/{how}"), json!({})).await);
+    for (decision, _) in DECISIONS {
+        answers.push(root.post(&format!("/vulnerabilities/1/{decision}"), json!({})).await);
     }
     for answer in answers {
         assert!(answer.expect(403).message().contains("plan"));
     }
 }
 
-async fn vulnerabilities_go_with_their_project_and_stay_without_their_users(server: TestServer) {
+async fn vulnerabilities_survive_user_deletion_but_not_project_deletion(server: TestServer) {
     let root = server.root();
     let work = server.project_at("ours/work", Visibility::Private).await.id;
     let place = format!("/projects/{work}");
@@ -200,10 +200,10 @@ async fn vulnerabilities_go_with_their_project_and_stay_without_their_users(serv
 }
 
 on_every_database![
-    a_vulnerability_is_confirmed_resolved_and_dismissed_in_any_order,
-    developers_of_the_project_read_and_decide_and_others_do_not,
-    of_several_who_decide_at_once_one_does,
-    the_gate_is_asked_for_the_caller_and_the_project,
-    lower_plans_have_none with premium_plan(),
-    vulnerabilities_go_with_their_project_and_stay_without_their_users,
+    decide_vulnerability_allows_any_order_of_states,
+    vulnerabilities_require_developer,
+    concurrent_decisions_change_state_once,
+    feature_gate_is_evaluated_for_caller_and_project,
+    plans_below_ultimate_reject_vulnerabilities with premium_plan(),
+    vulnerabilities_survive_user_deletion_but_not_project_deletion,
 ];

@@ -1,4 +1,4 @@
-//! Documents that are wrong, by mistake or on purpose.
+//! Invalid and hostile reports.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -12,7 +12,7 @@ use crate::support::server::ROOT_TOKEN;
 use crate::support::wire::Wire;
 use crate::support::{Answer, Client, TestServer, on_every_database};
 
-/// How many documents are made of one that is sound.
+/// Number of mutated documents.
 const MUTANTS: u64 = 300;
 
 async fn raw(client: &Client, path: &str, body: Vec<u8>) -> Answer {
@@ -20,7 +20,7 @@ async fn raw(client: &Client, path: &str, body: Vec<u8>) -> Answer {
     client.send(request.header("Content-Type", "application/json").body(body)).await
 }
 
-fn sound() -> Value {
+fn valid_document() -> Value {
     let driver = json!({
         "name": "t", "rules": [{
             "id": "r", "shortDescription": {"text": "s"}, "messageStrings": {"m": {"text": "{0}"}},
@@ -40,8 +40,8 @@ fn sound() -> Value {
     document
 }
 
-/// Something that does not belong there.
-fn odd(random: &mut StdRng) -> Value {
+/// Returns a random unexpected value.
+fn unexpected_value(random: &mut StdRng) -> Value {
     match random.random_range(0..14) {
         0 => json!(null),
         1 => json!(true),
@@ -60,7 +60,7 @@ fn odd(random: &mut StdRng) -> Value {
     }
 }
 
-/// Puts something odd in the place of a value, or takes it away.
+/// Replaces a random part of a value with an unexpected one, or removes it.
 fn mutate(value: &mut Value, random: &mut StdRng) {
     let deeper = random.random_range(0..10) < 8;
     match value {
@@ -81,11 +81,11 @@ fn mutate(value: &mut Value, random: &mut StdRng) {
                 mutate(value, random);
             }
         }
-        value => *value = odd(random),
+        value => *value = unexpected_value(random),
     }
 }
 
-/// A text of what is nearly a document.
+/// Returns the text of a mutated document.
 fn mutant(document: &Value, random: &mut StdRng) -> Vec<u8> {
     let mut document = document.clone();
     for _ in 0..random.random_range(1..4) {
@@ -108,12 +108,12 @@ fn mutant(document: &Value, random: &mut StdRng) -> Vec<u8> {
     text
 }
 
-async fn what_is_wrong_is_told_with_its_place(server: TestServer) {
+async fn invalid_reports_return_error_with_path_and_position(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let path = format!("{place}/vulnerability_reports");
     let fault = async |body: &str| raw(&root, &path, body.into()).await.expect(400).json()["message"].clone();
-    for (body, begins) in [
+    for (body, prefix) in [
         ("{", "the body is no valid JSON: EOF while parsing an object at line 1 column 1"),
         ("", "the body is no valid JSON: EOF while parsing a value"),
         ("{} {}", "the body is no valid JSON: trailing characters at line 1 column 4"),
@@ -123,7 +123,7 @@ async fn what_is_wrong_is_told_with_its_place(server: TestServer) {
         ("{\"version\": \"\n\"}", "the body is no valid JSON: control character"),
     ] {
         let message = fault(body).await;
-        assert!(message.as_str().is_some_and(|text| text.starts_with(begins)), "{body}: {message}");
+        assert!(message.as_str().is_some_and(|text| text.starts_with(prefix)), "{body}: {message}");
     }
     let neither =
         json!({"base": ["is neither SARIF, which has `runs`, nor a security report, which has `vulnerabilities`"]});
@@ -133,7 +133,7 @@ async fn what_is_wrong_is_told_with_its_place(server: TestServer) {
         let body = format!(r#"{{{version} "runs": []}}"#);
         assert_eq!(fault(&body).await, json!({"version": ["/version: must be \"2.1.0\""]}));
     }
-    for (body, attribute, begins) in [
+    for (body, attribute, prefix) in [
         ("[]", "base", "/: invalid type: sequence, expected an object"),
         ("5", "base", "/: invalid type: integer `5`, expected an object"),
         (r#"{"runs": 5}"#, "runs", "/runs: invalid type: integer `5`, expected a list"),
@@ -194,9 +194,9 @@ async fn what_is_wrong_is_told_with_its_place(server: TestServer) {
         (r#"{"vulnerabilities": [], "scan": 5}"#, "scan", "/scan: invalid type: integer `5`, expected an object"),
     ] {
         let message = fault(body).await;
-        let told = message[attribute][0].as_str();
+        let response = message[attribute][0].as_str();
         assert!(
-            told.is_some_and(|text| text.starts_with(begins) && text.contains(" at line 1 column ")),
+            response.is_some_and(|text| text.starts_with(prefix) && text.contains(" at line 1 column ")),
             "{body}: {message}"
         );
     }
@@ -207,21 +207,21 @@ async fn what_is_wrong_is_told_with_its_place(server: TestServer) {
     assert_eq!(all(&root, &place).await, Vec::<Value>::new());
 }
 
-async fn documents_that_are_nearly_right_are_taken_or_refused(server: TestServer) {
+async fn mutated_reports_are_accepted_or_rejected(server: TestServer) {
     let root = server.root();
     let path = format!("/projects/{}/vulnerability_reports", project(&root, "work", json!({})).await);
     let mut random = StdRng::seed_from_u64(0x05A1_21F0);
-    let sound = [sound(), security(&["a", "b"])];
+    let sound = [valid_document(), security(&["a", "b"])];
     for document in &sound {
         raw(&root, &path, document.to_string().into_bytes()).await.expect(201);
     }
-    let (mut taken, mut refused) = (0, 0);
+    let (mut accepted, mut refused) = (0, 0);
     for number in 0..MUTANTS {
         let text = mutant(&sound[usize::from(number % 3 == 0)], &mut random);
         let shown = String::from_utf8_lossy(&text).chars().take(3_000).collect::<String>();
         let answer = raw(&root, &path, text).await;
         match answer.status {
-            201 => taken += 1,
+            201 => accepted += 1,
             400 => {
                 assert!(answer.body.len() < 2_000, "{shown}: {}", answer.text());
                 refused += 1;
@@ -229,10 +229,10 @@ async fn documents_that_are_nearly_right_are_taken_or_refused(server: TestServer
             other => panic!("{other}: {shown}"),
         }
     }
-    assert!(taken > 20 && refused > 20, "{taken} were taken and {refused} refused");
+    assert!(accepted > 20 && refused > 20, "{accepted} accepted and {refused} rejected");
 }
 
-async fn larger_bodies_are_refused_and_those_of_whoever_may_not_send_are_not_read(server: TestServer) {
+async fn oversized_and_unauthorized_reports_are_rejected_early(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let path = format!("/projects/{work}/vulnerability_reports");
@@ -245,11 +245,11 @@ async fn larger_bodies_are_refused_and_those_of_whoever_may_not_send_are_not_rea
         wire.answer().await.status
     };
     assert_eq!(wire(ROOT_TOKEN, "Content-Length: 52428801\r\n\r\n").await, 413);
-    // Nothing of the body comes, so nobody can have waited for it.
+    // No body is sent, so the response cannot depend on it.
     let stranger = server.person("stranger").await;
     assert_eq!(wire(&stranger.token, "Content-Length: 1000\r\n\r\n").await, 404);
     assert_eq!(wire("unknown", "Content-Length: 1000\r\n\r\n").await, 401);
-    // Larger by one byte, without saying so before.
+    // One byte over the limit, without a `Content-Length`.
     let mut body = br#"{"vulnerabilities": []}"#.to_vec();
     body.resize(52_428_801, b' ');
     let pieces: Vec<std::io::Result<Vec<u8>>> = body.chunks(1 << 20).map(|piece| Ok(piece.to_vec())).collect();
@@ -261,7 +261,7 @@ async fn larger_bodies_are_refused_and_those_of_whoever_may_not_send_are_not_rea
 }
 
 on_every_database![
-    what_is_wrong_is_told_with_its_place,
-    documents_that_are_nearly_right_are_taken_or_refused,
-    larger_bodies_are_refused_and_those_of_whoever_may_not_send_are_not_read,
+    invalid_reports_return_error_with_path_and_position,
+    mutated_reports_are_accepted_or_rejected,
+    oversized_and_unauthorized_reports_are_rejected_early,
 ];

@@ -1,4 +1,4 @@
-//! Reports as large as they may be, in a server of their own.
+//! Reports of the maximum size, tested in a separate server process.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use crate::support::process::{Process, Site, TOKEN};
 use crate::support::server::Kind;
 use crate::support::{Client, places};
 
-/// How many results the report has.
+/// Number of results in the report.
 const RESULTS: usize = 20_000;
-/// How large it is, in bytes.
+/// Size of the report in bytes.
 const SIZE: usize = 50_000_000;
-/// How much more memory the server may take for it than before, in kilobytes.
+/// Maximum additional memory of the server in kilobytes.
 const MEMORY: u64 = 32 * 1024;
 
-/// The most memory that a process ever had, in kilobytes.
+/// Peak memory of a process in kilobytes.
 fn peak(server: &Process) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("a process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -24,7 +24,7 @@ fn peak(server: &Process) -> u64 {
     figure.expect("a figure")
 }
 
-/// A document of so many results, with the rules behind them, and with much around them that nobody asks for.
+/// Creates a document with this number of results, rules after the results and many ignored attributes.
 fn document(results: usize, size: usize) -> String {
     let mut text = r#"{"version": "2.1.0", "runs": [{"results": ["#.to_owned();
     let noise = "x".repeat(size / results - 220);
@@ -51,13 +51,13 @@ async fn send(client: &Client, place: &str, body: String) -> Value {
 }
 
 #[tokio::test]
-async fn a_report_of_fifty_megabytes_takes_little_memory() {
+async fn report_of_50_megabytes_uses_bounded_memory() {
     let site = Site::new(&Kind::Sqlite).await;
-    // A server that was not built for speed has more time.
+    // Debug builds of the server need a longer timeout.
     let server = site.serve(&["--plan", "ultimate", "--request-timeout", "300"]).await;
     let client = Client::new(&server.base, Some(TOKEN));
     let place = format!("/projects/{}", places::project(&client, "work", json!({})).await);
-    // What a first, small exchange takes is not the question.
+    // The first, small report warms the server up and is not measured.
     send(&client, &place, document(1_000, 1_000_000)).await;
     let before = peak(&server);
     let whole = document(RESULTS, SIZE);
@@ -67,24 +67,24 @@ async fn a_report_of_fifty_megabytes_takes_little_memory() {
         json!({"created": RESULTS - 1_000, "updated": 0, "unchanged": 1_000})
     );
     let after = peak(&server);
-    assert!(after - before < MEMORY, "the server took {before} kB before and {after} kB after");
+    assert!(after - before < MEMORY, "peak memory of the server grew from {before} kB to {after} kB");
     let last = client.get(&format!("{place}/vulnerabilities?per_page=1")).await.expect(200);
     assert_eq!(last.json()[0]["title"], "Rule 0");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn what_reports_say_does_not_come_into_the_log() {
+async fn report_contents_do_not_appear_in_log() {
     let site = Site::new(&Kind::Sqlite).await;
     let log = site.beside("log");
     let server = site.serve_logging(&log).await;
     let client = Client::new(&server.base, Some(TOKEN));
     let place = format!("/projects/{}", places::project(&client, "work", json!({})).await);
-    let told = json!({"name": "hushhush", "description": "hushhush", "location": {"file": "hushhush"}});
-    send(&client, &place, json!({"vulnerabilities": [told]}).to_string()).await;
+    let finding = json!({"name": "hushhush", "description": "hushhush", "location": {"file": "hushhush"}});
+    send(&client, &place, json!({"vulnerabilities": [finding]}).to_string()).await;
     let path = format!("{place}/vulnerability_reports");
-    client.post(&path, json!({"vulnerabilities": [told, "hushhush"]})).await.expect(400);
-    client.post(&path, json!({"vulnerabilities": [told], "scan": {"type": ["hushhush"]}})).await.expect(400);
+    client.post(&path, json!({"vulnerabilities": [finding, "hushhush"]})).await.expect(400);
+    client.post(&path, json!({"vulnerabilities": [finding], "scan": {"type": ["hushhush"]}})).await.expect(400);
     server.stop().await;
     let text = std::fs::read_to_string(&log).expect("a log");
     assert!(!text.is_empty() && !text.contains("hushhush"), "{text}");

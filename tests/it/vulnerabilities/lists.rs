@@ -7,7 +7,7 @@ use crate::support::places::project;
 use crate::support::plans::whole_reads;
 use crate::support::{TestServer, on_every_database};
 
-async fn a_project_lists_its_own_by_state_severity_and_kind_of_scanner(server: TestServer) {
+async fn list_vulnerabilities_filters_by_state_severity_and_report_type(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let list = format!("{place}/vulnerabilities");
@@ -47,7 +47,7 @@ async fn a_project_lists_its_own_by_state_severity_and_kind_of_scanner(server: T
     }
 }
 
-async fn lists_are_found_by_an_index(server: TestServer) {
+async fn list_vulnerabilities_uses_index(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     vulnerability(&root, &place, "a").await;
@@ -57,4 +57,4 @@ async fn lists_are_found_by_an_index(server: TestServer) {
     assert_eq!(whole, Vec::<String>::new());
 }
 
-on_every_database![a_project_lists_its_own_by_state_severity_and_kind_of_scanner, lists_are_found_by_an_index,];
+on_every_database![list_vulnerabilities_filters_by_state_severity_and_report_type, list_vulnerabilities_uses_index,];

@@ -1,4 +1,4 @@
-//! Vulnerabilities of projects (specification 2.13, 3.1 and 4.12), and the reports that bring them.
+//! Vulnerabilities of projects and the reports that create them.
 
 mod deciding;
 mod hostile;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::places::id;
 use crate::support::{Answer, Client};
 
-/// A security report with a vulnerability of each of these names.
+/// Returns a security report with a vulnerability for each name.
 pub fn security(names: &[&str]) -> Value {
     let all = names.iter().map(|name| {
         json!({
@@ -29,20 +29,20 @@ pub async fn send(client: &Client, place: &str, report: &Value) -> Answer {
     client.post(&format!("{place}/vulnerability_reports"), report.clone()).await
 }
 
-/// Sends a report that is taken, and gives how many vulnerabilities are new, changed and as they were.
+/// Sends a report and returns the numbers of created, updated and unchanged vulnerabilities.
 pub async fn report(client: &Client, place: &str, report: &Value) -> [i64; 3] {
     let outcome = send(client, place, report).await.expect(201).json();
     ["created", "updated", "unchanged"].map(|name| outcome[name].as_i64().expect("a number"))
 }
 
-/// Brings a vulnerability into `/projects/:id` and gives its id.
+/// Creates a vulnerability in `/projects/:id` and returns its ID.
 pub async fn vulnerability(client: &Client, place: &str, name: &str) -> i64 {
     assert_eq!(report(client, place, &security(&[name])).await, [1, 0, 0]);
     let all = all(client, place).await;
     id(all.iter().find(|one| one["title"] == name).expect("the vulnerability"))
 }
 
-/// All vulnerabilities of `/projects/:id`.
+/// Returns all vulnerabilities of `/projects/:id`.
 pub async fn all(client: &Client, place: &str) -> Vec<Value> {
     let list = client.get(&format!("{place}/vulnerabilities?per_page=100")).await;
     list.expect(200).json().as_array().expect("a list").clone()

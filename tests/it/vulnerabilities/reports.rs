@@ -1,4 +1,4 @@
-//! Security reports of the reference service.
+//! Security reports in the format of the reference service.
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -8,14 +8,14 @@ use super::{all, report, security, send};
 use crate::support::places::{join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
-/// The only vulnerability that a report of one brings.
-async fn only(client: &Client, place: &str, one: Value) -> Value {
+/// Reports one vulnerability and returns it.
+async fn report_one(client: &Client, place: &str, one: Value) -> Value {
     let before = all(client, place).await.len();
     assert_eq!(report(client, place, &json!({"vulnerabilities": [one]})).await, [1, 0, 0]);
     all(client, place).await.split_off(before).remove(0)
 }
 
-async fn what_is_reported_again_is_found_again_and_keeps_its_state(server: TestServer) {
+async fn repeated_report_updates_vulnerability_and_keeps_state(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let ada = server.person("ada").await;
@@ -44,7 +44,7 @@ async fn what_is_reported_again_is_found_again_and_keeps_its_state(server: TestS
         expected[index]["updated_at"] = after[index]["updated_at"].clone();
         assert_ne!(after[index]["updated_at"], decided[index]["updated_at"]);
     }
-    // Only the texts are what is edited.
+    // Only changes of title and description count as edits.
     expected[0]["last_edited_by_id"] = json!(ada.id);
     expected[0]["last_edited_at"] = after[0]["last_edited_at"].clone();
     assert!(after[0]["last_edited_at"].is_string());
@@ -55,17 +55,17 @@ async fn what_is_reported_again_is_found_again_and_keeps_its_state(server: TestS
     let last = all(&root, &place).await.remove(0);
     assert_eq!((&last["last_edited_by_id"], &last["last_edited_at"]), (&json!(ada.id), &after[0]["last_edited_at"]));
     assert_eq!((&last["state"], &last["severity"]), (&json!("closed"), &json!("critical")));
-    // Another project has its own.
+    // Another project has separate vulnerabilities.
     let elsewhere = format!("/projects/{}", project(&root, "other", json!({})).await);
     assert_eq!(report(&root, &elsewhere, &again).await, [4, 0, 0]);
     assert_eq!(report(&root, &place, &json!({"vulnerabilities": []})).await, [0, 0, 0]);
     assert_eq!(report(&root, &place, &json!({"vulnerabilities": null})).await, [0, 0, 0]);
 }
 
-async fn every_attribute_is_read_as_it_is_meant(server: TestServer) {
+async fn report_attributes_are_mapped_to_fields(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let one = only(&root, &place, json!({
+    let one = report_one(&root, &place, json!({
         "id": "1", "category": "dependency_scanning", "name": "  Prototype\u{0} pollution\nin lodash ", "message": "m",
         "description": "Long.\nLonger.", "severity": "CRITICAL", "confidence": "Experimental", "solution": "Upgrade it.",
         "cve": "x", "scanner": {"id": "s", "name": "S"}, "links": [{"url": "https://h.example.com"}],
@@ -82,17 +82,20 @@ async fn every_attribute_is_read_as_it_is_meant(server: TestServer) {
             "dependency_scanning"
         ]
     );
-    let one = only(&root, &place, json!({"message": "Only a message"})).await;
+    let one = report_one(&root, &place, json!({"message": "Only a message"})).await;
     assert_eq!(
         [&one["title"], &one["description"], &one["severity"], &one["confidence"], &one["report_type"]],
         ["Only a message", "Only a message", "unknown", "unknown", "generic"]
     );
-    let one =
-        only(&root, &place, json!({"identifiers": [{"name": "CVE-2"}], "severity": "terrible", "confidence": "so so"}))
-            .await;
+    let one = report_one(
+        &root,
+        &place,
+        json!({"identifiers": [{"name": "CVE-2"}], "severity": "terrible", "confidence": "so so"}),
+    )
+    .await;
     assert_eq!((&one["title"], &one["description"]), (&json!("CVE-2"), &json!(null)));
     assert_eq!((&one["severity"], &one["confidence"]), (&json!("unknown"), &json!("unknown")));
-    let one = only(&root, &place, json!({"name": "ä".repeat(300), "description": "ö".repeat(100_001)})).await;
+    let one = report_one(&root, &place, json!({"name": "ä".repeat(300), "description": "ö".repeat(100_001)})).await;
     assert_eq!((&one["title"], &one["description"]), (&json!("ä".repeat(255)), &json!("ö".repeat(100_000))));
     for kind in [
         "sast",
@@ -112,15 +115,15 @@ async fn every_attribute_is_read_as_it_is_meant(server: TestServer) {
     for (word, shown) in
         [("Info", "info"), ("Low", "low"), ("Medium", "medium"), ("High", "high"), ("Undefined", "unknown")]
     {
-        assert_eq!(only(&root, &place, json!({"name": word, "severity": word})).await["severity"], shown);
+        assert_eq!(report_one(&root, &place, json!({"name": word, "severity": word})).await["severity"], shown);
     }
     for (word, shown) in [("Ignore", "ignore"), ("Low", "low"), ("High", "high"), ("Confirmed", "confirmed")] {
         let named = format!("sure {word}");
-        assert_eq!(only(&root, &place, json!({"name": named, "confidence": word})).await["confidence"], shown);
+        assert_eq!(report_one(&root, &place, json!({"name": named, "confidence": word})).await["confidence"], shown);
     }
 }
 
-async fn what_and_where_it_is_tell_one_from_another(server: TestServer) {
+async fn fingerprint_depends_on_category_identifier_and_location(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let plain = json!({
@@ -133,7 +136,7 @@ async fn what_and_where_it_is_tell_one_from_another(server: TestServer) {
         report(&root, &place, &json!({"vulnerabilities": [one]})).await
     };
     assert_eq!(send(json!({})).await, [1, 0, 0]);
-    // These are another.
+    // These are different vulnerabilities.
     assert_eq!(send(json!({"category": "dast"})).await, [1, 0, 0]);
     assert_eq!(send(json!({"identifiers": [{"type": "t", "name": "i", "value": "w"}]})).await, [1, 0, 0]);
     assert_eq!(send(json!({"identifiers": [{"type": "u", "name": "i", "value": "v"}]})).await, [1, 0, 0]);
@@ -143,13 +146,13 @@ async fn what_and_where_it_is_tell_one_from_another(server: TestServer) {
     );
     assert_eq!(send(json!({"location": {"image": "f"}})).await, [1, 0, 0]);
     assert_eq!(send(json!({"location": null})).await, [1, 0, 0]);
-    // These are the same.
+    // These are the same vulnerability.
     assert_eq!(send(json!({"name": "other"})).await, [0, 1, 0]);
     assert_eq!(send(json!({"name": "other", "id": "7", "cve": "x", "scanner": {"id": "z"}})).await, [0, 0, 1]);
     let second = json!({"type": "x", "name": "x", "value": "x"});
     let both = json!({"name": "other", "identifiers": [plain["identifiers"][0], second]});
     assert_eq!(send(both).await, [0, 0, 1]);
-    // Without an identifier an older name counts, then the id, then the title.
+    // Without identifiers, `cve` is compared, then the ID, then the title.
     let bare = async |one: Value| report(&root, &place, &json!({"vulnerabilities": [one]})).await;
     assert_eq!(bare(json!({"name": "n", "cve": "c", "id": "1"})).await, [1, 0, 0]);
     assert_eq!(bare(json!({"name": "n", "cve": "c", "id": "2"})).await, [0, 0, 1]);
@@ -158,7 +161,7 @@ async fn what_and_where_it_is_tell_one_from_another(server: TestServer) {
     assert_eq!(bare(json!({"name": "n", "identifiers": []})).await, [0, 0, 1]);
 }
 
-async fn reports_that_come_at_once_bring_each_vulnerability_once(server: TestServer) {
+async fn concurrent_reports_create_each_vulnerability_once(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let names: Vec<String> = (0..1_200).map(|number| format!("n{number}")).collect();
@@ -171,7 +174,7 @@ async fn reports_that_come_at_once_bring_each_vulnerability_once(server: TestSer
     assert_eq!(total.header("x-total"), "1200");
 }
 
-async fn a_report_is_taken_as_a_whole_or_not_at_all(server: TestServer) {
+async fn invalid_report_creates_no_vulnerability(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
     let names: Vec<String> = (0..1_200).map(|number| format!("n{number}")).collect();
@@ -185,12 +188,12 @@ async fn a_report_is_taken_as_a_whole_or_not_at_all(server: TestServer) {
         "{text}"
     );
     assert_eq!(all(&root, &place).await, Vec::<Value>::new());
-    // The disk keeps nothing of what was sent.
+    // No temporary file remains.
     let left: Vec<_> = std::fs::read_dir(server.data().join("tmp")).expect("a folder").collect();
     assert_eq!(left.len(), 0);
 }
 
-async fn the_body_is_json_of_whatever_name(server: TestServer) {
+async fn report_requires_json_content_type(server: TestServer) {
     let root = server.root();
     let path = format!("/projects/{}/vulnerability_reports", project(&root, "work", json!({})).await);
     let sent = async |kind: Option<&str>, body: String| {
@@ -212,15 +215,15 @@ async fn the_body_is_json_of_whatever_name(server: TestServer) {
     }
     let empty = sent(Some("application/json"), String::new()).await.expect(400);
     assert!(empty.message().starts_with("the body is no valid JSON: EOF"), "{}", empty.message());
-    // Nothing of it can stand elsewhere.
+    // Report attributes in the query are rejected.
     root.post(&format!("{path}?vulnerabilities=x"), json!({})).await.expect(400);
 }
 
 on_every_database![
-    what_is_reported_again_is_found_again_and_keeps_its_state,
-    every_attribute_is_read_as_it_is_meant,
-    what_and_where_it_is_tell_one_from_another,
-    reports_that_come_at_once_bring_each_vulnerability_once,
-    a_report_is_taken_as_a_whole_or_not_at_all,
-    the_body_is_json_of_whatever_name,
+    repeated_report_updates_vulnerability_and_keeps_state,
+    report_attributes_are_mapped_to_fields,
+    fingerprint_depends_on_category_identifier_and_location,
+    concurrent_reports_create_each_vulnerability_once,
+    invalid_report_creates_no_vulnerability,
+    report_requires_json_content_type,
 ];

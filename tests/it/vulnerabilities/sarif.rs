@@ -6,7 +6,7 @@ use super::{all, report};
 use crate::support::places::project;
 use crate::support::{Client, TestServer, on_every_database};
 
-/// A document of one run.
+/// Returns a document with one run.
 pub fn sarif(driver: Value, results: Value) -> Value {
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
@@ -14,17 +14,17 @@ pub fn sarif(driver: Value, results: Value) -> Value {
     })
 }
 
-/// Where something is.
+/// Returns a list with one location.
 fn at(uri: &str, line: i64) -> Value {
     json!([{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": line, "snippet": {"text": "x"}}}}])
 }
 
-async fn place(client: &Client) -> String {
+async fn create_project(client: &Client) -> String {
     format!("/projects/{}", project(client, "work", json!({})).await)
 }
 
-/// One attribute of everything that a document brings, in its order.
-async fn brought(client: &Client, name: &str, document: &Value) -> Vec<Value> {
+/// Creates a project, sends the document and returns the resulting vulnerabilities.
+async fn import_document(client: &Client, name: &str, document: &Value) -> Vec<Value> {
     let place = format!("/projects/{}", project(client, name, json!({})).await);
     report(client, &place, document).await;
     all(client, &place).await
@@ -35,7 +35,7 @@ fn pluck(all: &[Value], attribute: &str) -> Vec<String> {
     texts.collect()
 }
 
-async fn results_say_what_their_rules_say(server: TestServer) {
+async fn sarif_results_use_attributes_of_rules(server: TestServer) {
     let root = server.root();
     let driver = json!({
         "name": "CodeQL",
@@ -62,7 +62,7 @@ async fn results_say_what_their_rules_say(server: TestServer) {
         {"ruleId": "js/eval", "ruleIndex": 77, "message": {"text": "Beyond."}, "locations": at("a.js", 9)},
         {"ruleIndex": -1, "message": {"text": "No rule."}, "locations": at("a.js", 10)},
     ]);
-    let found = brought(&root, "work", &sarif(driver, results)).await;
+    let found = import_document(&root, "work", &sarif(driver, results)).await;
     assert_eq!(
         pluck(&found, "title"),
         [
@@ -104,10 +104,10 @@ async fn results_say_what_their_rules_say(server: TestServer) {
     assert!(pluck(&found, "report_type").iter().all(|kind| kind == "sast"));
 }
 
-async fn rules_may_stand_behind_the_results_and_in_extensions(server: TestServer) {
+async fn sarif_rules_may_follow_results_and_be_in_extensions(server: TestServer) {
     let root = server.root();
-    let place = place(&root).await;
-    // Not by `json!` alone: what stands behind must stand behind.
+    let place = create_project(&root).await;
+    // A text rather than `json!`, because the rules must follow the results.
     let run = r#"{"results": [
             {"ruleId": "r", "message": {"id": "m", "arguments": ["1", "2"]}, "locations": [{"physicalLocation": {"artifactLocation": {"index": 1}}}]},
             {"rule": {"index": 0, "toolComponent": {"index": 0}}, "message": {"id": "m"}},
@@ -130,12 +130,12 @@ async fn rules_may_stand_behind_the_results_and_in_extensions(server: TestServer
     assert_eq!(pluck(&found, "title"), ["R", "X1", "X2", "X3"]);
     assert_eq!(pluck(&found, "description"), ["2 of 1", "of x1", "all y", "t"]);
     assert!(pluck(&found, "report_type").iter().all(|kind| kind == "secret_detection"));
-    // The file by its index is that file.
+    // A file index and its URI are the same location.
     let named = document.to_string().replace(r#"{"index":1}"#, r#"{"uri":"b"}"#);
     assert_eq!(report(&root, &place, &serde_json::from_str(&named).expect("JSON")).await, [0, 0, 4]);
 }
 
-async fn severities_and_confidences_follow_from_what_is_nearest(server: TestServer) {
+async fn sarif_severity_and_confidence_prefer_result_over_rule(server: TestServer) {
     let root = server.root();
     let rules = json!([
         {"id": "scored", "properties": {"security-severity": 7}, "defaultConfiguration": {"level": "note", "rank": 10}},
@@ -154,7 +154,7 @@ async fn severities_and_confidences_follow_from_what_is_nearest(server: TestServ
         ("0.1", "low"),
         ("0", "info"),
         ("0.0", "info"),
-        // What is no score leaves it to the level.
+        // An invalid score falls back to the level.
         ("11", "medium"),
         ("-1", "medium"),
         ("NaN", "medium"),
@@ -191,14 +191,14 @@ async fn severities_and_confidences_follow_from_what_is_nearest(server: TestServ
         result["message"] = json!({"text": "m"});
         result["locations"] = at("a", number as i64);
     }
-    let found = brought(&root, "work", &sarif(json!({"name": "t", "rules": rules}), json!(results))).await;
+    let found = import_document(&root, "work", &sarif(json!({"name": "t", "rules": rules}), json!(results))).await;
     let shown: Vec<(String, String)> = pluck(&found, "severity").into_iter().zip(pluck(&found, "confidence")).collect();
     let expected: Vec<(String, String)> =
         expected.into_iter().map(|(severity, confidence)| (severity.to_owned(), confidence.to_owned())).collect();
     assert_eq!(shown, expected);
 }
 
-async fn what_is_suppressed_absent_or_no_failure_is_left_out(server: TestServer) {
+async fn sarif_suppressed_absent_and_passed_results_are_skipped(server: TestServer) {
     let root = server.root();
     let mut results = vec![
         json!({"kind": "pass"}),
@@ -223,55 +223,55 @@ async fn what_is_suppressed_absent_or_no_failure_is_left_out(server: TestServer)
         result["message"] = json!({"text": format!("m{number}")});
         result["locations"] = at("a", number as i64);
     }
-    let found = brought(&root, "work", &sarif(json!({"name": "t"}), json!(results))).await;
+    let found = import_document(&root, "work", &sarif(json!({"name": "t"}), json!(results))).await;
     let expected: Vec<String> = (7..7 + count).map(|number| format!("m{number}")).collect();
     assert_eq!(pluck(&found, "title"), expected);
 }
 
-async fn fingerprints_tell_one_result_from_another(server: TestServer) {
+async fn sarif_fingerprints_identify_results(server: TestServer) {
     let root = server.root();
-    let place = place(&root).await;
+    let place = create_project(&root).await;
     let send = async |result: Value| {
         let mut whole = json!({"ruleId": "r", "message": {"text": "m"}, "locations": at("a", 1)});
         whole.as_object_mut().expect("an object").extend(result.as_object().expect("an object").clone());
         report(&root, &place, &sarif(json!({"name": "t"}), json!([whole]))).await
     };
     let (new, same, changed) = ([1, 0, 0], [0, 0, 1], [0, 1, 0]);
-    // By the place, where nothing else is said.
+    // By location, if there are no fingerprints.
     assert_eq!(send(json!({})).await, new);
     assert_eq!(send(json!({})).await, same);
     assert_eq!(send(json!({"message": {"text": "other"}})).await, changed);
     assert_eq!(send(json!({"locations": at("a", 2)})).await, new);
     assert_eq!(send(json!({"locations": at("b", 1)})).await, new);
     assert_eq!(send(json!({"ruleId": "s"})).await, new);
-    // What is nowhere is told apart by what is said of it.
+    // Without a location, by message.
     assert_eq!(send(json!({"locations": []})).await, new);
     assert_eq!(send(json!({"locations": null})).await, same);
     assert_eq!(send(json!({"locations": [], "message": {"text": "elsewhere"}})).await, new);
     let logical = json!([{"logicalLocations": [{"fullyQualifiedName": "a::b", "name": "b"}]}]);
     assert_eq!(send(json!({"locations": logical})).await, new);
     assert_eq!(send(json!({"locations": logical, "message": {"text": "said otherwise"}})).await, changed);
-    // By a part of a fingerprint and the file, wherever in it.
+    // By partial fingerprint and file, regardless of the line.
     let part = |hash: &str| json!({"primaryLocationLineHash": hash, "primaryLocationStartColumnFingerprint": "4"});
     assert_eq!(send(json!({"partialFingerprints": part("x:1")})).await, new);
     assert_eq!(send(json!({"partialFingerprints": part("x:1"), "locations": at("a", 99)})).await, same);
     assert_eq!(send(json!({"partialFingerprints": part("x:2")})).await, new);
     assert_eq!(send(json!({"partialFingerprints": part("x:1"), "locations": at("b", 1)})).await, new);
-    // By a whole one, wherever.
+    // By fingerprint, regardless of the location.
     let whole = json!({"v1": "f", "v2": "g"});
     assert_eq!(send(json!({"fingerprints": whole, "partialFingerprints": part("x:1")})).await, new);
     assert_eq!(send(json!({"fingerprints": {"v2": "g", "v1": "f"}, "locations": at("moved", 5)})).await, same);
     assert_eq!(send(json!({"fingerprints": {"v1": "f"}})).await, new);
     assert_eq!(send(json!({"fingerprints": {}})).await, changed);
-    // Another tool finds another.
+    // Results of different tools are distinct.
     let other =
         sarif(json!({"name": "u"}), json!([{"ruleId": "r", "message": {"text": "m"}, "locations": at("a", 1)}]));
     assert_eq!(report(&root, &place, &other).await, new);
 }
 
-async fn runs_stand_side_by_side(server: TestServer) {
+async fn sarif_runs_are_independent(server: TestServer) {
     let root = server.root();
-    let place = place(&root).await;
+    let place = create_project(&root).await;
     let run = |tool: &str, name: &str| {
         json!({
             "tool": {"driver": {"name": tool, "rules": [{"id": "r", "name": name}]}},
@@ -289,10 +289,10 @@ async fn runs_stand_side_by_side(server: TestServer) {
 }
 
 on_every_database![
-    results_say_what_their_rules_say,
-    rules_may_stand_behind_the_results_and_in_extensions,
-    severities_and_confidences_follow_from_what_is_nearest,
-    what_is_suppressed_absent_or_no_failure_is_left_out,
-    fingerprints_tell_one_result_from_another,
-    runs_stand_side_by_side,
+    sarif_results_use_attributes_of_rules,
+    sarif_rules_may_follow_results_and_be_in_extensions,
+    sarif_severity_and_confidence_prefer_result_over_rule,
+    sarif_suppressed_absent_and_passed_results_are_skipped,
+    sarif_fingerprints_identify_results,
+    sarif_runs_are_independent,
 ];

@@ -1,11 +1,11 @@
-//! `/docs` and the published document, both without a token.
+//! `/docs` and the published OpenAPI document, both without a token.
 
 use holdfast::api::{DOCUMENT_JSON, DOCUMENT_YAML};
 use reqwest::Method;
 
 use crate::support::{TestServer, on_every_database};
 
-async fn the_document_is_published_as_it_is_committed(server: TestServer) {
+async fn openapi_document_equals_committed_file(server: TestServer) {
     let anyone = server.anonymous();
     let json = anyone.get("//api/v4/openapi.json").await.expect(200);
     assert_eq!(json.text(), DOCUMENT_JSON);
@@ -17,7 +17,7 @@ async fn the_document_is_published_as_it_is_committed(server: TestServer) {
     assert!(again.body.is_empty());
 }
 
-async fn the_page_stands_at_its_slash_and_loads_only_its_own_files(server: TestServer) {
+async fn docs_page_loads_only_local_files(server: TestServer) {
     let anyone = server.anonymous();
     let page = anyone.get("//docs/").await.expect(200);
     assert!(page.header("content-type").starts_with("text/html"));
@@ -28,12 +28,12 @@ async fn the_page_stands_at_its_slash_and_loads_only_its_own_files(server: TestS
         let file = anyone.get(&format!("//docs/{}", &quoted[2..])).await.expect(200);
         assert!(!file.body.is_empty(), "{quoted}");
     }
-    // Redirects are followed, so the page without its slash is the same page.
+    // The client follows the redirect to the path with a slash.
     assert_eq!(anyone.get("//docs").await.expect(200).text(), text);
     assert_eq!(anyone.get("//docs/nothing.js").await.status, 404);
 }
 
-async fn texts_are_compressed_for_those_who_ask(server: TestServer) {
+async fn openapi_document_is_compressed_on_request(server: TestServer) {
     let client = server.anonymous();
     let asked = client.request(Method::GET, "//api/v4/openapi.json").header("Accept-Encoding", "br, gzip;q=0.5");
     let answer = client.send(asked).await;
@@ -47,7 +47,7 @@ async fn texts_are_compressed_for_those_who_ask(server: TestServer) {
 }
 
 on_every_database![
-    the_document_is_published_as_it_is_committed,
-    the_page_stands_at_its_slash_and_loads_only_its_own_files,
-    texts_are_compressed_for_those_who_ask,
+    openapi_document_equals_committed_file,
+    docs_page_loads_only_local_files,
+    openapi_document_is_compressed_on_request,
 ];

@@ -1,11 +1,11 @@
-//! Headers on every answer, and the `compat` switch.
+//! Headers of every response and the option `compat`.
 
 use holdfast::config::Options;
 use serde_json::json;
 
 use crate::support::{Kind, TestServer, on_every_database};
 
-async fn every_answer_carries_the_safe_headers_and_an_id(server: TestServer) {
+async fn every_response_has_security_headers_and_request_id(server: TestServer) {
     for path in ["/version", "/nothing", "//docs/", "//-/liveness"] {
         let answer = server.anonymous().get(path).await;
         assert_eq!(answer.header("x-frame-options"), "SAMEORIGIN", "{path}");
@@ -14,13 +14,13 @@ async fn every_answer_carries_the_safe_headers_and_an_id(server: TestServer) {
     }
 }
 
-async fn metadata_headers_have_one_name_by_default(server: TestServer) {
+async fn file_metadata_headers_have_no_alias_by_default(server: TestServer) {
     let answer = file(&server).await;
     assert_eq!(answer.header("x-service-file-name"), "README.md");
     assert!(!answer.headers.keys().any(|name| name.as_str().starts_with("x-gitlab-")));
 }
 
-on_every_database![every_answer_carries_the_safe_headers_and_an_id, metadata_headers_have_one_name_by_default,];
+on_every_database![every_response_has_security_headers_and_request_id, file_metadata_headers_have_no_alias_by_default,];
 
 async fn file(server: &TestServer) -> crate::support::Answer {
     let body = json!({ "name": "tour", "initialize_with_readme": true });
@@ -31,7 +31,7 @@ async fn file(server: &TestServer) -> crate::support::Answer {
 }
 
 #[tokio::test]
-async fn the_compat_switch_repeats_metadata_headers() {
+async fn compat_option_adds_aliases_of_metadata_headers() {
     let options = Options { compat: Some(true), ..Options::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
     let answer = file(&server).await;

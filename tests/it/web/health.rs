@@ -1,8 +1,8 @@
-//! `/-/health`, `/-/liveness`, `/-/readiness`, `/-/metrics` (design 8).
+//! `/-/health`, `/-/liveness`, `/-/readiness` and `/-/metrics`.
 
 use crate::support::{TestServer, on_every_database};
 
-async fn health_is_told_to_everybody(server: TestServer) {
+async fn health_endpoints_require_no_token(server: TestServer) {
     let anyone = server.anonymous();
     assert_eq!(anyone.get("//-/liveness").await.expect(200).json()["status"], "ok");
     for path in ["//-/health", "//-/readiness"] {
@@ -13,7 +13,7 @@ async fn health_is_told_to_everybody(server: TestServer) {
     }
 }
 
-async fn a_server_without_its_repositories_is_not_ready_but_alive(server: TestServer) {
+async fn missing_repositories_make_server_unready_but_alive(server: TestServer) {
     let repositories = server.data().join("repositories");
     std::fs::rename(&repositories, server.data().join("elsewhere")).expect("a rename");
     let anyone = server.anonymous();
@@ -24,18 +24,18 @@ async fn a_server_without_its_repositories_is_not_ready_but_alive(server: TestSe
     anyone.get("//-/readiness").await.expect(200);
 }
 
-async fn figures_count_requests(server: TestServer) {
+async fn metrics_count_requests(server: TestServer) {
     let anyone = server.anonymous();
     anyone.get("//-/liveness").await.expect(200);
-    let figures = anyone.get("//-/metrics").await.expect(200);
-    assert!(figures.header("content-type").starts_with("text/plain"));
-    let text = figures.text();
+    let metrics = anyone.get("//-/metrics").await.expect(200);
+    assert!(metrics.header("content-type").starts_with("text/plain"));
+    let text = metrics.text();
     let counted = text.lines().find(|line| line.starts_with("holdfast_requests_total") && line.contains("\"200\""));
     assert!(counted.is_some(), "{text}");
 }
 
 on_every_database![
-    health_is_told_to_everybody,
-    a_server_without_its_repositories_is_not_ready_but_alive,
-    figures_count_requests,
+    health_endpoints_require_no_token,
+    missing_repositories_make_server_unready_but_alive,
+    metrics_count_requests,
 ];

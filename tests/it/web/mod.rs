@@ -1,4 +1,4 @@
-//! What is not REST: the docs page, the document, health, metrics, and headers on every answer.
+//! Endpoints outside the REST API: docs, OpenAPI document, health and metrics; and headers of every response.
 
 mod docs;
 mod headers;

@@ -1,4 +1,4 @@
-//! The generated client; that it compiles is the test.
+//! The generated client. The test is that it compiles.
 
 #![allow(clippy::all, missing_docs, rustdoc::all)]
 

@@ -1,7 +1,7 @@
-//! Every operation against everybody who may call it, and who may not, on things of every visibility.
+//! Every operation, called by every kind of caller on resources of every visibility.
 //!
-//! What each of them must be answered is worked out here from `x-access` and `x-scope` as `openapi/EXTENSIONS.md`
-//! explains them, and not with the server's own policy.
+//! The expected response is computed here from `x-access` and `x-scope` as described in `openapi/EXTENSIONS.md`,
+//! without the policy code of the server.
 
 mod place;
 mod requests;
@@ -25,71 +25,71 @@ use crate::{snippets, variables};
 /// A public key.
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOCd0UGsSsNvg8JqKvMAgu";
 
-/// Reads of the caller's own things, of which most callers here have none, and of what a project has that the path does not
-/// name, which tests of its own try: that is 404.
+/// Reads of resources that most callers lack, and of project resources whose path does not name the project.
+/// They return 404 and have their own tests.
 const OWN_THINGS: [&str; 4] = ["get_own_email", "get_own_key", "get_vulnerability", "download_group_export"];
 
-/// The id of nothing.
+/// An ID that does not exist.
 const MISSING: i64 = 999_999_999;
 
 /// The roles, lowest first.
 const ROLES: [AccessLevel; 5] =
     [AccessLevel::Guest, AccessLevel::Reporter, AccessLevel::Developer, AccessLevel::Maintainer, AccessLevel::Owner];
 
-/// What a caller is to the thing that is named.
+/// The relation of a caller to the requested resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum Caller {
     /// No credentials.
-    Nobody,
+    Anonymous,
     /// An owner by role, with a token that only has the scope `read_user`.
     WrongScope,
-    /// Signed in, and nothing else.
+    /// Authenticated, without a role.
     Stranger,
-    /// Was an owner until yesterday.
+    /// An owner whose membership expired yesterday.
     Expired,
-    /// A member of the thing itself.
+    /// A direct member of the resource.
     Member(AccessLevel),
     /// A member of the group two levels above it.
-    Heir(AccessLevel),
+    Inherited(AccessLevel),
     /// An owner of a group with which the group two levels above it is shared at this level.
     Invited(AccessLevel),
     /// A job of the private project, run for an owner.
     Job,
     /// The user that the path names.
-    Themself,
+    Target,
     /// An administrator.
     Admin,
 }
 
-/// What a caller must be answered.
+/// The expected response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     /// 401.
     Unauthorized,
     /// 403 with `insufficient_scope`.
     InsufficientScope,
-    /// What is answered for a thing that is not there.
+    /// The response for a missing resource.
     Hidden,
     /// 403.
     Forbidden,
-    /// 404, in a project that the caller sees.
+    /// 404 in a project that is visible to the caller.
     Absent,
-    /// Whatever the operation does.
+    /// Any response of the operation itself.
     Admitted,
 }
 
-/// Where a service refuses what the contract's line admits, and why.
-const SERVICE_RULES: [(&str, Standing, Visibility, &str); 7] = [
-    ("deactivate_user", Standing::Admin, Visibility::Private, ACTIVE_USERS_STAY),
-    ("create_commit_comment", Standing::Member(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
-    ("create_commit_comment", Standing::Heir(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
-    ("create_commit_comment", Standing::Invited(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
-    ("create_merge_request_todo", Standing::Member(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
-    ("create_merge_request_todo", Standing::Heir(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
-    ("create_merge_request_todo", Standing::Invited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+/// Calls that the contract's rule admits and a service rejects, with the reason.
+const SERVICE_RULES: [(&str, Caller, Visibility, &str); 7] = [
+    ("deactivate_user", Caller::Admin, Visibility::Private, ACTIVE_USERS_STAY),
+    ("create_commit_comment", Caller::Member(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
+    ("create_commit_comment", Caller::Inherited(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
+    ("create_commit_comment", Caller::Invited(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
+    ("create_merge_request_todo", Caller::Member(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+    ("create_merge_request_todo", Caller::Inherited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+    ("create_merge_request_todo", Caller::Invited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
 ];
 
-/// Reads of what is on merge requests: in a private project these are not there for Guests, who may not read the code.
+/// Reads on merge requests, which return 404 to Guests of a private project because they cannot read the code.
 const FOR_READERS_OF_CODE: [&str; 6] = [
     "list_merge_request_notes",
     "get_merge_request_note",
@@ -99,9 +99,9 @@ const FOR_READERS_OF_CODE: [&str; 6] = [
     "get_merge_request_note_award_emoji",
 ];
 
-const ACTIVE_USERS_STAY: &str = "who was active lately is not put to rest";
-const READERS_REVIEW: &str = "only who may read the repository has to do with its merge requests";
-const READERS_COMMENT: &str = "only who may read the repository may comment on its commits";
+const ACTIVE_USERS_STAY: &str = "a recently active user cannot be deactivated";
+const READERS_REVIEW: &str = "only users with code access can use its merge requests";
+const READERS_COMMENT: &str = "only users with code access can comment on its commits";
 
 fn level(minimum: Minimum) -> Option<AccessLevel> {
     match minimum {
@@ -114,34 +114,34 @@ fn level(minimum: Minimum) -> Option<AccessLevel> {
     }
 }
 
-fn expected(operation: &Operation, standing: Standing, visibility: Visibility) -> Expected {
+fn expected(operation: &Operation, caller: Caller, visibility: Visibility) -> Expected {
     let access = operation.access;
-    let standing = match standing {
-        // Where tokens of jobs count for nothing, a job is nobody.
-        Standing::Job if !operation.jobs => Standing::Nobody,
-        Standing::Job if visibility == Visibility::Private => return Expected::Admitted,
-        Standing::Job => return Expected::Hidden,
+    let caller = match caller {
+        // An operation without support for job tokens treats a job as anonymous.
+        Caller::Job if !operation.jobs => Caller::Anonymous,
+        Caller::Job if visibility == Visibility::Private => return Expected::Admitted,
+        Caller::Job => return Expected::Hidden,
         other => other,
     };
-    // Identity providers alone, which tests of their own are.
+    // Only identity providers can call SCIM operations, which have their own tests.
     if access.on == On::Scim {
         return Expected::Unauthorized;
     }
     let on_place = matches!(access.on, On::Project | On::Group);
-    let role = match standing {
-        Standing::Nobody if !access.anonymous => return Expected::Unauthorized,
-        Standing::WrongScope if !operation.scopes.contains(&"read_user") => {
+    let role = match caller {
+        Caller::Anonymous if !access.anonymous => return Expected::Unauthorized,
+        Caller::WrongScope if !operation.scopes.contains(&"read_user") => {
             return Expected::InsufficientScope;
         }
-        Standing::Admin => return Expected::Admitted,
-        Standing::Member(role) | Standing::Heir(role) | Standing::Invited(role) => Some(role),
-        Standing::WrongScope if on_place => Some(AccessLevel::Owner),
-        Standing::Themself => Some(AccessLevel::Owner),
-        Standing::Nobody | Standing::Stranger | Standing::Expired | Standing::WrongScope | Standing::Job => None,
+        Caller::Admin => return Expected::Admitted,
+        Caller::Member(role) | Caller::Inherited(role) | Caller::Invited(role) => Some(role),
+        Caller::WrongScope if on_place => Some(AccessLevel::Owner),
+        Caller::Target => Some(AccessLevel::Owner),
+        Caller::Anonymous | Caller::Stranger | Caller::Expired | Caller::WrongScope | Caller::Job => None,
     };
     let open = match visibility {
         Visibility::Public => true,
-        Visibility::Internal => standing != Standing::Nobody,
+        Visibility::Internal => caller != Caller::Anonymous,
         Visibility::Private => false,
     };
     if on_place && role.is_none() && !open {
@@ -155,36 +155,35 @@ fn expected(operation: &Operation, standing: Standing, visibility: Visibility) -
     if enough || (access.anonymous && open) { Expected::Admitted } else { Expected::Forbidden }
 }
 
-/// Who calls an operation: everybody outside, each role below the least one and the least one itself.
-fn callers(operation: &Operation) -> Vec<Standing> {
-    let mut standings =
-        vec![Standing::Nobody, Standing::WrongScope, Standing::Stranger, Standing::Job, Standing::Admin];
+/// Returns the callers of an operation: all non-members, and each role up to the minimum role.
+fn callers(operation: &Operation) -> Vec<Caller> {
+    let mut callers = vec![Caller::Anonymous, Caller::WrongScope, Caller::Stranger, Caller::Job, Caller::Admin];
     match operation.access.on {
         On::Instance | On::Scim => {}
-        On::User => standings.push(Standing::Themself),
+        On::User => callers.push(Caller::Target),
         On::Project | On::Group => {
-            standings.push(Standing::Expired);
+            callers.push(Caller::Expired);
             let least = match operation.access.min {
                 Minimum::Admin => AccessLevel::Owner,
                 minimum => level(minimum).unwrap_or(AccessLevel::Guest),
             };
             let roles = ROLES.into_iter().filter(|role| *role <= least);
-            standings
-                .extend(roles.flat_map(|role| [Standing::Member(role), Standing::Heir(role), Standing::Invited(role)]));
+            callers
+                .extend(roles.flat_map(|role| [Caller::Member(role), Caller::Inherited(role), Caller::Invited(role)]));
         }
     }
-    standings
+    callers
 }
 
-/// Everybody and everything.
-struct Stage<'a> {
-    nobody: Client,
+/// All callers and resources.
+struct Fixture<'a> {
+    anonymous: Client,
     wrong_scope: Client,
     stranger: Client,
     expired: Client,
     job: Client,
     members: Vec<Person>,
-    heirs: Vec<Person>,
+    inherited: Vec<Person>,
     invited: Vec<Person>,
     target: Person,
     root: Client,
@@ -197,16 +196,16 @@ struct Stage<'a> {
     calls: AtomicUsize,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Fixture<'a> {
     async fn build(server: &'a TestServer) -> Self {
         let mut members = Vec::new();
-        let mut heirs = Vec::new();
+        let mut inherited = Vec::new();
         let mut invited = Vec::new();
         let mut guests = Vec::new();
         for role in ROLES {
             let name = format!("{role:?}").to_lowercase();
             members.push(server.person(&format!("member-{name}")).await);
-            heirs.push(server.person(&format!("heir-{name}")).await);
+            inherited.push(server.person(&format!("heir-{name}")).await);
             let person = server.person(&format!("invited-{name}")).await;
             let group = server.bare_group(&format!("invited-as-{name}"), Visibility::Private).await;
             server.own(group, person.id).await;
@@ -233,7 +232,7 @@ impl<'a> Stage<'a> {
         for (visibility, name) in
             [(Visibility::Private, "private"), (Visibility::Internal, "internal"), (Visibility::Public, "public")]
         {
-            built.push(place(server, visibility, name, &members, &heirs, &guests, &expired).await);
+            built.push(place(server, visibility, name, &members, &inherited, &guests, &expired).await);
         }
         attach(server, &format!("/users/{}", target.id)).await;
         variables::variable(&server.root(), "/admin/ci/variables", "there").await;
@@ -242,13 +241,13 @@ impl<'a> Stage<'a> {
             .await
             .expect("a token");
         Self {
-            nobody: server.anonymous(),
+            anonymous: server.anonymous(),
             wrong_scope: server.with_token(&narrow),
             stranger: server.person("stranger").await.client,
             expired: expired.client,
             job: server.anonymous().header("Job-Token", &job),
             members,
-            heirs,
+            inherited,
             invited,
             target,
             root: server.root(),
@@ -260,33 +259,33 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn client(&self, standing: Standing) -> &Client {
-        match standing {
-            Standing::Nobody => &self.nobody,
-            Standing::WrongScope => &self.wrong_scope,
-            Standing::Stranger => &self.stranger,
-            Standing::Expired => &self.expired,
-            Standing::Job => &self.job,
-            Standing::Member(role) => &self.members[index(role)].client,
-            Standing::Heir(role) => &self.heirs[index(role)].client,
-            Standing::Invited(role) => &self.invited[index(role)].client,
-            Standing::Themself => &self.target.client,
-            Standing::Admin => &self.root,
+    fn client(&self, caller: Caller) -> &Client {
+        match caller {
+            Caller::Anonymous => &self.anonymous,
+            Caller::WrongScope => &self.wrong_scope,
+            Caller::Stranger => &self.stranger,
+            Caller::Expired => &self.expired,
+            Caller::Job => &self.job,
+            Caller::Member(role) => &self.members[index(role)].client,
+            Caller::Inherited(role) => &self.inherited[index(role)].client,
+            Caller::Invited(role) => &self.invited[index(role)].client,
+            Caller::Target => &self.target.client,
+            Caller::Admin => &self.root,
         }
     }
 
-    /// Sends an operation's request. Reads name what is there; writes name what is not, or an old date, where they
-    /// would otherwise change what later requests need.
-    async fn call(&self, operation: &Operation, standing: Standing, place: &Place<'_>, key: i64) -> Answer {
-        let request = self.request(operation, standing, place, key);
-        self.client(standing).send(request).await
+    /// Sends an operation's request. Reads name existing resources. Writes name missing ones or send an old date, so
+    /// that resources of later requests stay unchanged.
+    async fn call(&self, operation: &Operation, caller: Caller, place: &Place<'_>, key: i64) -> Answer {
+        let request = self.request(operation, caller, place, key);
+        self.client(caller).send(request).await
     }
 
-    /// The thing that an operation is called on.
+    /// Returns the ID of the resource that an operation is called on.
     fn key_of(&self, operation: &Operation, place: &Place<'_>) -> i64 {
         match operation.access.on {
             On::Instance | On::Scim => 0,
-            // The target may be blocked by another operation at the time, and is not woken then.
+            // Another operation may have blocked the target, and a blocked user cannot be activated.
             On::User if operation.id == "activate_user" => self.members[0].id,
             On::User => self.target.id,
             On::Group => place.group,
@@ -295,11 +294,11 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Whether a read's entity tag is held to while nothing changes, and what is wrong otherwise.
+    /// Returns an error if a read's entity tag is not revalidated while nothing changes.
     async fn revalidate(&self, operation: &Operation) -> Option<String> {
         let place = &self.places[0];
         let key = self.key_of(operation, place);
-        let request = || self.request(operation, Standing::Admin, place, key);
+        let request = || self.request(operation, Caller::Admin, place, key);
         let first = self.root.send(request()).await;
         let tag = first.header("etag");
         if tag.is_empty() {
@@ -311,7 +310,7 @@ impl<'a> Stage<'a> {
         (!held).then(|| format!("{} is not revalidated: {}", operation.id, again.status))
     }
 
-    /// What is wrong with an operation's answers.
+    /// Returns the unexpected responses of an operation.
     async fn faults(&self, operation: &Operation) -> Vec<String> {
         let mut faults = Vec::new();
         let places = match operation.access.on {
@@ -320,20 +319,20 @@ impl<'a> Stage<'a> {
         };
         for place in places {
             let key = self.key_of(operation, place);
-            for standing in callers(operation) {
-                let answer = self.call(operation, standing, place, key).await;
-                let mut expected = expected(operation, standing, place.visibility);
+            for caller in callers(operation) {
+                let answer = self.call(operation, caller, place, key).await;
+                let mut expected = expected(operation, caller, place.visibility);
                 let own_rule = SERVICE_RULES
                     .iter()
-                    .find(|(id, who, shown, _)| *id == operation.id && *who == standing && *shown == place.visibility);
+                    .find(|(id, who, shown, _)| *id == operation.id && *who == caller && *shown == place.visibility);
                 if own_rule.is_some() {
                     expected = Expected::Forbidden;
                 }
                 let guest = matches!(
-                    standing,
-                    Standing::Member(AccessLevel::Guest)
-                        | Standing::Heir(AccessLevel::Guest)
-                        | Standing::Invited(AccessLevel::Guest)
+                    caller,
+                    Caller::Member(AccessLevel::Guest)
+                        | Caller::Inherited(AccessLevel::Guest)
+                        | Caller::Invited(AccessLevel::Guest)
                 );
                 let private = place.visibility == Visibility::Private;
                 if guest && private && FOR_READERS_OF_CODE.contains(&operation.id) {
@@ -341,14 +340,14 @@ impl<'a> Stage<'a> {
                 }
                 let missing = match operation.access.on {
                     On::Project | On::Group if is_compared(operation, expected) => {
-                        Some(self.call(operation, standing, place, MISSING).await)
+                        Some(self.call(operation, caller, place, MISSING).await)
                     }
                     _ => None,
                 };
                 if !fits(operation, expected, &answer, missing.as_ref()) {
                     let reason = own_rule.map_or("", |(_, _, _, reason)| reason);
                     faults.push(format!(
-                        "{} by {standing:?} on {:?}: {expected:?} {reason}, but answered {} {}",
+                        "{} by {caller:?} on {:?}: {expected:?} {reason}, but answered {} {}",
                         operation.id,
                         place.visibility,
                         answer.status,
@@ -361,7 +360,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Whether an operation's success is about the project as a whole, for which there is a spare one.
+/// Returns whether an operation changes the project as a whole and must use the spare project.
 fn changes_project(id: &str) -> bool {
     matches!(id, "update_project" | "delete_project" | "archive_project" | "unarchive_project" | "restore_project")
 }
@@ -370,7 +369,7 @@ fn index(role: AccessLevel) -> usize {
     ROLES.iter().position(|other| *other == role).expect("a role")
 }
 
-/// Whether what is expected is said by what a thing that is not there is answered.
+/// Returns whether the response has to be compared with the one for a missing resource.
 fn is_compared(operation: &Operation, expected: Expected) -> bool {
     match expected {
         Expected::Hidden | Expected::Absent => true,
@@ -403,16 +402,16 @@ fn fits(operation: &Operation, expected: Expected, answer: &Answer, missing: Opt
     }
 }
 
-async fn everybody_is_answered_as_the_contract_says(server: TestServer) {
-    let stage = Stage::build(&server).await;
+async fn every_caller_gets_the_status_of_the_contract(server: TestServer) {
+    let fixture = Fixture::build(&server).await;
     let mut faults = Vec::new();
-    // One after another and before anything is written, so that nothing changes in between.
+    // Sequential and before any write, so that nothing changes between the two requests.
     for operation in OPERATIONS.iter().filter(|operation| operation.is_read()) {
-        faults.extend(stage.revalidate(operation).await);
+        faults.extend(fixture.revalidate(operation).await);
     }
-    let answers = futures_util::stream::iter(OPERATIONS.iter().copied()).map(|operation| stage.faults(operation));
+    let answers = futures_util::stream::iter(OPERATIONS.iter().copied()).map(|operation| fixture.faults(operation));
     faults.extend(answers.buffer_unordered(4).collect::<Vec<_>>().await.concat());
     assert!(faults.is_empty(), "{} wrong answers:\n{}", faults.len(), faults.join("\n"));
 }
 
-on_every_database![everybody_is_answered_as_the_contract_says,];
+on_every_database![every_caller_gets_the_status_of_the_contract,];

@@ -1,4 +1,4 @@
-//! What the operations are tried on: groups and projects of each visibility, with everything in them that reads name.
+//! Resources that the operations are called on: groups and projects of each visibility, with all their content.
 
 use chrono::Days;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
@@ -20,9 +20,9 @@ pub struct Place<'a> {
     pub visibility: Visibility,
     /// `top/mid/low`.
     pub group: i64,
-    /// In `top/mid`, with a history.
+    /// A project in `top/mid` with commits.
     pub project: Project<'a>,
-    /// In `top/mid`, for what changes the project itself.
+    /// A project in `top/mid` for operations that change the project itself.
     pub spare: i64,
     pub access_token: i64,
     pub commit: String,
@@ -32,33 +32,33 @@ pub struct Place<'a> {
     pub label: i64,
     pub group_label: i64,
     pub milestone: i64,
-    /// The number of one within the project.
+    /// IID within the project.
     pub issue: i64,
-    /// The number of one within the project.
+    /// IID within the project.
     pub merge_request: i64,
-    /// On that issue.
+    /// A note on the issue.
     pub note: i64,
     pub issue_award: i64,
     pub note_award: i64,
-    /// Public, as far as the project is.
+    /// A public snippet of the project.
     pub snippet: i64,
-    /// On that snippet.
+    /// A note on the snippet.
     pub snippet_note: i64,
     pub snippet_award: i64,
     pub snippet_note_award: i64,
-    /// In the group: its number there and its id.
+    /// IID and ID of an epic of the group.
     pub epic: (i64, i64),
     pub epic_note: i64,
     pub epic_award: i64,
     pub epic_note_award: i64,
-    /// On that merge request.
+    /// A note on the merge request.
     pub merge_request_note: i64,
     pub merge_request_award: i64,
     pub merge_request_note_award: i64,
     pub group_milestone: i64,
     pub badge: i64,
     pub group_badge: i64,
-    /// A board and a list on it.
+    /// A board and one of its lists.
     pub board: (i64, i64),
     pub group_board: (i64, i64),
     pub freeze_period: i64,
@@ -69,17 +69,17 @@ pub struct Place<'a> {
     pub environment: i64,
     pub deployment: i64,
     pub cluster: i64,
-    /// Of images, with the tag `v1`.
+    /// A repository of images with the tag `v1`.
     pub registry_repository: i64,
 }
 
-/// Makes one, with its members.
+/// Creates a place with its members.
 pub async fn place<'a>(
     server: &'a TestServer,
     visibility: Visibility,
     name: &str,
     direct: &[Person],
-    heirs: &[Person],
+    inherited: &[Person],
     guests: &[(i64, AccessLevel)],
     expired: &Person,
 ) -> Place<'a> {
@@ -102,7 +102,7 @@ pub async fn place<'a>(
         }
         enrol(server, expired, (namespace_id, project_id), AccessLevel::Owner, Some(1)).await;
     }
-    for (person, role) in heirs.iter().zip(ROLES) {
+    for (person, role) in inherited.iter().zip(ROLES) {
         enrol(server, person, (Some(top), None), role, None).await;
     }
     enrol(server, expired, (Some(top), None), AccessLevel::Owner, Some(1)).await;
@@ -132,7 +132,7 @@ pub async fn place<'a>(
     let on_snippet = format!("{in_project}/snippets/{snippet}");
     let snippet_note = comment(server, &on_snippet).await;
     let on_snippet_note = format!("{on_snippet}/notes/{snippet_note}");
-    group_transfers::exported(server, group).await;
+    group_transfers::run_export(server, group).await;
     let epic = epics::epic(&root, group, "there", json!({})).await;
     let epic_note = comment(server, &format!("{in_group}/epics/{}", epic.1)).await;
     let on_epic = format!("{in_group}/epics/{}", epic.0);
@@ -184,7 +184,7 @@ pub async fn place<'a>(
     }
 }
 
-/// A board with a list of a label.
+/// Creates a board with a list of a label.
 async fn board_with(client: &Client, place: &str, label: i64) -> (i64, i64) {
     let board = boards::board(client, place, "there").await;
     let list = boards::list(client, place, board, json!({ "label_id": label })).await;
@@ -197,21 +197,21 @@ async fn invite(server: &TestServer, group: i64, guest: i64, role: AccessLevel) 
     row.insert(server.backend.database.write()).await.expect("a share");
 }
 
-/// Writes a note on something.
+/// Creates a note and returns its ID.
 async fn comment(server: &TestServer, on: &str) -> i64 {
     let body = json!({ "body": "there" });
-    let made = server.root().post(&format!("{on}/notes"), body).await;
-    places::id(&made.expect(201).json())
+    let created = server.root().post(&format!("{on}/notes"), body).await;
+    places::id(&created.expect(201).json())
 }
 
-/// Awards an emoji to something.
+/// Awards an emoji and returns the ID of the award.
 async fn award(server: &TestServer, to: &str) -> i64 {
     let tada = json!({ "name": "tada" });
-    let made = server.root().post(&format!("{to}/award_emoji"), tada).await;
-    places::id(&made.expect(201).json())
+    let created = server.root().post(&format!("{to}/award_emoji"), tada).await;
+    places::id(&created.expect(201).json())
 }
 
-/// A webhook with a delivery in its log.
+/// Creates a webhook with a delivery in its log.
 async fn webhook(server: &TestServer, project_id: i64) -> (i64, i64) {
     let body = json!({ "url": "http://127.0.0.1:1/" });
     let url = format!("/projects/{project_id}/hooks");
@@ -231,13 +231,13 @@ async fn webhook(server: &TestServer, project_id: i64) -> (i64, i64) {
     (hook, row.id)
 }
 
-/// Gives something the custom attribute that reads name.
+/// Sets the custom attribute that reads request.
 pub async fn attach(server: &TestServer, place: &str) {
     let path = format!("{place}/custom_attributes/there");
     server.root().put(&path, json!({ "value": "x" })).await.expect(200);
 }
 
-/// Makes somebody a member of a group or project, until so many days ago.
+/// Adds a member to a group or project. The membership can have expired some days ago.
 async fn enrol(
     server: &TestServer,
     person: &Person,

@@ -1,4 +1,4 @@
-//! Requests of operations that are sound, with the contract's examples.
+//! Valid requests of operations, with the contract's examples.
 
 use std::sync::atomic::Ordering;
 
@@ -7,15 +7,15 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::place::Place;
-use super::{MISSING, Stage, Standing};
+use super::{Caller, Fixture, MISSING};
 use crate::support::client::segment;
 use crate::support::contract::{DOCUMENT, deref};
 
-impl Stage<'_> {
+impl Fixture<'_> {
     pub(super) fn request(
         &self,
         operation: &Operation,
-        standing: Standing,
+        caller: Caller,
         place: &Place<'_>,
         key: i64,
     ) -> reqwest::RequestBuilder {
@@ -32,7 +32,7 @@ impl Stage<'_> {
             None => format!("/{path}"),
         };
         let method = Method::from_bytes(operation.method.as_bytes()).expect("a method");
-        let mut request = self.client(standing).request(method, &path);
+        let mut request = self.client(caller).request(method, &path);
         let required = operation.parameters.iter().filter(|parameter| parameter.place == Where::Query);
         for parameter in required.filter(|parameter| parameter.required) {
             request = match parameter.name {
@@ -41,11 +41,11 @@ impl Stage<'_> {
                 "name" => request.query(&[("name", "missing")]),
                 "link_url" | "image_url" => request.query(&[(parameter.name, "https://h.example.com/")]),
                 "to" | "ref" => request.query(&[(parameter.name, "main")]),
-                other => panic!("{}: give parameter {other} a value here", operation.id),
+                other => panic!("{}: missing value of parameter {other}", operation.id),
             };
         }
         if operation.id == "list_users" {
-            // Without a name, nobody gets no list of everybody.
+            // Anonymous callers can list users only by name.
             request = request.query(&[("username", "target")]);
         }
         if operation.statuses.contains(&412) {
@@ -124,7 +124,7 @@ impl Stage<'_> {
             ("environment_id", _) => number(place.environment),
             ("deployment_id", _) => number(place.deployment),
             ("cluster_id", _) => number(place.cluster),
-            // One that everybody may see.
+            // A public repository.
             ("repository_id", On::Instance) => number(self.places[2].registry_repository),
             ("repository_id", _) => number(place.registry_repository),
             ("ref", _) => text("main"),
@@ -137,11 +137,11 @@ impl Stage<'_> {
             ("key" | "feature_flag_name", _) | ("name", On::Instance) => text("there"),
             // A project cannot be its own fork, so nothing changes.
             ("forked_from_id", _) => place.project.id.to_string(),
-            (other, _) => panic!("{}: give path parameter {other} a value here", operation.id),
+            (other, _) => panic!("{}: missing value of path parameter {other}", operation.id),
         }
     }
 
-    /// The contract's example, which names branches that the projects lack.
+    /// Returns the contract's example, adapted to branches of the test projects.
     fn body(&self, operation: &Operation, place: &Place<'_>) -> Value {
         let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
         let mut content = deref(&item["requestBody"])["content"].as_object().into_iter().flatten();
@@ -154,14 +154,14 @@ impl Stage<'_> {
             "create_group" => {
                 body = json!({ "name": format!("Group {number}"), "path": format!("group-{number}") });
             }
-            // A new name each time, and nothing that decides what others are answered.
+            // A new name each time, and no setting that affects other responses.
             "create_own_key" | "create_user_key" | "create_deploy_key" => body["key"] = json!("none"),
             "create_instance_variable" | "create_project_variable" | "create_group_variable" => {
                 body["key"] = json!(format!("K{number}"));
             }
             "create_own_email" | "create_user_email" => body["email"] = json!(format!("m{number}@example.net")),
             "update_application_settings" => body = json!({ "max_attachment_size": 10 }),
-            // Developers may not push to the other one.
+            // Developers cannot push to `main`.
             "create_pipeline" => body["ref"] = json!("feature/x"),
             "create_environment" => body["name"] = json!(format!("e{number}")),
             "create_deployment" => body["sha"] = json!(place.commit),
@@ -171,7 +171,7 @@ impl Stage<'_> {
             "share_project" => body["group_id"] = json!(MISSING),
             "update_project" => body = json!({ "description": format!("Description {number}") }),
             "update_group" => body = json!({ "description": format!("Description {number}") }),
-            // With itself and into itself: both are refused, to whoever comes so far.
+            // The same group: sharing and transfer are rejected after the permission check.
             "share_group" | "transfer_group" => body["group_id"] = json!(place.group),
             "add_group_member" | "add_project_member" => body["user_id"] = json!(MISSING),
             _ => {}
