@@ -37,7 +37,7 @@ pub enum Error {
     #[error("{0}")]
     Refused(Cow<'static, str>),
     /// Rules of the domain refuse single attributes: attribute -> texts.
-    #[error("attributes are refused")]
+    #[error("attributes are invalid")]
     InvalidAttributes(BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>>),
     /// A cherry-pick or revert that leads nowhere (specification 4.2).
     #[error("{message}")]
@@ -83,7 +83,7 @@ pub enum Error {
     #[error("the operation took too long")]
     TimedOut,
     /// Others changed the same things at the same time, in a way that the database could not put in order; nothing was done.
-    #[error("others changed the same at the same time")]
+    #[error("the resource was changed concurrently; retry the request")]
     Busy,
     /// A failure of ours. The source is for the log only.
     #[error("internal error: {0}")]

@@ -96,7 +96,7 @@ where
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection cannot be accepted");
+                tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -105,7 +105,10 @@ where
     stopping.cancel();
     tracker.close();
     if tokio::time::timeout(limits.drain, tracker.wait()).await.is_err() {
-        tracing::warn!(connections = tracker.len(), "requests did not finish in time");
+        tracing::warn!(
+            connections = tracker.len(),
+            "requests did not finish before the drain timeout"
+        );
         cut.cancel();
         tracker.wait().await;
     }
@@ -177,7 +180,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             Err(error) if error.is_parse() => {
                 unread = true;
                 if let Some(status) = transport.take_bare().and_then(|bare| refusal::status(&bare)) {
-                    tracing::info!(remote = %self.remote, %status, %error, "refused what is no request");
+                    tracing::info!(remote = %self.remote, %status, %error, "rejected malformed request");
                     transport.answer(&refusal::answer(status)).await;
                 }
             }
@@ -224,7 +227,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             tokio::select! {
                 outcome = &mut connection => {
                     if let Err(error) = outcome {
-                        tracing::debug!(remote = %self.remote, %error, "a connection broke");
+                        tracing::debug!(remote = %self.remote, %error, "connection failed");
                     }
                     return;
                 }

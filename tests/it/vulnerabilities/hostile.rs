@@ -114,13 +114,13 @@ async fn what_is_wrong_is_told_with_its_place(server: TestServer) {
     let path = format!("{place}/vulnerability_reports");
     let fault = async |body: &str| raw(&root, &path, body.into()).await.expect(400).json()["message"].clone();
     for (body, begins) in [
-        ("{", "the body is no valid JSON: EOF while parsing an object at line 1 column 1"),
-        ("", "the body is no valid JSON: EOF while parsing a value"),
-        ("{} {}", "the body is no valid JSON: trailing characters at line 1 column 4"),
-        ("{\"version\": tru}", "the body is no valid JSON: expected ident"),
-        ("{\"version\": 1e999}", "the body is no valid JSON: number out of range"),
-        ("{\"version\": \"\\ud800\"}", "the body is no valid JSON: "),
-        ("{\"version\": \"\n\"}", "the body is no valid JSON: control character"),
+        ("{", "the body is not valid JSON: EOF while parsing an object at line 1 column 1"),
+        ("", "the body is not valid JSON: EOF while parsing a value"),
+        ("{} {}", "the body is not valid JSON: trailing characters at line 1 column 4"),
+        ("{\"version\": tru}", "the body is not valid JSON: expected ident"),
+        ("{\"version\": 1e999}", "the body is not valid JSON: number out of range"),
+        ("{\"version\": \"\\ud800\"}", "the body is not valid JSON: "),
+        ("{\"version\": \"\n\"}", "the body is not valid JSON: control character"),
     ] {
         let message = fault(body).await;
         assert!(message.as_str().is_some_and(|text| text.starts_with(begins)), "{body}: {message}");
@@ -138,7 +138,7 @@ async fn what_is_wrong_is_told_with_its_place(server: TestServer) {
         ("5", "base", "/: invalid type: integer `5`, expected an object"),
         (r#"{"runs": 5}"#, "runs", "/runs: invalid type: integer `5`, expected a list"),
         (r#"{"runs": [[]]}"#, "runs", "/runs/0: invalid type: sequence, expected an object"),
-        (r#"{"runs": [], "runs": []}"#, "base", "/: the key `runs` stands twice"),
+        (r#"{"runs": [], "runs": []}"#, "base", "/: duplicate key `runs`"),
         (
             r#"{"version": "2.1.0", "runs": [{"tool": []}]}"#,
             "runs",

@@ -211,7 +211,7 @@ async fn the_body_is_json_of_whatever_name(server: TestServer) {
         assert_eq!(answer.message(), "the Content-Type must be application/json");
     }
     let empty = sent(Some("application/json"), String::new()).await.expect(400);
-    assert!(empty.message().starts_with("the body is no valid JSON: EOF"), "{}", empty.message());
+    assert!(empty.message().starts_with("the body is not valid JSON: EOF"), "{}", empty.message());
     // Nothing of it can stand elsewhere.
     root.post(&format!("{path}?vulnerabilities=x"), json!({})).await.expect(400);
 }

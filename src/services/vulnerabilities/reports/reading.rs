@@ -128,7 +128,7 @@ impl<'de, T: Object> Visitor<'de> for Entries<'_, T> {
             };
             let key = T::KEYS[index];
             if std::mem::replace(&mut seen[index], true) {
-                return Err(A::Error::custom(format_args!("the key `{key}` stands twice")));
+                return Err(A::Error::custom(format_args!("duplicate key `{key}`")));
             }
             let trail = self.trail;
             trail.at(Step::Key(key), || self.into.entry(key, &mut map, trail))?;
@@ -226,7 +226,7 @@ fn refusal(error: serde_json::Error, trail: &Trail) -> Error {
             Error::attribute(trail.attribute(), format!("{pointer}: {what}{place}"))
         }
         (Category::Syntax | Category::Eof, _) => {
-            Error::parameter(format!("the body is no valid JSON: {what}{place}"))
+            Error::parameter(format!("the body is not valid JSON: {what}{place}"))
         }
     }
 }

@@ -45,7 +45,7 @@ fn a_mark_of_the_byte_order_is_passed_over() {
         findings(&marked).expect("findings"),
         findings(&document).expect("findings")
     );
-    assert!(fault(&[0xEF, 0xBB, 0xBF]).contains("no valid JSON"));
+    assert!(fault(&[0xEF, 0xBB, 0xBF]).contains("not valid JSON"));
 }
 
 #[test]
