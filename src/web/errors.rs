@@ -58,7 +58,7 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
         Ok(match outcome {
             Ok(Ok(output)) => output.into_response(),
             Ok(Err(error)) => refuse(&error, &method, &path),
-            Err(_) => failure::answer(&Error::internal("a handler panicked")),
+            Err(_) => failure::answer(&Error::internal("handler panicked")),
         })
     }
 }
@@ -66,7 +66,7 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
 fn refuse(error: &poem::Error, method: &Method, path: &str) -> Response {
     let allowed = allowed(path);
     if error.is::<MethodNotAllowedError>() || (error.is::<NotFoundError>() && !allowed.is_empty()) {
-        tracing::debug!(%method, path, "method is not allowed");
+        tracing::debug!(%method, path, "rejected method that is not allowed");
         return failure::unrouted(StatusCode::METHOD_NOT_ALLOWED, &allowed.join(", "));
     }
     match error.status() {

@@ -58,7 +58,7 @@ pub enum Fault {
         detail: Option<String>,
     },
     /// Another part of the blob is awaited: the one that begins after this many bytes.
-    #[error("the part does not begin where the last one ended")]
+    #[error("the chunk does not start where the previous chunk ended")]
     OutOfOrder(u64),
     /// By the rules that hold everywhere.
     #[error(transparent)]
