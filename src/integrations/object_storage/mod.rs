@@ -325,7 +325,7 @@ impl Parts {
         if let Some(mut upload) = self.0.take()
             && let Err(error) = upload.abort().await
         {
-            tracing::warn!(%error, "parts of a file are left in the object storage");
+            tracing::warn!(%error, "failed to remove parts of a file from the object storage");
         }
     }
 }

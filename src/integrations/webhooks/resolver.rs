@@ -25,7 +25,7 @@ pub(super) struct Resolver {
 
 /// The name leads to an address that may not be called, or nowhere.
 #[derive(Debug, thiserror::Error)]
-#[error("the host has no address that may be called")]
+#[error("the host does not resolve to an allowed address")]
 pub(super) struct Unreachable;
 
 impl Resolver {

@@ -38,7 +38,7 @@ async fn redirects_without_end_are_given_up(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|_| Reply::Redirect(302, "/again".to_owned())).await;
     let told = tried(&server, &project, &receiver.url, json!({ "token": "t0ken" })).await;
-    assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the receiver redirects too often")));
+    assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the receiver redirected too many times")));
     let arrived = receiver.rest();
     assert_eq!(arrived.len(), 4);
     assert!(arrived.iter().all(|one| one.header("x-service-token") == "t0ken"));
@@ -54,11 +54,7 @@ async fn a_redirect_to_a_forbidden_address_is_not_followed(server: TestServer) {
     ] {
         let mut receiver = Receiver::with(move |_| Reply::Redirect(307, to.to_owned())).await;
         let told = tried(&server, &project, &receiver.url, json!({})).await;
-        assert_eq!(
-            (&told["state"], &told["error"]),
-            (&json!("failed"), &json!("the address may not be called")),
-            "{to}"
-        );
+        assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the address is not allowed")), "{to}");
         assert_eq!(receiver.rest().len(), 1);
     }
 }
@@ -72,10 +68,10 @@ async fn hosts_that_lead_to_local_addresses_are_not_called(server: TestServer) {
     let url = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
     // As if it had been made while the operator still allowed it, or by a name that leads here.
     for (address, reason) in [
-        (format!("http://127.0.0.1:{port}/"), "the address may not be called"),
-        (format!("http://localhost:{port}/"), "the address may not be called"),
-        (format!("http://[::ffff:127.0.0.1]:{port}/"), "the address may not be called"),
-        ("http://nowhere.invalid/".to_owned(), "the host has no address that may be called"),
+        (format!("http://127.0.0.1:{port}/"), "the address is not allowed"),
+        (format!("http://localhost:{port}/"), "the address is not allowed"),
+        (format!("http://[::ffff:127.0.0.1]:{port}/"), "the address is not allowed"),
+        ("http://nowhere.invalid/".to_owned(), "the host does not resolve to an allowed address"),
     ] {
         let planted =
             project_hooks::Entity::update_many().col_expr(project_hooks::Column::Url, Expr::value(address.clone()));
@@ -113,11 +109,11 @@ async fn administrators_let_hooks_reach_local_addresses_and_take_it_back(server:
         assert_eq!(refused.expect(422).message(), "Invalid url given");
     }
     let told = root.post(&test, json!({})).await.expect(201).json();
-    assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the address may not be called")));
+    assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the address is not allowed")));
     commit(&root, project.id, "main", "a").await;
     deliver(&server.backend, id).await.expect("a turn");
     let log = root.get(&format!("{url}/{id}/events")).await.expect(200).json();
-    assert_eq!((&log[0]["state"], &log[0]["error"]), (&json!("pending"), &json!("the address may not be called")));
+    assert_eq!((&log[0]["state"], &log[0]["error"]), (&json!("pending"), &json!("the address is not allowed")));
     assert_eq!(receiver.rest().len(), 0);
 }
 
