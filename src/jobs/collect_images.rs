@@ -26,7 +26,7 @@ pub async fn run(backend: Backend, _: CollectImages) -> Result<(), Failure> {
     let collected = collecting::collect(&backend).await?;
     let swept = collecting::sweep(&backend).await?;
     if collected != collecting::Collected::default() || swept > 0 {
-        tracing::info!(?collected, swept, "removed what nobody needs of container images");
+        tracing::info!(?collected, swept, "removed unreferenced registry blobs");
     }
     Ok(())
 }

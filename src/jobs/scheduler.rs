@@ -39,7 +39,7 @@ pub async fn run(backend: Backend, stop: CancellationToken) {
             _ = ticks.tick() => once(&backend).await,
         };
         if let Err(error) = done {
-            tracing::error!(%error, "recurring work failed");
+            tracing::error!(%error, "recurring task failed");
         }
     }
 }
@@ -53,26 +53,23 @@ async fn collect(backend: &Backend) -> Result<()> {
 async fn once(backend: &Backend) -> Result<()> {
     let finished = references::recover(backend, false).await?;
     if finished > 0 {
-        tracing::warn!(
-            finished,
-            "recorded changes of references that a lost server had announced"
-        );
+        tracing::warn!(finished, "recovered ref updates of a stopped node");
     }
     let purged = purge_dead(backend.database.write(), now() - DEAD_JOBS_KEPT).await?;
     if purged > 0 {
-        tracing::info!(purged, "removed jobs that were given up long ago");
+        tracing::info!(purged, "removed old failed jobs");
     }
     let swept = uploads::sweep(backend).await?;
     if swept > 0 {
-        tracing::info!(swept, "removed uploads that never ended");
+        tracing::info!(swept, "removed unfinished uploads");
     }
     let swept = group_transfers::sweep(backend).await?;
     if swept > 0 {
-        tracing::info!(swept, "removed archives of groups that are needed no more");
+        tracing::info!(swept, "removed expired group export archives");
     }
     let swept = log::sweep(backend).await?;
     if swept > 0 {
-        tracing::info!(swept, "removed old deliveries of webhooks");
+        tracing::info!(swept, "removed old webhook deliveries");
     }
     enqueue(backend.database.write(), &SweepExpiredAccess {})
         .await

@@ -25,7 +25,7 @@ impl Job for SweepExpiredAccess {
 pub async fn run(backend: Backend, _: SweepExpiredAccess) -> Result<(), Failure> {
     let swept = sweep_expired(&backend).await?;
     if swept > 0 {
-        tracing::info!(swept, "removed memberships and shares that had ended");
+        tracing::info!(swept, "removed expired memberships and shares");
     }
     Ok(())
 }

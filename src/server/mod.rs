@@ -242,7 +242,7 @@ impl Bound {
             .await
             .is_err()
         {
-            tracing::warn!("moves of references are left to be recovered");
+            tracing::warn!("failed to complete ref updates before shutdown");
         }
         self.backend
             .database
