@@ -66,7 +66,7 @@ async fn users_and_tokens_are_good_at_once(site: Site) {
     }
     for (arguments, reason) in [
         (&["admin", "create-user", "ANN", "--email", "x@example.com"][..], "Username has already been taken"),
-        (&["admin", "create-token", "nobody"], "there is no user nobody"),
+        (&["admin", "create-token", "nobody"], "user nobody does not exist"),
         (&["admin", "create-token", "ann", "--scopes", "everything"], "scopes can only contain"),
     ] {
         let said = site.fails(arguments).await;
@@ -137,8 +137,8 @@ async fn a_directory_makes_members_whose_role_is_overridden(site: Site) {
     for (lines, reason) in [
         ("", "--allow-empty"),
         ("ann", "USERNAME ROLE"),
-        ("ann chief", "chief is no role"),
-        ("ann 35", "35 is no role"),
+        ("ann chief", "unknown group role chief"),
+        ("ann 35", "unknown group role 35"),
     ] {
         let (done, said) = sync(lines, &[]).await;
         assert!(!done && said.contains(reason), "{lines}: {said}");

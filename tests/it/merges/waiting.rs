@@ -36,7 +36,7 @@ async fn waiting_has_a_newer_name(server: TestServer) {
     scene.set(json!({"only_allow_merge_if_pipeline_succeeds": true})).await;
     scene.merge(1, json!({"auto_merge": false})).await.expect(405);
     let both = scene.merge(1, json!({"auto_merge": true, "merge_when_pipeline_succeeds": false})).await.expect(400);
-    assert_eq!(both.message(), "auto_merge, merge_when_pipeline_succeeds contradict each other");
+    assert_eq!(both.message(), "auto_merge, merge_when_pipeline_succeeds must have the same value");
     scene.merge(1, json!({"auto_merge": "soon"})).await.expect(400);
     let waiting = scene.merge(1, json!({"auto_merge": true})).await.expect(200).json();
     assert_eq!((&waiting["state"], &waiting["merge_when_pipeline_succeeds"]), (&json!("opened"), &json!(true)));
