@@ -236,7 +236,7 @@ async fn what_no_import_would_read_is_not_exported(server: TestServer) {
     // With its member it has one more.
     let path = format!("/groups/{top}/export");
     let message = root.post(&path, json!({})).await.expect(400).message();
-    assert_eq!(message, "The group has more than 25000 records in one group, and no import reads so much");
+    assert_eq!(message, "The group exceeds the import limit of 25000 records in one group");
     // What came after the request was admitted is found by the job.
     let job = ExportGroup { group_id: top, user_id: 1 };
     let refused = exports::run(&server.backend, &job).await.expect_err("a refusal");

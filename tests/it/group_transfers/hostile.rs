@@ -72,7 +72,7 @@ fn epic(id: i64, iid: i64, parent: Option<i64>) -> Value {
 }
 
 async fn entries_that_lead_elsewhere_are_refused(server: TestServer) {
-    let strange = "does not belong there";
+    let strange = "unexpected file or directory";
     let attributes = group_of(7, None, "other").to_string();
     each_fails(
         &server,
@@ -128,11 +128,11 @@ async fn what_is_no_archive_is_refused(server: TestServer) {
             (compressed([b"no tar file".to_vec()]), "cannot be read"),
             (compressed([vec![b'x'; 2_000]]), "cannot be read"),
             ([&sound[..], &[0; 512][..], b"x"].concat(), "cannot be read"),
-            (compressed([]), "cut"),
-            (compressed([vec![0; 1_024]]), "no file VERSION"),
+            (compressed([]), "truncated"),
+            (compressed([vec![0; 1_024]]), "no VERSION file"),
             (cut(plain.len() / 1_024 * 512), "labels.ndjson, line"),
             // Between two entries, where nothing but the end is missing.
-            (cut(plain.len() - 1_024), "cut"),
+            (cut(plain.len() - 1_024), "truncated"),
         ],
     )
     .await;
@@ -165,26 +165,26 @@ async fn what_is_too_much_is_refused(server: TestServer) {
     each_fails(
         &server,
         vec![
-            (compressed(std::iter::once(bomb(600 << 20)).chain(zeros(600))), "line 1: is too long"),
-            (compressed(std::iter::once(bomb(600 << 20)).chain(spaces)), "bytes when it is unpacked"),
+            (compressed(std::iter::once(bomb(600 << 20)).chain(zeros(600))), "line 1: the line is too long"),
+            (compressed(std::iter::once(bomb(600 << 20)).chain(spaces)), "uncompressed bytes"),
             (compressed(std::iter::once(bomb(u64::MAX >> 12))), "cannot be read"),
-            (compressed(tiny), "more than 20000 files"),
-            (packed(files), "more than 1000 groups"),
-            (Draft::new().with("tree/groups/_all.ndjson", groups).packed(), "more than 1000 groups"),
+            (compressed(tiny), "too many files and directories (maximum is 20000)"),
+            (packed(files), "too many groups (maximum is 1000)"),
+            (Draft::new().with("tree/groups/_all.ndjson", groups).packed(), "too many groups (maximum is 1000)"),
             (Draft::new().with("tree/groups/7/labels.ndjson", deep).packed(), "labels.ndjson, line 1"),
-            (Draft::new().with("tree/groups/7/boards.ndjson", many).packed(), "more than 102 entries"),
+            (Draft::new().with("tree/groups/7/boards.ndjson", many).packed(), "too many entries (maximum is 102)"),
             (Draft::new().with("tree/groups/7.json", vec![b' '; 2 << 20]).packed(), "too long"),
             (
                 holding("badges", (0..101).map(|_| json!({"link_url": "https://h/", "image_url": "https://h/"}))),
-                "line 101: there are more than 100",
+                "line 101: too many records (maximum is 100)",
             ),
-            (holding("boards", (0..101).map(|_| json!({"name": "b"}))), "there are more than 100"),
+            (holding("boards", (0..101).map(|_| json!({"name": "b"}))), "too many records (maximum is 100)"),
             (
                 holding("labels", (0..25_001).map(|n| label(&n.to_string()))),
-                "line 25001: the group has more than 25000 records",
+                "line 25001: the group has too many records (maximum is 25000)",
             ),
-            (together, "line 5001: the group has more than 25000 records"),
-            (spread.packed(), "more than 200000 records"),
+            (together, "line 5001: the group has too many records (maximum is 25000)"),
+            (spread.packed(), "too many records (maximum is 200000)"),
         ],
     )
     .await;
@@ -220,7 +220,7 @@ async fn records_are_held_to_the_rules_of_those_that_are_made_by_hand(server: Te
         (epics((1..=9).map(|id| epic(id, id, Some(id - 1))).collect()), "nested too deeply"),
         (epics(vec![epic(1, 1, Some(1))]), "nested too deeply"),
         (epics(vec![epic(1, 1, None), epic(1, 2, None)]), "id is used more than once"),
-        (Draft::new().below(8, 7, "low").holding(7, "epics", [epic(1, 1, Some(2))]).holding(8, "epics", [epic(2, 1, None)]).packed(), "a group that is not above"),
+        (Draft::new().below(8, 7, "low").holding(7, "epics", [epic(1, 1, Some(2))]).holding(8, "epics", [epic(2, 1, None)]).packed(), "does not belong to the group of the epic or an ancestor"),
     ]).await;
 }
 
@@ -235,22 +235,22 @@ async fn groups_must_be_a_tree(server: TestServer) {
     each_fails(
         &server,
         vec![
-            (Draft::new().below(8, 9, "low").packed(), "lies in none of the archive"),
-            (Draft::new().below(8, 9, "a").below(9, 8, "b").packed(), "lies in itself"),
-            (Draft::new().with("tree/groups/_all.ndjson", "7\n7\n").packed(), "more than once"),
-            (Draft::new().with("tree/groups/_all.ndjson", "").packed(), "has no group"),
-            (Draft::new().with("tree/groups/_all.ndjson", "7\n8\n").packed(), "lacks the attributes of the group 8"),
+            (Draft::new().below(8, 9, "low").packed(), "The parent of the group 8 is not in the archive"),
+            (Draft::new().below(8, 9, "a").below(9, 8, "b").packed(), "is its own ancestor"),
+            (Draft::new().with("tree/groups/_all.ndjson", "7\n7\n").packed(), "contains duplicates"),
+            (Draft::new().with("tree/groups/_all.ndjson", "").packed(), "contains no group"),
+            (Draft::new().with("tree/groups/_all.ndjson", "7\n8\n").packed(), "has no attributes of the group 8"),
             (Draft::new().with("tree/groups/8.json", attributes(8, 7, "low")).packed(), "not in the list"),
-            (Draft::new().with("tree/groups/7.json", attributes(9, 7, "low")).packed(), "is of the group 9"),
+            (Draft::new().with("tree/groups/7.json", attributes(9, 7, "low")).packed(), "belongs to the group 9"),
             (Draft::new().holding(9, "labels", [label("a")]).packed(), "not in the list"),
-            (Draft::new().below(8, 7, "Low").below(9, 7, "low").packed(), "name or the path of another one"),
+            (Draft::new().below(8, 7, "Low").below(9, 7, "low").packed(), "same name or path as another group"),
             (Draft::new().below(8, 7, "../x").packed(), "path can contain only"),
             (Draft::new().below(8, 7, "tree").packed(), "is a reserved name"),
             (deep.packed(), "nested too deeply"),
-            (Draft::new().with("VERSION", "1.0.0").packed(), "0.2 is what is read"),
+            (Draft::new().with("VERSION", "1.0.0").packed(), "expected 0.2"),
             (Draft::new().with("VERSION", vec![b'1'; 2 << 20]).packed(), "too long"),
             (Draft::new().with("tree/groups/7.json", wide.to_string()).packed(), "visibility_level is not included"),
-            (packed([(header("VERSION", 5), b"0.2.4".to_vec())]), "no list of its groups"),
+            (packed([(header("VERSION", 5), b"0.2.4".to_vec())]), "no list of groups"),
         ],
     )
     .await;

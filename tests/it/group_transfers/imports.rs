@@ -110,7 +110,7 @@ async fn a_user_imports_one_group_at_a_time(server: TestServer) {
     let begin = async |client: &Client, path: &str| send(client, path, None, Draft::new().packed()).await;
     begin(&ada.client, "a").await.expect(202);
     let message = begin(&ada.client, "b").await.expect(409).message();
-    assert_eq!(message, "Another import of yours has not ended yet");
+    assert_eq!(message, "You already have an import in progress; wait until it finishes");
     ada.client.get("/groups/b").await.expect(404);
     assert_eq!(kept(&server).await.len(), 1);
     // Not even when they are begun together.
@@ -197,8 +197,8 @@ async fn groups_are_seen_as_far_as_the_parent_or_what_the_instance_lets(server: 
     assert_eq!(
         lowered,
         [
-            "visibility top/public was public, and is private",
-            "visibility top/public/internal was internal, and is private",
+            "visibility top/public lowered from public to private",
+            "visibility top/public/internal lowered from internal to private",
         ]
     );
     let restricted = json!({"restricted_visibility_levels": ["public"]});

@@ -87,10 +87,10 @@ async fn nobody_gets_a_higher_role_than_who_imports_has_above(server: TestServer
     assert_eq!(
         reasons,
         [
-            "level eve@example.com: was Owner, and is Maintainer, as high as who imports may give",
-            "member bob@example.com: the user has a higher role from a group above",
-            "level eve@example.com: was Owner, and is Maintainer, as high as who imports may give",
-            "member bob@example.com: the user has a higher role from a group above",
+            "level eve@example.com: lowered from Owner to Maintainer, the highest role that the importing user can grant",
+            "member bob@example.com: the user has a higher role through an ancestor group",
+            "level eve@example.com: lowered from Owner to Maintainer, the highest role that the importing user can grant",
+            "member bob@example.com: the user has a higher role through an ancestor group",
         ]
     );
     // At the top level all roles are theirs to give.

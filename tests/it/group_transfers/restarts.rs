@@ -129,7 +129,10 @@ async fn an_import_that_is_given_up_says_so_and_leaves_no_archive(server: TestSe
     server.finish_jobs().await;
     let told = root.get("/groups/fresh/import").await.expect(200).json();
     assert_eq!(told["import_status"], "failed");
-    assert!(told["import_error"].as_str().expect("a text").starts_with("The server could not"), "{told}");
+    assert!(
+        told["import_error"].as_str().expect("a text").starts_with("The import failed because of an internal error"),
+        "{told}"
+    );
     assert_eq!(kept(&server).await.len(), 0);
 }
 
@@ -167,7 +170,7 @@ async fn an_import_whose_last_attempt_was_lost_is_ended_by_the_sweep(server: Tes
     assert_eq!(sweep(&server.backend).await.expect("a sweep"), 1);
     let (state, error) = status().await;
     assert_eq!(state, "failed");
-    assert!(error.as_str().expect("a text").starts_with("The server could not"), "{error}");
+    assert!(error.as_str().expect("a text").starts_with("The import failed because of an internal error"), "{error}");
     assert_eq!(kept(&server).await.len(), 0);
     assert_eq!(sweep(&server.backend).await.expect("a sweep"), 0);
     send(&root, "again", None, archive().packed()).await.expect(202);

@@ -104,7 +104,7 @@ impl Writer {
         // The thread has ended, and knows why.
         match (&mut self.thread).await.map_err(broken)? {
             Err(error) => Err(broken(error)),
-            Ok(_) => Err(broken("the archive has ended already")),
+            Ok(_) => Err(broken("the archive is already finished")),
         }
     }
 }

@@ -61,11 +61,11 @@ const IMPORTS: Allowance = Allowance {
     within: TimeDelta::minutes(1),
 };
 /// What is said to who imports a second group meanwhile.
-const ANOTHER: &str = "Another import of yours has not ended yet";
+const ANOTHER: &str = "You already have an import in progress; wait until it finishes";
 /// The constraint that keeps them to one at a time.
 const ONE_AT_A_TIME: &str = "uq_group_imports_user_id";
 /// What is said of an import that failed for reasons of the server's, again and again.
-const GIVEN_UP: &str = "The server could not carry it out; its log tells why";
+const GIVEN_UP: &str = "The import failed because of an internal error; see the server log";
 
 /// What is to be made of an archive.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ async fn refuse_other_than_gzip(archive: &mut UploadedFile) -> Result<()> {
         true => Ok(()),
         false => Err(Error::attribute(
             "file",
-            "is no archive that is compressed with gzip",
+            "must be an archive that is compressed with gzip",
         )),
     }
 }
@@ -248,7 +248,7 @@ async fn carry_out(backend: &Backend, row: &Model) -> Result<()> {
 
 /// Who imports, as Owner of the group that was made.
 async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
-    let gone = || fault("Who imported is not there any more");
+    let gone = || fault("The importing user no longer exists");
     let user = users::live().filter(users::Column::Id.eq(row.user_id.ok_or_else(gone)?));
     let user = user.one(backend.database.read()).await?.ok_or_else(gone)?;
     authentication::refuse_shut_out(&user)?;
@@ -256,7 +256,7 @@ async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
     let access = GroupAccess::find(backend, Caller::user(user), &group_id).await?;
     match access.holds(Role::Owner) {
         true => Ok(access),
-        false => Err(fault("Who imported is not an Owner of the group any more")),
+        false => Err(fault("The importing user is no longer an Owner of the group")),
     }
 }
 
@@ -333,7 +333,7 @@ async fn discard(backend: &Backend, row: &Model) -> Result<()> {
 
 fn key(row: &Model) -> Result<String> {
     let secret = row.secret.as_deref();
-    let secret = secret.ok_or_else(|| broken("the archive of an import is gone"))?;
+    let secret = secret.ok_or_else(|| broken("the archive of the import no longer exists"))?;
     Ok(format!("group_imports/{secret}"))
 }
 
