@@ -69,7 +69,7 @@ pub async fn sweep(backend: &Backend) -> Result<u64> {
 pub(super) async fn discard(backend: &Backend, left: Vec<pieces::Model>) {
     for piece in left {
         if let Err(error) = remove(backend, &piece).await {
-            tracing::warn!(%error, key = piece.key, "a part of a blob is left to be swept");
+            tracing::warn!(%error, key = piece.key, "failed to remove a part of a blob; it is removed later");
         }
     }
 }

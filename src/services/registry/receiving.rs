@@ -41,7 +41,10 @@ pub type Body = BoxStream<'static, std::io::Result<Bytes>>;
 /// That a blob is larger than the instance takes.
 pub(super) fn too_large(backend: &Backend) -> Fault {
     let most = backend.instance.max_layer_bytes;
-    Fault::new(Code::SizeInvalid, format!("a blob may have {most} bytes"))
+    Fault::new(
+        Code::SizeInvalid,
+        format!("the blob is too large (maximum is {most} bytes)"),
+    )
 }
 
 /// Takes a body over that a user sends. It goes on when the caller is gone, until the body ends or breaks off.
@@ -60,7 +63,12 @@ pub(super) async fn receive(
         return Ok(upload);
     };
     let place = timeout(WAIT, backend.places.take(user_id)).await;
-    let place = place.map_err(|_| Fault::new(Code::TooManyRequests, "very many uploads are going on"))?;
+    let place = place.map_err(|_| {
+        Fault::new(
+            Code::TooManyRequests,
+            "too many concurrent uploads; try again later",
+        )
+    })?;
     let place = place.map_err(Error::internal)?;
     let body = stream::iter([Ok(first)]).chain(body).boxed();
     let reception = Reception {
@@ -100,7 +108,8 @@ impl Reception {
                 return Ok(self.upload);
             };
             if self.upload.pieces >= PIECES {
-                let text = format!("an upload may have {PIECES} parts; send larger ones");
+                let text =
+                    format!("the upload has too many chunks (maximum is {PIECES}); send larger chunks");
                 return Err(Fault::new(Code::BlobUploadInvalid, text));
             }
             let piece = announce(&self.backend, &self.upload).await?;
@@ -211,7 +220,9 @@ async fn forget(backend: &Backend, piece: Piece) {
     match taken {
         Ok(taken) if taken.rows_affected > 0 => collecting::discard(backend, vec![piece]).await,
         Ok(_) => {}
-        Err(error) => tracing::warn!(%error, key = piece.key, "a part of a blob is left to be swept"),
+        Err(error) => {
+            tracing::warn!(%error, key = piece.key, "failed to remove a part of a blob; it is removed later")
+        }
     }
 }
 
@@ -227,9 +238,9 @@ async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Fault> {
 }
 
 fn broken(error: &std::io::Error) -> Fault {
-    tracing::debug!(%error, "a blob broke off");
+    tracing::debug!(%error, "upload of a blob was interrupted");
     Fault::new(
         Code::BlobUploadInvalid,
-        "the body broke off; go on with what is missing",
+        "the body is incomplete; resume the upload with the missing bytes",
     )
 }

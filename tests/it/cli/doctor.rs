@@ -40,8 +40,8 @@ async fn what_is_wrong_is_named(site: Site) {
     let said = site.fails(&["doctor"]).await;
     for line in [
         "(root/gone): its repository is missing",
-        &format!("repository {name}: no project has it"),
-        "(root/head): its default branch is main, but HEAD names other",
+        &format!("repository {name}: it belongs to no project"),
+        "(root/head): its default branch is main, but HEAD points to other",
         "(root/broken): git fsck: ",
     ] {
         assert!(said.contains(line), "{line} is not in {said}");

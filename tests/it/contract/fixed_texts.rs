@@ -75,6 +75,7 @@ const AREAS: &[Area] = &[
             "weight is invalid",
             "custom_attributes is invalid",
             "duration is invalid",
+            "{} is an invalid regexp: {}",
         ],
     ),
     (
