@@ -272,13 +272,17 @@ impl<R> Guard<R> {
             Some(_) => {}
         }
         if self.depth > DEEPEST {
-            return Err(too_much(format!("the body nests deeper than {DEEPEST} levels")));
+            return Err(too_much(format!(
+                "the body is nested too deeply (maximum is {DEEPEST} levels)"
+            )));
         }
         if let Some(length) = &mut self.text {
             *length += 1;
             if *length > LONGEST_TEXT {
                 let most = LONGEST_TEXT >> 20;
-                return Err(too_much(format!("a text in the body has more than {most} MiB")));
+                return Err(too_much(format!(
+                    "a string in the body is too long (maximum is {most} MiB)"
+                )));
             }
         }
         Ok(())
