@@ -114,13 +114,13 @@ pub(super) async fn attempt(
         (None, Some(event_id)) => {
             let event = events::Entity::find_by_id(event_id).one(backend.database.read());
             let Some(event) = event.await? else {
-                return Ok(Attempt::unmade("the event is gone"));
+                return Ok(Attempt::unmade("the event no longer exists"));
             };
             match payloads::body(backend, event).await {
                 Ok(body) => body,
                 Err(error) => {
-                    tracing::warn!(%error, delivery = delivery.id, "cannot make a webhook's payload");
-                    return Ok(Attempt::unmade("the payload could not be made"));
+                    tracing::warn!(%error, delivery = delivery.id, "failed to create webhook payload");
+                    return Ok(Attempt::unmade("the payload cannot be created"));
                 }
             }
         }
@@ -128,7 +128,9 @@ pub(super) async fn attempt(
     };
     // Looked at after the body was made, which may tell of the thing as it is now.
     if is_withheld(backend, delivery).await? {
-        return Ok(Attempt::unsent(Fault::Withheld("became confidential")));
+        return Ok(Attempt::unsent(Fault::Withheld(
+            "the resource is now confidential",
+        )));
     }
     if body.len() > payloads::LARGEST {
         return Ok(Attempt::unmade("the payload is larger than 25 MiB"));
@@ -137,7 +139,7 @@ pub(super) async fn attempt(
     match request(backend, hook, delivery.kind, &delivery.uuid, body.clone(), local) {
         Ok(request) => Ok(Attempt::sent(body, backend.webhooks.send(request).await)),
         Err(error) => {
-            tracing::error!(%error, hook = hook.id, "cannot read a webhook's secrets");
+            tracing::error!(%error, hook = hook.id, "failed to read webhook secrets");
             Ok(Attempt::unmade("the secrets of the webhook cannot be read"))
         }
     }

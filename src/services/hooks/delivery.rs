@@ -153,7 +153,7 @@ async fn blame(transaction: &DatabaseTransaction, hook: &project_hooks::Model) -
         tracing::warn!(
             hook = hook.id,
             project = hook.project_id,
-            "switched off a webhook that kept failing"
+            "disabled a failing webhook"
         );
     }
     Ok(off)

@@ -92,7 +92,7 @@ async fn what_became_confidential_is_not_told_to_the_others_any_more(server: Tes
         kept.as_array().expect("a list").iter().filter(|row| row["state"] == "failed").collect();
     assert_eq!(withheld.len(), 2, "{kept}");
     for row in withheld {
-        assert_eq!((&row["error"], &row["attempts"]), (&json!("became confidential"), &json!(1)));
+        assert_eq!((&row["error"], &row["attempts"]), (&json!("the resource is now confidential"), &json!(1)));
     }
     // What was told while all saw it is not told again.
     let told = kept.as_array().expect("a list").iter().find(|row| row["state"] == "delivered").expect("one");

@@ -28,7 +28,7 @@ async fn the_log_tells_what_was_sent_and_answered(server: TestServer) {
     let one = format!("{log}/{}", waiting[0]["id"]);
     assert_eq!(root.get(&one).await.expect(200).json().get("request_data"), None);
     let refused = root.post(&format!("{one}/resend"), json!({})).await.expect(409);
-    assert_eq!(refused.message(), "The delivery is still to be made");
+    assert_eq!(refused.message(), "The delivery is still pending");
     server.finish_jobs().await;
     let arrived = receiver.next().await;
     let shown = root.get(&one).await.expect(200);

@@ -98,7 +98,7 @@ pub(super) async fn part(backend: &Backend, subject: &Subject, issue: issues::Mo
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<IssuePayload> {
-    let gone = || Error::internal("the issue of an event is gone");
+    let gone = || Error::internal("the issue of the event no longer exists");
     let db = backend.database.read();
     let id = subject.event.target_id.ok_or_else(gone)?;
     let issue = issues::Entity::find_by_id(id).one(db).await?.ok_or_else(gone)?;

@@ -56,7 +56,7 @@ struct Commit {
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<JobPayload> {
-    let gone = || Error::internal("the job of an event is gone");
+    let gone = || Error::internal("the job of the event no longer exists");
     let data = subject.event.data.as_deref().ok_or_else(gone)?;
     let data: JobData = serde_json::from_str(data).map_err(Error::internal)?;
     let found = pipelines::Entity::find_by_id(data.pipeline_id).one(backend.database.read());

@@ -90,7 +90,7 @@ pub(super) async fn part(
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<MergeRequestPayload> {
-    let gone = || Error::internal("the merge request of an event is gone");
+    let gone = || Error::internal("the merge request of the event no longer exists");
     let db = backend.database.read();
     let id = subject.event.target_id.ok_or_else(gone)?;
     let found = merge_requests::Entity::find_by_id(id).one(db).await?;

@@ -50,7 +50,7 @@ pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<Stri
         (events::Action::Commented, Some(TargetType::CommitNote | TargetType::Note)) => {
             text(&note::payload(backend, &subject).await?)
         }
-        _ => Err(Error::internal("no webhook tells of this event")),
+        _ => Err(Error::internal("webhooks are not triggered by this event")),
     }
 }
 
@@ -85,7 +85,7 @@ fn text(payload: &impl Serialize) -> Result<String> {
 impl Subject {
     async fn load(backend: &Backend, event: events::Model) -> Result<Self> {
         let db = backend.database.read();
-        let gone = || Error::internal("the project of an event is gone");
+        let gone = || Error::internal("the project of the event no longer exists");
         let project_id = event.project_id.ok_or_else(gone)?;
         let found = projects::by_reference(db, &project_id.to_string()).await?;
         let (project, namespace) = found.ok_or_else(gone)?;

@@ -103,7 +103,7 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Note
 }
 
 async fn on_thing(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
-    let gone = || Error::internal("the note of an event is gone");
+    let gone = || Error::internal("the note of the event no longer exists");
     let id = subject.event.target_id.ok_or_else(gone)?;
     let note = notes::Entity::find_by_id(id).one(backend.database.read());
     let note = note.await?.ok_or_else(gone)?;
@@ -211,7 +211,7 @@ fn discussion(kind: &str, id: i64) -> String {
 }
 
 async fn on_commit(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
-    let gone = || Error::internal("the comment of an event is gone");
+    let gone = || Error::internal("the comment of the event no longer exists");
     let id = subject.event.target_id.ok_or_else(gone)?;
     let found = commit_comments::Entity::find_by_id(id).one(backend.database.read());
     let comment = found.await?.ok_or_else(gone)?;

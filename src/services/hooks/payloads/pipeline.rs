@@ -78,7 +78,7 @@ impl From<JobData> for BuildPart {
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<PipelinePayload> {
-    let gone = || Error::internal("the pipeline of an event is gone");
+    let gone = || Error::internal("the pipeline of the event no longer exists");
     let id = subject.event.target_id.ok_or_else(gone)?;
     let found = pipelines::Entity::find_by_id(id).one(backend.database.read());
     let pipeline = found.await?.ok_or_else(gone)?;

@@ -128,7 +128,7 @@ async fn commits(subject: &Subject, ids: Vec<Oid>) -> Vec<CommitPart> {
     let count = ids.len();
     let files = repository.changed_paths(ids).await;
     let files = files.unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot tell which files a push changed");
+        tracing::warn!(%error, "failed to list the files of a push");
         vec![ChangedPaths::default(); count]
     });
     let parts = commits.into_iter().zip(files);
