@@ -68,11 +68,11 @@ pub async fn receive(
     let Ok(response) = begun.await else {
         // It failed before it began, and says why.
         settled.await?;
-        return Err(Error::internal("a push ended before it began"));
+        return Err(Error::internal("the push ended before it started"));
     };
     let end = futures_util::stream::once(settled).filter_map(|settled| async {
         settled.err().map(|error| {
-            tracing::warn!(%error, "a push was not recorded");
+            tracing::warn!(%error, "failed to record a push");
             Err(std::io::Error::other("the push was not recorded"))
         })
     });
@@ -128,7 +128,7 @@ fn refusal(rules: &PushRules, by_default: bool, branch: &str, command: &RefComma
             if by_default {
                 format!("The default branch {branch} cannot be deleted.")
             } else {
-                format!("You are not allowed to delete the protected branch {branch} by a push.")
+                format!("You are not allowed to delete the protected branch {branch} by pushing.")
             }
         });
     }

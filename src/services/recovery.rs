@@ -29,14 +29,11 @@ pub async fn arrive(backend: &Backend, data_dir: &Path) -> Result<Presence> {
     if alone {
         let released = jobs::release_abandoned(backend.database.write()).await?;
         if released > 0 {
-            tracing::warn!(released, "took over the jobs of a killed server");
+            tracing::warn!(released, "recovered jobs of a stopped node");
         }
         let finished = references::recover(backend, true).await?;
         if finished > 0 {
-            tracing::warn!(
-                finished,
-                "recorded changes of references that a killed server had announced"
-            );
+            tracing::warn!(finished, "recovered ref updates of a stopped node");
         }
     }
     blocking(move || {

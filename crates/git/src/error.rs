@@ -33,7 +33,7 @@ pub enum Error {
     #[error("the reference name is invalid")]
     InvalidReferenceName,
     /// A reference moved between reading and writing it: somebody else won.
-    #[error("the reference was changed by somebody else")]
+    #[error("the reference was changed concurrently")]
     StaleReference,
     /// A commit could not be built from its actions.
     #[error(transparent)]

@@ -260,6 +260,6 @@ pub fn oid(text: &str) -> Option<Oid> {
 
 fn told<T>(answer: git::Result<T>) -> Option<T> {
     answer
-        .inspect_err(|error| tracing::warn!(%error, "cannot tell what a push brought"))
+        .inspect_err(|error| tracing::warn!(%error, "failed to list pushed commits"))
         .ok()
 }

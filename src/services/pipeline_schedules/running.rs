@@ -91,12 +91,12 @@ pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
             let mut row = locked.into_active_model();
             match (outcome, next) {
                 (Outcome::End, _) | (_, None) => {
-                    tracing::info!(schedule = id, "the schedule is not active any more");
+                    tracing::info!(schedule = id, "deactivated the pipeline schedule");
                     row.active = Set(false);
                     row.updated_at = Set(now());
                 }
                 (Outcome::Skip(reason), Some(next)) => {
-                    tracing::warn!(schedule = id, reason, "a schedule made no pipeline");
+                    tracing::warn!(schedule = id, reason, "skipped a scheduled pipeline");
                     row.next_run_at = Set(next);
                 }
                 (Outcome::Run(..), Some(next)) => row.next_run_at = Set(next),
@@ -141,18 +141,20 @@ async fn outcome(backend: &Backend, schedule: &Model) -> Result<Outcome> {
     let project = schedule.project_id.to_string();
     let access = match ProjectAccess::find(backend, Caller::user(owner), &project).await {
         Ok(access) => access,
-        Err(Error::NotFound(_)) => return Ok(Outcome::Skip("its owner does not see the project")),
+        Err(Error::NotFound(_)) => return Ok(Outcome::Skip("the owner cannot see the project")),
         Err(error) => return Err(error),
     };
     match refuse_maker(&access) {
-        Err(Error::Forbidden(_)) => return Ok(Outcome::Skip("its owner may not make pipelines")),
+        Err(Error::Forbidden(_)) => return Ok(Outcome::Skip("the owner is not allowed to create pipelines")),
         other => other?,
     }
     let Some(reference) = resolve(backend, &access, &schedule.ref_name).await? else {
-        return Ok(Outcome::Skip("its branch or tag is not there"));
+        return Ok(Outcome::Skip("the branch or tag does not exist"));
     };
     match refuse_reference(backend, &access, &reference).await {
-        Err(Error::Forbidden(_)) => Ok(Outcome::Skip("its owner may not use the protected branch")),
+        Err(Error::Forbidden(_)) => Ok(Outcome::Skip(
+            "the owner is not allowed to use the protected branch",
+        )),
         other => other.map(|()| Outcome::Run(reference, user_id)),
     }
 }

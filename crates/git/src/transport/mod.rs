@@ -178,7 +178,7 @@ impl Repository {
         };
         Ok(stream::exchange(running, exchange, |result| {
             if let Err(error) = result {
-                tracing::debug!(%error, "a fetch came to no good end");
+                tracing::debug!(%error, "fetch failed");
             }
         }))
     }
