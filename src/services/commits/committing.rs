@@ -13,8 +13,7 @@ use crate::services::references::{Moved, Mover, moving_prepared};
 pub const NOT_ALLOWED: &str = "You are not allowed to push into this branch";
 
 /// What a caller is told whose commit was overtaken by a push.
-pub(in crate::services) const OVERTAKEN: &str =
-    "The branch was updated by another push meanwhile. Please try again.";
+pub(in crate::services) const OVERTAKEN: &str = "The branch was updated by another push. Please try again.";
 
 /// Who a commit shall say made the change, where that is not the caller. Blank parts are as good as none.
 #[derive(Debug, Clone, Default)]
@@ -109,7 +108,7 @@ pub fn refusal(error: git::Error, branch: &str) -> Error {
         Git::InvalidReferenceName => {
             format!("Something went wrong when we tried to create '{branch}' for you: Branch name is invalid")
         }
-        Git::EmptyChange => "The commit would change nothing".to_owned(),
+        Git::EmptyChange => "The commit contains no changes".to_owned(),
         Git::StaleReference => OVERTAKEN.to_owned(),
         other => return other.into(),
     };

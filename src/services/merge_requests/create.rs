@@ -255,7 +255,7 @@ pub(super) async fn settle(
 ) -> Result<merge_requests::Model> {
     if let Err(error) = heads::keep(backend, &merge_request).await {
         // The merge request is there, and its commits are in the repository that they come from.
-        tracing::error!(id = merge_request.id, %error, "the commits of a merge request could not be kept");
+        tracing::error!(id = merge_request.id, %error, "failed to retain the commits of a merge request");
     }
     if known {
         return Ok(merge_request);

@@ -47,7 +47,7 @@ pub async fn delete(
     let repository = heads::repository(backend, access.project.id);
     if let Err(error) = repository.forget_merge_request(iid).await {
         // Nothing leads there any more; its commits stay a while longer.
-        tracing::warn!(iid, %error, "the head of a removed merge request is still kept");
+        tracing::warn!(iid, %error, "failed to release the head of a deleted merge request");
     }
     Ok(())
 }

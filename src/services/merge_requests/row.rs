@@ -99,7 +99,7 @@ pub(super) async fn of_one(
     let mut row = rows
         .into_iter()
         .next()
-        .ok_or_else(|| Error::internal(format!("merge request {id} was lost")))?;
+        .ok_or_else(|| Error::internal(format!("merge request {id} was not found")))?;
     let this = &row.merge_request;
     let rules = push_rules::rules(backend, access).await?;
     row.details = Some(Details {

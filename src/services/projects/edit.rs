@@ -182,7 +182,7 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
     if let (Err(_), Some(former)) = (&edited, former)
         && let Err(error) = repository.set_default_branch(&former).await
     {
-        tracing::warn!(project = access.project.id, %error, "HEAD does not name the default branch");
+        tracing::warn!(project = access.project.id, %error, "failed to restore HEAD to the default branch");
     }
     let (project, namespace) = edited?;
     Ok(ProjectAccess {

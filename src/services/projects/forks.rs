@@ -98,7 +98,7 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
         Ok(None) => Ok(fork),
         Err(error) => {
             // The fork is there, and without a picture it is as good as with one.
-            tracing::warn!(project = project.id, %error, "the picture of a fork's source could not be copied");
+            tracing::warn!(project = project.id, %error, "failed to copy the avatar of the source of a fork");
             Ok(fork)
         }
     }
@@ -199,7 +199,7 @@ fn visibility(
         if wanted > widest {
             return Err(Error::attribute(
                 "visibility_level",
-                "is wider than that of the source or the namespace",
+                "must not exceed the visibility of the source or the namespace",
             ));
         }
         return in_force.check_visibility(caller, wanted).map(|()| wanted);

@@ -95,7 +95,7 @@ async fn decorate_one(backend: &Backend, caller: &Caller, found: Found) -> Resul
     let rows = decorate(backend.database.read(), caller, vec![found]).await?;
     rows.into_iter()
         .next()
-        .ok_or_else(|| crate::error::Error::internal(format!("project {id} was lost")))
+        .ok_or_else(|| crate::error::Error::internal(format!("project {id} was not found")))
 }
 
 /// Adds what belongs to projects, for the whole page at once.

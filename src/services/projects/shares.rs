@@ -40,7 +40,7 @@ pub async fn share(
             let above = namespace_ancestors::of(transaction, access.namespace.id).await?;
             if above.iter().any(|row| row.ancestor_id == group_id) {
                 return Err(Error::Conflict(
-                    "The group has access to the project already".into(),
+                    "The group already has access to the project".into(),
                 ));
             }
             // A share that has ended is only waiting to be swept away.

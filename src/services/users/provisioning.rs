@@ -38,7 +38,7 @@ pub(in crate::services) async fn change(
 ) -> Result<users::Model> {
     if user.admin {
         return Err(Error::forbidden_because(
-            "Accounts of administrators are not changed by provisioning",
+            "Accounts of administrators cannot be changed by provisioning",
         ));
     }
     let former = user.email_key.clone();

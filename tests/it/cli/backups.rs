@@ -52,7 +52,7 @@ async fn incomplete_backup_is_refused(site: Site) {
     std::fs::remove_file(copy.join("manifest.json")).unwrap();
     let other = site.another().await;
     let said = other.fails(&["restore", copy.to_str().unwrap()]).await;
-    assert!(said.contains("holds no complete backup"), "{said}");
+    assert!(said.contains("does not contain a complete backup"), "{said}");
     assert!(!other.data.exists());
     other.remove().await;
 }

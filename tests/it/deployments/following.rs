@@ -123,7 +123,7 @@ async fn a_deployment_is_what_its_job_is(server: TestServer) {
 async fn nobody_else_changes_the_status(server: TestServer) {
     let scene = Scene::new(&server, "running").await;
     let refused = scene.root.put(&scene.one, json!({ "status": "success" })).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - Deployments of jobs follow them and cannot be changed by the API");
+    assert_eq!(refused.message(), "403 Forbidden - Deployments of jobs cannot be changed through the API");
     assert_eq!(scene.read().await["status"], "running");
     // Without its job it is one like any other.
     scene.root.delete(&scene.pipeline()).await.expect(204);
@@ -148,7 +148,7 @@ async fn other_jobs_are_refused(server: TestServer) {
             root.post(&all, of(&scene.sha, json!({ "job_id": job, "environment": "fresh" }))).await.expect(400);
         assert_eq!(
             refused.json()["message"],
-            json!({ "job_id": ["is no job of the project for this commit"] }),
+            json!({ "job_id": ["must be a job of this project for the given commit"] }),
             "{job}"
         );
     }

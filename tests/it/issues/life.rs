@@ -264,7 +264,7 @@ async fn numbers_are_given_out_as_far_as_they_go(server: TestServer) {
     last.exec(server.backend.database.write()).await.expect("a change");
     assert_eq!(open(&root, id, json!({"title": "last"})).await, i64::MAX);
     let refused = root.post(&path, json!({"title": "none"})).await.expect(400);
-    assert_eq!(refused.message(), "There are no numbers left");
+    assert_eq!(refused.message(), "The project has reached the maximum number of items");
 }
 
 async fn a_change_to_what_is_so_already_is_none(server: TestServer) {

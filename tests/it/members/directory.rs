@@ -98,7 +98,7 @@ async fn the_directory_says_who_is_a_member_and_with_which_role(server: TestServ
     // Who is listed no more leaves, with what is below, and who was added by hand stays.
     let done = sync(&server, engines, &[("ada", Maintainer), ("nobody", Guest)]).await;
     assert_eq!((done.joined, done.changed, done.left), (0, 1, 2));
-    assert_eq!(done.passed_over, [("nobody".to_owned(), "is nobody here".to_owned())]);
+    assert_eq!(done.passed_over, [("nobody".to_owned(), "does not exist".to_owned())]);
     assert_eq!(shown().await, wanted(&[("root", 50), ("ada", 40)]));
     bob.client.get(&format!("/projects/{work}")).await.expect(404);
     // The role from above is the least.
@@ -111,7 +111,7 @@ async fn the_directory_says_who_is_a_member_and_with_which_role(server: TestServ
     assert_eq!(sync(&server, engines, &[("ada", Maintainer), ("bob", Guest)]).await, came_to(0, 1, 0));
     assert_eq!(root.get(&format!("{list}/{}", bob.id)).await.expect(200).json()["expires_at"], Value::Null);
     // The last Owner stays, unless another comes.
-    let stays = vec![("root".to_owned(), "stays, as the last owner of the group".to_owned())];
+    let stays = vec![("root".to_owned(), "remains the last owner of the group".to_owned())];
     assert_eq!(sync(&server, engines, &[("root", Guest)]).await.passed_over, stays);
     assert_eq!(sync(&server, engines, &[("root", Owner)]).await, came_to(0, 1, 0));
     assert_eq!(sync(&server, engines, &[]).await.passed_over, stays);

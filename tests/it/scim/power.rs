@@ -60,7 +60,7 @@ async fn a_provider_makes_as_many_accounts_as_the_instance_allows(server: TestSe
     let (status, _, detail) = refusal(&provider.create(&wish("eve")).await);
     assert_eq!(
         (status, detail.as_str()),
-        (403, "403 Forbidden - The group has provisioned 2 users, the most that the instance allows")
+        (403, "403 Forbidden - The group has reached the maximum number of provisioned users (2)")
     );
     // Those that it made before count, whether they are there or not, and come again.
     provider.delete("uid-bob").await.expect(204);

@@ -136,7 +136,7 @@ async fn owners_name_a_project_of_their_group(server: TestServer) {
         let refused = owner.client.put(&format!("/groups/{group}"), change(json!(id))).await.expect(400);
         assert_eq!(
             refused.json()["message"],
-            json!({ "file_template_project_id": ["is not a project of the group"] }),
+            json!({ "file_template_project_id": ["must be a project of the group"] }),
             "{id}"
         );
     }

@@ -116,7 +116,7 @@ async fn what_was_written_stays_unless_it_is_hard(server: TestServer) {
 
 async fn the_last_administrator_stays(server: TestServer) {
     let refused = server.root().delete("/users/1?hard_delete=true").await.expect(409);
-    assert_eq!(refused.message(), "The last administrator cannot be removed");
+    assert_eq!(refused.message(), "The last administrator cannot be deleted");
     server.root().get("/user").await.expect(200);
 }
 
