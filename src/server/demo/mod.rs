@@ -22,7 +22,7 @@ use crate::services::Backend;
 pub const PEOPLE: [&str; 4] = ["ada", "ben", "cleo", "dana"];
 
 /// The project that most of it happens in.
-pub const PROJECT: &str = "harbour/lighthouse";
+pub const PROJECT: &str = "harbor/lighthouse";
 
 /// Fills an instance that has nobody but the administrator `root`, whose token this is, with scope `api` and `sudo`; everybody
 /// that is made gets the password.
