@@ -326,7 +326,7 @@ impl Repository {
             && let Some(id) = process_id(&child)
             && let Err(error) = rustix::process::setpriority_process(Some(id), program.niceness)
         {
-            tracing::debug!(%error, program = program.name, "cannot be made to let others go first");
+            tracing::debug!(%error, program = program.name, "failed to lower process priority");
         }
         let stderr = tokio::spawn(read_kept(child.stderr.take()));
         Ok(Running {

@@ -226,7 +226,7 @@ fn clear_forgotten(path: &Path) -> Result<bool> {
     };
     let is_forgotten = modified.elapsed().is_ok_and(|age| age > FORGOTTEN);
     if is_forgotten {
-        tracing::warn!(path = %path.display(), "removing a lock file that a crash left behind");
+        tracing::warn!(path = %path.display(), "removed a stale lock file");
         std::fs::remove_file(path)?;
     }
     Ok(is_forgotten)

@@ -124,7 +124,7 @@ pub(super) async fn attempt(
                 }
             }
         }
-        (None, None) => return Ok(Attempt::unmade("there is nothing to send")),
+        (None, None) => return Ok(Attempt::unmade("the delivery has no payload")),
     };
     // Looked at after the body was made, which may tell of the thing as it is now.
     if is_withheld(backend, delivery).await? {

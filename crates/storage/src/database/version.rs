@@ -76,7 +76,7 @@ impl LogIndex {
                 Ok(file) => Some(file),
                 Err(error) => {
                     if error.kind() != ErrorKind::NotFound {
-                        tracing::warn!(%error, "the index of the database's log cannot be read");
+                        tracing::warn!(%error, "failed to read the index of the database log");
                     }
                     None
                 }

@@ -118,7 +118,7 @@ impl Runner {
                 None => {
                     let lost = queue::bury_lost(self.db.write(), now).await?;
                     if lost > 0 {
-                        tracing::error!(lost, "gave up jobs whose runner was lost");
+                        tracing::error!(lost, "gave up on jobs whose runner was lost");
                     }
                     Ok(None)
                 }
@@ -126,7 +126,7 @@ impl Runner {
             }
         };
         claimed.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot look for jobs");
+            tracing::error!(%error, "failed to look for jobs");
             None
         })
     }
@@ -147,10 +147,10 @@ impl Runner {
         if timeout(self.options.drain, all_done).await.is_ok() {
             return;
         }
-        tracing::warn!(jobs = running.len(), "giving back jobs that did not end in time");
+        tracing::warn!(jobs = running.len(), "released jobs that did not finish in time");
         running.shutdown().await;
         if let Err(error) = queue::release_all(self.db.write(), &self.id).await {
-            tracing::error!(%error, "cannot give jobs back; they are begun again when their leases end");
+            tracing::error!(%error, "failed to release jobs; they restart when their leases expire");
         }
     }
 }
@@ -168,7 +168,7 @@ impl Execution {
         let outcome = tokio::select! {
             outcome = self.work() => outcome,
             () = self.keep_lease() => {
-                tracing::warn!("lost the claim on the job; another runner has it");
+                tracing::warn!("lost the claim on the job to another runner");
                 return;
             }
         };
@@ -177,7 +177,7 @@ impl Execution {
             Err(failure) => self.fail(failure).await,
         };
         if let Err(error) = settled {
-            tracing::error!(%error, "cannot settle the job; it is begun again when its lease ends");
+            tracing::error!(%error, "failed to settle the job; it restarts when its lease expires");
         }
     }
 
@@ -210,7 +210,7 @@ impl Execution {
                 Ok(true) => ends = now + lease(&self.options),
                 Ok(false) => return,
                 Err(error) if entities::now() < ends => {
-                    tracing::warn!(%error, "cannot renew the claim on the job");
+                    tracing::warn!(%error, "failed to renew the claim on the job");
                 }
                 Err(_) => return,
             }
@@ -221,11 +221,11 @@ impl Execution {
         let now = entities::now();
         let reason = failure.reason.as_str();
         if failure.permanent || self.job.attempts >= self.job.max_attempts {
-            tracing::error!(reason, "the job failed and is given up");
+            tracing::error!(reason, "job failed permanently");
             return queue::bury(self.db.write(), &self.job, now, reason).await;
         }
         let wait = self.options.wait_after(self.job.attempts);
-        tracing::warn!(reason, ?wait, "the job failed and is tried again");
+        tracing::warn!(reason, ?wait, "job failed and is retried");
         let run_at = now + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
         queue::retry(self.db.write(), &self.job, run_at, reason).await
     }
