@@ -255,7 +255,7 @@ impl<H> Edge<H> {
         let documented = operation.statuses.contains(&response.status().as_u16());
         if !documented {
             metrics::counter!("holdfast_undocumented_status_total", "operation" => operation.id).increment(1);
-            tracing::error!(operation = operation.id, status = %response.status(), "status is not documented");
+            tracing::error!(operation = operation.id, status = %response.status(), "response status is not documented");
         }
         debug_assert!(
             documented,

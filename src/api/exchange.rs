@@ -224,7 +224,7 @@ impl<'a> Exchange<'a> {
 pub(super) fn broken(error: &std::io::Error) -> Error {
     match error.kind() {
         ErrorKind::TimedOut => Error::TimedOut,
-        ErrorKind::InvalidData => Error::parameter("the body comes in too many too small pieces"),
-        _ => Error::parameter("the body ended too soon"),
+        ErrorKind::InvalidData => Error::parameter("the body was sent in too many small chunks"),
+        _ => Error::parameter("the body is incomplete"),
     }
 }

@@ -189,7 +189,7 @@ fn parts(error: &Error) -> (StatusCode, Value) {
         ),
         Error::Busy => message(
             StatusCode::SERVICE_UNAVAILABLE,
-            "503 Service Unavailable - Others changed the same at the same time, try again",
+            "503 Service Unavailable - The resource was changed concurrently; retry the request",
         ),
         Error::Internal(_) => message(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error"),
     }

@@ -61,14 +61,16 @@ async fn parts(
     let wanted = exchange.operation().file.as_ref().map_or("", |file| file.name);
     let mut form = Multipart::from_request(exchange.request(), body)
         .await
-        .map_err(|_| Error::parameter("the body is no valid multipart form"))?;
+        .map_err(|_| Error::parameter("the body is not a valid multipart form"))?;
     let mut attributes = Map::new();
     let mut text_left = MOST_TEXT;
     let mut count = 0;
     while let Some(part) = form.next_field().await.map_err(|_| cut())? {
         count += 1;
         if count > MAX_PARTS {
-            return Err(Error::parameter(format!("more than {MAX_PARTS} parts were sent")));
+            return Err(Error::parameter(format!(
+                "the body has too many parts (maximum is {MAX_PARTS})"
+            )));
         }
         let Some(name) = part.name().map(str::to_owned) else {
             continue;
@@ -94,7 +96,7 @@ async fn parts(
 }
 
 fn cut() -> Error {
-    Error::parameter("the multipart body is cut")
+    Error::parameter("the multipart body is incomplete")
 }
 
 /// Writes the bytes of a part to a file.

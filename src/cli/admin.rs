@@ -134,7 +134,7 @@ pub(super) async fn run(command: Command) -> Outcome {
         } => {
             let (_, backend) = common.open().await?;
             let user = users::by_username(backend.database.read(), &username).await?;
-            let user = user.ok_or_else(|| format!("there is no user {username}"))?;
+            let user = user.ok_or_else(|| format!("user {username} does not exist"))?;
             let new = NewToken {
                 user_id: user.id,
                 name,
@@ -181,7 +181,7 @@ async fn sync_members(common: Common, group: &str, allow_empty: bool) -> Outcome
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let listed = lines.map(listed).collect::<Result<Vec<_>, _>>()?;
     if listed.is_empty() && !allow_empty {
-        return Err("nobody is listed; if that is meant, say --allow-empty".into());
+        return Err("the list of members is empty; pass --allow-empty to remove all members".into());
     }
     let (_, backend) = common.open().await?;
     let done = members::synchronise(&backend, group, &listed)
@@ -201,10 +201,10 @@ async fn sync_members(common: Common, group: &str, allow_empty: bool) -> Outcome
 fn listed(line: &str) -> Result<(String, AccessLevel), String> {
     let mut words = line.split_whitespace();
     let (Some(username), Some(role), None) = (words.next(), words.next(), words.next()) else {
-        return Err(format!("a line must be USERNAME ROLE: {line}"));
+        return Err(format!("expected USERNAME ROLE, found: {line}"));
     };
     let level = AccessLevel::of_word(role).or_else(|| AccessLevel::of_number(role.parse().ok()?));
-    let level = level.ok_or_else(|| format!("{role} is no role of a group: {line}"))?;
+    let level = level.ok_or_else(|| format!("unknown group role {role}: {line}"))?;
     Ok((username.to_owned(), level))
 }
 

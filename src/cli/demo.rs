@@ -62,7 +62,7 @@ pub(super) async fn run(arguments: Arguments) -> Outcome {
     }
     let base = &bound.backend.instance.base_url;
     print(&format!(
-        "Holdfast {} shows a demo; what it holds is gone when it is stopped\n\
+        "Holdfast {} serves a demo; its data is deleted when it stops\n\
          Token of root: {token}\nUsers: root, {}; password of each: {password}\nStart with: {base}/api/v4/projects/{}\n\
          API: {base}/api/v4\nDocs: {base}/docs\nHealth: {base}/-/health\n",
         env!("CARGO_PKG_VERSION"),

@@ -290,7 +290,7 @@ fn base_url(text: &str) -> Result<String, Error> {
         || text.contains(|c: char| matches!(c, '?' | '#') || c.is_whitespace() || c.is_control())
     {
         return Err(fault(
-            "must begin with http:// or https://, name a host, and have no query",
+            "must start with http:// or https://, contain a host, and have no query",
         ));
     }
     Ok(text.trim_end_matches('/').to_owned())

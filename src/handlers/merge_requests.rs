@@ -67,7 +67,7 @@ fn refuse_reviewers(ids: &[i64]) -> Result<()> {
         true => Ok(()),
         false => Err(Error::attribute(
             "reviewer_ids",
-            "must be empty: merge requests have no reviewers, name people in assignee_ids",
+            "must be empty: merge requests have no reviewers; use assignee_ids",
         )),
     }
 }

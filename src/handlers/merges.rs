@@ -17,7 +17,7 @@ use crate::views::merge_request::with_changes;
 fn waits(older: Option<bool>, newer: Option<bool>) -> Result<bool> {
     match (older, newer) {
         (Some(older), Some(newer)) if older != newer => Err(Error::parameter(
-            "auto_merge, merge_when_pipeline_succeeds contradict each other",
+            "auto_merge, merge_when_pipeline_succeeds must have the same value",
         )),
         _ => Ok(older.or(newer).unwrap_or(false)),
     }

@@ -66,7 +66,7 @@ fn asset(path: &str, headers: &HeaderMap) -> Response {
         _ => Response::builder()
             .status(StatusCode::NOT_FOUND)
             .content_type("text/plain")
-            .body("There is no such page.\n"),
+            .body("Page not found.\n"),
     }
 }
 

@@ -58,7 +58,7 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
         Ok(match outcome {
             Ok(Ok(output)) => output.into_response(),
             Ok(Err(error)) => refuse(&error, &method, &path),
-            Err(_) => failure::answer(&Error::internal("a handler panicked")),
+            Err(_) => failure::answer(&Error::internal("handler panicked")),
         })
     }
 }

@@ -192,7 +192,7 @@ fn text(error: &Error) -> String {
         }
         Error::Internal(cause) => {
             tracing::error!(%cause, "git request failed");
-            "The server failed.".to_owned()
+            "The server encountered an internal error.".to_owned()
         }
         other => other.to_string(),
     }
@@ -223,7 +223,7 @@ impl<E> GitHttpEndpoint<E> {
         let query = request.uri().query().unwrap_or_default();
         let service = query.split('&').find_map(|pair| pair.strip_prefix("service="));
         let Some(service) = service.and_then(Service::named) else {
-            let text = "The server speaks Git's smart protocol only; use a newer client.";
+            let text = "The server supports only Git's smart HTTP protocol; use a newer client.";
             return Err(Refusal::Protocol(StatusCode::FORBIDDEN, text));
         };
         let access = self.admit(target, service, request).await?;
@@ -244,14 +244,14 @@ impl<E> GitHttpEndpoint<E> {
         let access = self.admit(target, service, &request).await?;
         let sent = header(&request, &CONTENT_TYPE).unwrap_or_default();
         if sent != format!("application/x-{}-request", service.name()) {
-            let text = "The content type is not that of a Git request.";
+            let text = "The Content-Type does not match the Git service.";
             return Err(Refusal::Protocol(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
         }
         let gzip = match header(&request, &CONTENT_ENCODING).unwrap_or("identity") {
             "gzip" | "x-gzip" => true,
             "identity" => false,
             _ => {
-                let text = "The content encoding is not supported.";
+                let text = "The Content-Encoding is not supported; use gzip or none.";
                 return Err(Refusal::Protocol(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
             }
         };

@@ -47,13 +47,14 @@ fn fault(request: &Request) -> Option<(StatusCode, String)> {
     let uri = request.uri();
     let query = uri.query().map_or(0, str::len);
     if query > QUERY {
-        let text = format!("the query may have {QUERY} bytes; send what is longer in the body");
+        let text =
+            format!("the query is too long (maximum is {QUERY} bytes); send the parameters in the body");
         return Some((StatusCode::URI_TOO_LONG, text));
     }
     if uri.path().len() + query > URI {
         return Some((
             StatusCode::URI_TOO_LONG,
-            format!("path and query may have {URI} bytes"),
+            format!("path and query are too long (maximum is {URI} bytes)"),
         ));
     }
     let fields = request.headers();
@@ -63,7 +64,7 @@ fn fault(request: &Request) -> Option<(StatusCode, String)> {
         .map(|(name, value)| name.as_str().len() + value.len() + 4)
         .sum();
     (fields.len() > COUNT || size > FIELDS).then(|| {
-        let text = format!("there may be {COUNT} header fields of {FIELDS} bytes together");
+        let text = format!("the header is too large (maximum is {COUNT} fields and {FIELDS} bytes)");
         (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, text)
     })
 }

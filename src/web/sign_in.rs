@@ -105,7 +105,7 @@ async fn submit(request: &Request, typed: Form<Typed>, Data(backend): Data<&Back
             backend,
             &Page {
                 status: StatusCode::FORBIDDEN,
-                fault: Some("The form was too old or came from elsewhere. Try again."),
+                fault: Some("The form has expired or belongs to another session. Try again."),
                 ..shown
             },
         );
@@ -145,11 +145,11 @@ async fn submit(request: &Request, typed: Form<Typed>, Data(backend): Data<&Back
         ),
         Ok(Outcome::PasswordChangeRequired) => refused(
             StatusCode::UNPROCESSABLE_ENTITY,
-            "The password must be changed. Give the current and a new one.",
+            "The password must be changed. Enter the current password and a new one.",
             true,
         ),
         Err(Error::Forbidden(reason)) => {
-            let reason = reason.unwrap_or("This account may not sign in.".into());
+            let reason = reason.unwrap_or("This account is not allowed to sign in.".into());
             refused(StatusCode::FORBIDDEN, &reason, false)
         }
         Err(Error::InvalidAttributes(faults)) => {

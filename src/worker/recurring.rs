@@ -42,7 +42,7 @@ pub async fn run(backend: Backend, stop: CancellationToken) {
             _ = ticks.tick() => once(&backend).await,
         };
         if let Err(error) = done {
-            tracing::error!(%error, "recurring work failed");
+            tracing::error!(%error, "recurring task failed");
         }
     }
 }

@@ -21,7 +21,9 @@ pub fn pairs(text: &[u8]) -> Result<Vec<(String, String)>, String> {
     let mut pairs = Vec::new();
     for piece in text.split(|byte| *byte == b'&').filter(|piece| !piece.is_empty()) {
         if pairs.len() == MAX_PAIRS {
-            return Err(format!("more than {MAX_PAIRS} parameters were sent"));
+            return Err(format!(
+                "the request has too many parameters (maximum is {MAX_PAIRS})"
+            ));
         }
         let split = piece.iter().position(|byte| *byte == b'=').unwrap_or(piece.len());
         let (name, value) = piece.split_at(split);
@@ -36,7 +38,7 @@ fn component(bytes: &[u8]) -> Result<String, String> {
         .map(|byte| if *byte == b'+' { b' ' } else { *byte })
         .collect();
     String::from_utf8(percent_decode(&spaced).collect())
-        .map_err(|_| "the query or form holds bytes that are no UTF-8".to_owned())
+        .map_err(|_| "the query or form is not valid UTF-8".to_owned())
 }
 
 /// Adds a pair to the parameters by the bracket rules; the last value of a repeated scalar wins.
@@ -46,7 +48,7 @@ fn component(bytes: &[u8]) -> Result<String, String> {
 pub fn insert(parameters: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), String> {
     let (base, keys) = split_name(name);
     if keys.len() > MAX_DEPTH {
-        return Err(format!("{base} is nested too deep"));
+        return Err(format!("{base} is nested too deeply"));
     }
     let fault = || format!("{base} is invalid");
     let slot = parameters.entry(base.to_owned()).or_insert(Value::Null);
@@ -153,7 +155,7 @@ mod tests {
         assert_eq!(parsed("a=1&a[b]=2"), Err("a is invalid".to_owned()));
         assert_eq!(
             parsed(&format!("a{}=1", "[b]".repeat(17))),
-            Err("a is nested too deep".to_owned())
+            Err("a is nested too deeply".to_owned())
         );
         assert!(parsed("a=%FF").is_err());
         assert!(pairs("a&".repeat(MAX_PAIRS + 1).as_bytes()).is_err());

@@ -15,7 +15,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
         deserializer.end()?;
         Ok(value)
     });
-    value.map_err(|error| format!("the body is no valid JSON: {error}"))
+    value.map_err(|error| format!("the body is not valid JSON: {error}"))
 }
 
 /// Builds a [`Value`] and rejects duplicate keys.
@@ -77,7 +77,7 @@ impl<'de> Visitor<'de> for Strict {
         while let Some(key) = access.next_key::<String>()? {
             let value = access.next_value_seed(Self)?;
             if entries.contains_key(&key) {
-                return Err(de::Error::custom(format_args!("the key `{key}` stands twice")));
+                return Err(de::Error::custom(format_args!("duplicate key `{key}`")));
             }
             entries.insert(key, value);
         }
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn refuses_a_key_said_twice_at_any_depth() {
         let message = parse(br#"{"a":{"b":1,"b":2}}"#).expect_err("a duplicate");
-        assert!(message.contains("the key `b` stands twice"), "{message}");
+        assert!(message.contains("duplicate key `b`"), "{message}");
     }
 
     #[test]

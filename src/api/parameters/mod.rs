@@ -59,8 +59,8 @@ pub async fn body(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Value
         "" | "application/json" => attributes(&bytes),
         other if other.ends_with("+json") => attributes(&bytes),
         _ => Err(Error::parameter(
-            "the Content-Type must be application/json or another that ends with +json, application/x-www-form-urlencoded or \
-             multipart/form-data",
+            "the Content-Type must be application/json, a type that ends with +json, \
+             application/x-www-form-urlencoded or multipart/form-data",
         )),
     }
 }
@@ -74,7 +74,7 @@ fn attributes(bytes: &[u8]) -> Result<Map<String, Value>> {
 }
 
 async fn multipart(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Value>> {
-    let invalid = |_| Error::parameter("the body is no valid multipart form");
+    let invalid = |_| Error::parameter("the body is not a valid multipart form");
     let mut body = RequestBody::new(poem::Body::from(bytes));
     let mut parts = poem::web::Multipart::from_request(request, &mut body)
         .await
@@ -84,11 +84,13 @@ async fn multipart(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Valu
     while let Some(part) = parts
         .next_field()
         .await
-        .map_err(|_| Error::parameter("the multipart body is cut"))?
+        .map_err(|_| Error::parameter("the multipart body is incomplete"))?
     {
         count += 1;
         if count > MAX_PARTS {
-            return Err(Error::parameter(format!("more than {MAX_PARTS} parts were sent")));
+            return Err(Error::parameter(format!(
+                "the body has too many parts (maximum is {MAX_PARTS})"
+            )));
         }
         let Some(name) = part.name().map(str::to_owned) else {
             continue;
@@ -96,7 +98,7 @@ async fn multipart(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Valu
         let bytes = part
             .bytes()
             .await
-            .map_err(|_| Error::parameter("the multipart body is cut"))?;
+            .map_err(|_| Error::parameter("the multipart body is incomplete"))?;
         let text = String::from_utf8(bytes).map_err(|_| Error::parameter(format!("{name} is invalid")))?;
         insert(&mut parameters, &name, text)?;
     }

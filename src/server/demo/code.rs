@@ -21,7 +21,7 @@ const README: &str =
     "# Lighthouse\n\nThe controller of the lamp and the fog horn.\n\n```sh\ncargo run -- --period 10\n```\n";
 
 const LAMP: &str = "//! The lamp: lit for a while, dark for a while.\n\nuse std::time::Duration;\n\n\
-/// When the lamp is lit.\npub struct Lamp {\n    /// From one flash to the next.\n    pub period: Duration,\n    \
+/// Times at which the lamp is lit.\npub struct Lamp {\n    /// From one flash to the next.\n    pub period: Duration,\n    \
 /// How long a flash lasts.\n    pub flash: Duration,\n}\n\nimpl Lamp {\n    \
 /// Whether it is lit at a time since the start.\n    pub fn is_lit(&self, since: Duration) -> bool {\n        \
 since.as_millis() % self.period.as_millis() < self.flash.as_millis()\n    }\n}\n";
@@ -30,7 +30,7 @@ const MAIN: &str = "mod lamp;\n\nuse std::time::Duration;\n\nfn main() {\n    le
 period: Duration::from_secs(10),\n        flash: Duration::from_secs(1),\n    };\n    \
 println!(\"{}\", lamp.is_lit(Duration::ZERO));\n}\n";
 
-const HORN: &str = "//! The fog horn.\n\n/// How often it sounds in a minute, by how far one can see in metres.\n\
+const HORN: &str = "//! The fog horn.\n\n/// How often it sounds in a minute, depending on the visibility in meters.\n\
 pub fn blasts(sight: u32) -> u32 {\n    match sight {\n        0..200 => 4,\n        200..1000 => 2,\n        \
 _ => 0,\n    }\n}\n";
 
@@ -42,7 +42,7 @@ const COMMITS: &[Commit] = &[
         "ada",
         "main",
         None,
-        "Begin with a lamp",
+        "Add the lamp controller",
         &[
             ("create", "README.md", README),
             (
@@ -62,14 +62,14 @@ const COMMITS: &[Commit] = &[
         "ben",
         "main",
         None,
-        "Let the lamp flash\n\nOnce in ten seconds, for one second.",
+        "Let the lamp flash\n\nFlash every ten seconds for one second.",
         &[("create", "src/lamp.rs", LAMP), ("update", "src/main.rs", MAIN)],
     ),
     (
         "ada",
         "main",
         None,
-        "Say how it is operated",
+        "Document the operation",
         &[("create", "docs/operating.md", GUIDE)],
     ),
     (
@@ -112,7 +112,7 @@ const COMMITS: &[Commit] = &[
         "cleo",
         "dimmer",
         None,
-        "Tell of the dimmer",
+        "Document the dimmer",
         &[(
             "update",
             "CHANGELOG.md",
@@ -123,7 +123,7 @@ const COMMITS: &[Commit] = &[
         "dana",
         "quick-start",
         Some("main"),
-        "Say how to start at once",
+        "Document the quick start",
         &[(
             "update",
             "README.md",
@@ -198,7 +198,7 @@ where
         ..ben
     };
     commit(api, places.buoy, dana, ("main", None), "Add two buoys", &second).await?;
-    let notes = [("create", "monday.md", "# Monday\n\nFog. Nobody came.\n")];
+    let notes = [("create", "monday.md", "# Monday\n\nFog. No ships came.\n")];
     commit(
         api,
         places.notebook,
@@ -245,7 +245,7 @@ where
         .collect();
     let mut body = json!({
         "branch": branch, "commit_message": message, "actions": actions, "author_name": capital(by.author),
-        "author_email": format!("{}@harbour.example", by.author),
+        "author_email": format!("{}@harbor.example", by.author),
     });
     if let Some(from) = from {
         body["start_branch"] = from.into();

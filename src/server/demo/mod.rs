@@ -22,7 +22,7 @@ use crate::config::Settings;
 pub const PEOPLE: [&str; 4] = ["ada", "ben", "cleo", "dana"];
 
 /// The main project.
-pub const PROJECT: &str = "harbour/lighthouse";
+pub const PROJECT: &str = "harbor/lighthouse";
 
 /// Fills an instance whose only user is the administrator `root`. `token` is root's token with the scopes
 /// `api` and `sudo`; all created users get `password`.

@@ -22,7 +22,7 @@ pub(super) struct Places {
 
 /// User name, name, job title, and access level in the group.
 const PEOPLE: [(&str, &str, &str, i64); 4] = [
-    ("ada", "Ada Lindqvist", "Harbour master", 50),
+    ("ada", "Ada Lindqvist", "Harbor master", 50),
     ("ben", "Ben Okafor", "Maintainer of the lamp", 40),
     ("cleo", "Cleo Marsh", "Developer", 30),
     ("dana", "Dana Petrov", "Keeper and tester", 20),
@@ -36,16 +36,16 @@ where
     let mut people = Vec::new();
     for (username, name, title, _) in PEOPLE {
         let person = json!({
-            "username": username, "name": name, "email": format!("{username}@harbour.example"), "password": password,
-            "job_title": title, "organization": "The Harbour", "skip_confirmation": true,
+            "username": username, "name": name, "email": format!("{username}@harbor.example"), "password": password,
+            "job_title": title, "organization": "The Harbor", "skip_confirmation": true,
         });
         people.push(number(&api.post("root", "/users", person).await?, "id")?);
     }
-    let harbour = json!({
-        "name": "Harbour", "path": "harbour", "visibility": "public",
+    let harbor = json!({
+        "name": "Harbor", "path": "harbor", "visibility": "public",
         "description": "Everything that keeps ships off the rocks.",
     });
-    let group = number(&api.post("root", "/groups", harbour).await?, "id")?;
+    let group = number(&api.post("root", "/groups", harbor).await?, "id")?;
     for (user_id, (_, _, _, level)) in people.iter().zip(PEOPLE) {
         let member = json!({"user_id": user_id, "access_level": level});
         api.post("root", &format!("/groups/{group}/members"), member)
@@ -53,7 +53,7 @@ where
     }
     let tools = json!({
         "name": "Tools", "path": "tools", "parent_id": group, "visibility": "internal",
-        "description": "Small things that the harbour needs every day.",
+        "description": "Small tools for daily work in the harbor.",
     });
     let tools = number(&api.post("ada", "/groups", tools).await?, "id")?;
     let lighthouse = json!({
@@ -77,8 +77,8 @@ where
             .await?;
     }
     let badge = json!({
-        "name": "licence", "link_url": "https://harbour.example/%{project_path}",
-        "image_url": "https://harbour.example/badges/licence.svg",
+        "name": "license", "link_url": "https://harbor.example/%{project_path}",
+        "image_url": "https://harbor.example/badges/license.svg",
     });
     api.post("ada", &format!("/projects/{}/badges", places.lighthouse), badge)
         .await?;

@@ -28,9 +28,9 @@ where
     E: Endpoint<Output = Response>,
 {
     for (name, color, description) in [
-        ("bug", "#d9534f", "Something does what it should not"),
-        ("feature", "#428bca", "Something that it should do, too"),
-        ("documentation", "#5cb85c", "Something that should be said"),
+        ("bug", "#d9534f", "Incorrect behavior"),
+        ("feature", "#428bca", "New functionality"),
+        ("documentation", "#5cb85c", "Missing or outdated documentation"),
     ] {
         let label = json!({"name": name, "color": color, "description": description});
         api.post("ada", &format!("/groups/{group}/labels"), label).await?;
@@ -77,7 +77,7 @@ where
     E: Endpoint<Output = Response>,
 {
     let [_, ben, cleo, dana] = places.people[..] else {
-        return Err(Error::Demo("the people are not four".to_owned()));
+        return Err(Error::Demo("expected four users".to_owned()));
     };
     let all = [
         (
@@ -85,7 +85,7 @@ where
             json!({
                 "title": "The lamp is too bright at full moon", "labels": "feature,doing", "assignee_ids": [cleo],
                 "milestone_id": milestone, "weight": 3, "created_at": days_ago(21),
-                "description": "Ships complain.\n\n- [x] Measure\n- [ ] Dim\n- [ ] Tell the ships",
+                "description": "Ships complain.\n\n- [x] Measure\n- [ ] Dim\n- [ ] Notify the ships",
             }),
         ),
         (
@@ -97,11 +97,11 @@ where
         ),
         (
             "cleo",
-            json!({"title": "Say how to start", "labels": "documentation", "description": "New keepers ask me each time."}),
+            json!({"title": "Document how to start", "labels": "documentation", "description": "New keepers ask me each time."}),
         ),
         (
             "ben",
-            json!({"title": "Power the lamp by the sun", "labels": "feature", "weight": 8, "description": "See [the sums](docs/solar.md)."}),
+            json!({"title": "Power the lamp with solar energy", "labels": "feature", "weight": 8, "description": "See [the calculation](docs/solar.md)."}),
         ),
         (
             "ada",
@@ -187,21 +187,21 @@ where
             "cleo",
             "dimmer",
             "Dim the lamp at full moon",
-            "Closes #1.\n\nSixty percent, as @ben said.",
+            "Closes #1.\n\nSixty percent, as @ben suggested.",
             "feature",
         ),
         (
             "ben",
             "quick-start",
-            "Say how to start at once",
+            "Document the quick start",
             "Closes #3. Written by @dana.",
             "documentation",
         ),
         (
             "ben",
             "solar",
-            "Draft: Power the lamp by the sun",
-            "See #4; the sums are not done.",
+            "Draft: Power the lamp with solar energy",
+            "See #4; the calculation is not finished.",
             "feature",
         ),
         (
@@ -276,7 +276,7 @@ where
     .await?;
     let own = json!({"title": "Ring the bell", "file_name": "bell.sh", "content": "printf '\\a'\n"});
     api.post("cleo", "/snippets", own).await?;
-    let comment = json!({"note": "Ten seconds is what the chart says."});
+    let comment = json!({"note": "The chart requires ten seconds."});
     api.post(
         "dana",
         &format!("{project}/repository/commits/main~1/comments"),

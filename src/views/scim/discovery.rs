@@ -108,24 +108,21 @@ fn attributes() -> Vec<ScimAttribute> {
             ..complex(
                 part("name", "complex", "Name"),
                 vec![
-                    part("formatted", "string", "The name that is shown"),
+                    part("formatted", "string", "Display name"),
                     untold(part(
                         "givenName",
                         "string",
-                        "Given name, for the name that is shown",
+                        "Given name, used in the display name",
                     )),
                     untold(part(
                         "familyName",
                         "string",
-                        "Family name, for the name that is shown",
+                        "Family name, used in the display name",
                     )),
                 ],
             )
         },
-        complex(
-            part("displayName", "string", "The name that is shown"),
-            Vec::new(),
-        ),
+        complex(part("displayName", "string", "Display name"), Vec::new()),
         complex(
             part("active", "boolean", "Whether the user is provisioned"),
             Vec::new(),
@@ -134,14 +131,18 @@ fn attributes() -> Vec<ScimAttribute> {
             required: true,
             multi_valued: true,
             ..complex(
-                part("emails", "complex", "Addresses, of which one is kept"),
+                part("emails", "complex", "Email addresses, one of which is stored"),
                 vec![
                     ScimSubAttribute {
                         uniqueness: "server".to_owned(),
-                        ..part("value", "string", "The address")
+                        ..part("value", "string", "Email address")
                     },
-                    part("type", "string", "Kind of the address"),
-                    part("primary", "boolean", "Whether it is the primary one"),
+                    part("type", "string", "Type of the email address"),
+                    part(
+                        "primary",
+                        "boolean",
+                        "Whether the email address is the primary one",
+                    ),
                 ],
             )
         },

@@ -105,7 +105,10 @@ where
     stopping.cancel();
     tracker.close();
     if tokio::time::timeout(limits.drain, tracker.wait()).await.is_err() {
-        tracing::warn!(connections = tracker.len(), "requests did not finish in time");
+        tracing::warn!(
+            connections = tracker.len(),
+            "requests did not finish before the drain timeout"
+        );
         cut.cancel();
         tracker.wait().await;
     }

@@ -36,8 +36,8 @@ pub fn status(bytes: &[u8]) -> Option<StatusCode> {
 pub fn answer(status: StatusCode) -> Vec<u8> {
     let why = match status {
         StatusCode::BAD_REQUEST => "the request is not valid HTTP",
-        StatusCode::REQUEST_TIMEOUT => "the head of the request did not come in time",
-        _ => "the head of the request is too large",
+        StatusCode::REQUEST_TIMEOUT => "the header of the request was not received in time",
+        _ => "the header of the request is too large",
     };
     let body = failure::told(status, why).to_string();
     let mut text = format!("HTTP/1.1 {status}\r\n");

@@ -35,7 +35,7 @@ pub(super) async fn show(request: &Request, Data(backend): Data<&Backend>) -> Re
     let Ok(sent) = parameters::query(raw) else {
         return told(
             StatusCode::BAD_REQUEST,
-            "The request of the application cannot be read.",
+            "The request of the application is malformed.",
         );
     };
     let session = match signed_in(request, backend).await {
@@ -56,7 +56,7 @@ pub(super) async fn show(request: &Request, Data(backend): Data<&Backend>) -> Re
 /// Handles the user's decision.
 #[handler]
 pub(super) async fn decide(request: &Request, body: Body, Data(backend): Data<&Backend>) -> Response {
-    let unreadable = || told(StatusCode::BAD_REQUEST, "The form cannot be read.");
+    let unreadable = || told(StatusCode::BAD_REQUEST, "The form is malformed.");
     let Ok(bytes) = body.into_bytes_limit(FORM_LIMIT).await else {
         return unreadable();
     };
@@ -65,12 +65,18 @@ pub(super) async fn decide(request: &Request, body: Body, Data(backend): Data<&B
     };
     let session = match signed_in(request, backend).await {
         Ok(Some(session)) => session,
-        Ok(None) => return told(StatusCode::UNAUTHORIZED, "You are not signed in any more."),
+        Ok(None) => {
+            return told(
+                StatusCode::UNAUTHORIZED,
+                "Your session has ended. Sign in and try again.",
+            );
+        }
         Err(error) => return failed(&error),
     };
     let token = text(&sent, "authenticity_token").unwrap_or_default();
     if !constant_time_eq(&token, &session.csrf_token) {
-        let fault = "The form was too old or came from elsewhere. Go back to the application and try again.";
+        let fault = "The form has expired or belongs to another session. Go back to the application and \
+                     try again.";
         return told(StatusCode::FORBIDDEN, fault);
     }
     let question = match authorization::check(backend, asked(&sent)).await {
@@ -119,7 +125,9 @@ fn told(status: StatusCode, fault: &str) -> Response {
 fn failed(error: &Error) -> Response {
     match error {
         Error::Forbidden(reason) => {
-            let reason = reason.as_deref().unwrap_or("This account may not sign in.");
+            let reason = reason
+                .as_deref()
+                .unwrap_or("This account is not allowed to sign in.");
             told(StatusCode::FORBIDDEN, reason)
         }
         Error::Internal(cause) => {
@@ -148,7 +156,7 @@ fn ask(question: &Question, session: &SignedIn, sent: &Map<String, Value>) -> Re
         .collect();
     let content = format!(
         "<p><strong>{application}</strong> wants to act as <strong>{user}</strong> on this server, and to:</p>\n\
-         <ul>\n{scopes}</ul>\n<p>You go back to <strong>{target}</strong> then.</p>\n\
+         <ul>\n{scopes}</ul>\n<p>You are then redirected to <strong>{target}</strong>.</p>\n\
          <form method=\"post\" action=\"/oauth/authorize\">\n\
          <input type=\"hidden\" name=\"authenticity_token\" value=\"{token}\">\n{hidden}\
          <button type=\"submit\" name=\"decision\" value=\"authorize\">Authorize</button>\n\
@@ -175,8 +183,8 @@ fn target(question: &Question) -> String {
 
 fn meaning(scope: &str) -> &'static str {
     match scope {
-        "api" => "read and write everything you can",
-        "read_api" => "read everything you can",
+        "api" => "read and write everything that you have access to",
+        "read_api" => "read everything that you have access to",
         "read_user" => "read your account",
         "read_repository" => "read your repositories",
         "write_repository" => "read and write your repositories",

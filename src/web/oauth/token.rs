@@ -125,7 +125,7 @@ async fn told(request: &Request, backend: &Backend) -> Result<Value, Error> {
 }
 
 async fn fields(request: &Request, body: Body) -> Result<Map<String, Value>, Fault> {
-    let unreadable = Fault::InvalidRequest("the body is no form and no JSON object, or too large");
+    let unreadable = Fault::InvalidRequest("the body is too large, or neither a form nor a JSON object");
     let Ok(bytes) = body.into_bytes_limit(FORM_LIMIT).await else {
         return Err(unreadable);
     };

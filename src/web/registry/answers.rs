@@ -67,7 +67,7 @@ pub fn refused(fault: &Fault) -> Response {
             response
         }
         Fault::OutOfOrder(_) => {
-            let text = "the part does not begin where the last one ended";
+            let text = "the chunk does not start where the previous chunk ended";
             error(
                 StatusCode::RANGE_NOT_SATISFIABLE,
                 "BLOB_UPLOAD_INVALID",
@@ -80,7 +80,7 @@ pub fn refused(fault: &Fault) -> Response {
             let (word, text) = match cause {
                 Error::Internal(cause) => {
                     tracing::error!(%cause, "registry request failed");
-                    ("UNKNOWN", "the server failed".to_owned())
+                    ("UNKNOWN", "the server encountered an internal error".to_owned())
                 }
                 Error::Unauthorized | Error::InvalidToken(_) => {
                     let text = "sign in with your user name and a token, or your password";

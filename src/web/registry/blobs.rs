@@ -31,7 +31,7 @@ impl Call<'_> {
 pub(super) fn sent(content: Download, digest: &Digest, kept: &str, request: &Request) -> Response {
     let mut response = download::render(content, StatusCode::OK, request.headers());
     if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
-        let text = "the blob has no such part";
+        let text = "the range is outside the blob";
         let told = answers::error(response.status(), "SIZE_INVALID", text, None);
         let (parts, body) = (told.headers().clone(), told.into_body());
         response.headers_mut().extend(parts);

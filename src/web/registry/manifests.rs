@@ -49,7 +49,12 @@ impl Call<'_> {
     }
 
     async fn push(&self, reference: &Reference, mut request: Request) -> Result<Response, Fault> {
-        let too_large = || Fault::new(Code::SizeInvalid, format!("a manifest may have {LARGEST} bytes"));
+        let too_large = || {
+            Fault::new(
+                Code::SizeInvalid,
+                format!("the manifest is too large (maximum is {LARGEST} bytes)"),
+            )
+        };
         let header = |name| request.headers().get(name)?.to_str().ok();
         let announced = header(CONTENT_LENGTH).and_then(|text| text.parse::<usize>().ok());
         if announced.is_some_and(|length| length > LARGEST) {
@@ -59,7 +64,7 @@ impl Call<'_> {
         let bytes = match request.take_body().into_bytes_limit(LARGEST).await {
             Ok(bytes) => bytes.to_vec(),
             Err(poem::error::ReadBodyError::PayloadTooLarge) => return Err(too_large()),
-            Err(_) => return Err(Fault::new(Code::ManifestInvalid, "the body broke off")),
+            Err(_) => return Err(Fault::new(Code::ManifestInvalid, "the body is incomplete")),
         };
         let pushed = manifests::push(self.backend, &self.place, reference, &kind, bytes).await?;
         let mut response = answers::made(self.name(), "manifests", &pushed.digest);
@@ -75,7 +80,7 @@ impl Call<'_> {
         let limit = match &asked {
             None => tags::PAGE,
             Some(text) => {
-                let wrong = || Fault::new(Code::PaginationNumberInvalid, "n is how many tags are wanted");
+                let wrong = || Fault::new(Code::PaginationNumberInvalid, "n must be a non-negative integer");
                 text.parse::<u64>().map_err(|_| wrong())?.min(tags::PAGE)
             }
         };

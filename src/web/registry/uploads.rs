@@ -103,7 +103,7 @@ impl Call<'_> {
 }
 
 fn misread() -> Fault {
-    let text = "Content-Range must be the first and the last byte of the body, such as 0-1023";
+    let text = "Content-Range must be the positions of the first and last byte of the body, such as 0-1023";
     Fault::new(Code::BlobUploadInvalid, text)
 }
 

@@ -74,7 +74,7 @@ async fn create_award_emoji_with_invalid_name_returns_404(server: TestServer) {
         }
         for name in ["thumbsup", "-1"] {
             let own = root.post(&list, json!({"name": name})).await.expect(404);
-            assert_eq!(own.message(), "404 Award Emoji Name is a vote, which is not for the author Not Found");
+            assert_eq!(own.message(), "404 Award Emoji Name must not be a vote on your own item Not Found");
         }
         award(&ann.client, path, "-1").await;
         for name in ["-1", "thumbsdown"] {

@@ -52,7 +52,7 @@ async fn restore_rejects_incomplete_backup(site: Site) {
     std::fs::remove_file(copy.join("manifest.json")).unwrap();
     let other = site.another().await;
     let output = other.fails(&["restore", copy.to_str().unwrap()]).await;
-    assert!(output.contains("holds no complete backup"), "{output}");
+    assert!(output.contains("does not contain a complete backup"), "{output}");
     assert!(!other.data.exists());
     other.remove().await;
 }

@@ -64,10 +64,10 @@ async fn demo_leaves_no_files_when_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let process = start(directory.path(), &[]).await;
     let root = Client::new(&process.base, Some(TOKEN));
-    let project = root.get("/projects/harbour%2Flighthouse").await.expect(200).json();
+    let project = root.get("/projects/harbor%2Flighthouse").await.expect(200).json();
     assert_eq!(project["visibility"], "public");
     let work = Work::empty();
-    work.git(&["clone", "--quiet", &format!("{}/harbour/lighthouse.git", process.base), "c"]).await;
+    work.git(&["clone", "--quiet", &format!("{}/harbor/lighthouse.git", process.base), "c"]).await;
     assert!(work.below("c").git(&["log", "--format=%s"]).await.contains("Add the fog horn"));
     assert_eq!(entries_of(&directory.path().join("tmp")).len(), 1);
     process.stop().await;
@@ -106,7 +106,7 @@ async fn demo_imports_local_repository() {
     let theirs = work.path.join("theirs.git");
     let process = start(directory.path(), &["--repository", theirs.to_str().unwrap()]).await;
     let root = Client::new(&process.base, Some(TOKEN));
-    let commits = root.get("/projects/harbour%2Ftheirs/repository/commits").await.expect(200);
+    let commits = root.get("/projects/harbor%2Ftheirs/repository/commits").await.expect(200);
     assert_eq!(commits.pluck("id")[0], tip);
     process.stop().await;
 }
@@ -148,9 +148,9 @@ async fn demo_fill_creates_sample_data(server: TestServer) {
         root.get(&format!("{project}/boards")).await.expect(200).json()[0]["lists"].as_array().map(Vec::len),
         Some(2)
     );
-    assert_eq!(root.get("/groups/harbour/epics/1/issues").await.expect(200).pluck("title").len(), 3);
+    assert_eq!(root.get("/groups/harbor/epics/1/issues").await.expect(200).pluck("title").len(), 3);
     assert_eq!(root.get(&format!("{project}/snippets")).await.expect(200).pluck("title"), ["Tides of the week"]);
-    assert_eq!(root.get("/groups/harbour/issues").await.expect(200).pluck("iid").len(), 8);
+    assert_eq!(root.get("/groups/harbor/issues").await.expect(200).pluck("iid").len(), 8);
     let notebook = git::address(&server.base, "cleo", "a password of the demo", "cleo/notebook");
     Work::empty().git(&["ls-remote", "--exit-code", &notebook, "refs/heads/main"]).await;
     let again = demo::fill(&server.backend, &settings, &token, &password).await.unwrap_err();

@@ -40,8 +40,8 @@ async fn doctor_reports_each_repository_problem(site: Site) {
     let output = site.fails(&["doctor"]).await;
     for line in [
         "(root/gone): its repository is missing",
-        &format!("repository {name}: no project has it"),
-        "(root/head): its default branch is main, but HEAD names other",
+        &format!("repository {name}: it belongs to no project"),
+        "(root/head): its default branch is main, but HEAD points to other",
         "(root/broken): git fsck: ",
     ] {
         assert!(output.contains(line), "{line} is not in {output}");

@@ -123,7 +123,7 @@ async fn create_commit_with_invalid_action_changes_nothing(server: TestServer) {
         (json!({ "action": "create", "file_path": "a/GIT~1/x", "content": "x" }), "invalid path: 'a/GIT~1/x'"),
         (
             json!({ "action": "create", "file_path": "x", "content": "?", "encoding": "base64" }),
-            "content is no valid Base64",
+            "content is not valid Base64",
         ),
         (
             json!({ "action": "update", "file_path": "README.md", "content": "x", "last_commit_id": "0123" }),
@@ -144,7 +144,7 @@ async fn create_commit_with_invalid_action_changes_nothing(server: TestServer) {
     server.root().post(&sample.commits(), body(half)).await.expect(400);
     let same = json!([{ "action": "chmod", "file_path": "bin/run", "execute_filemode": true }]);
     let answer = server.root().post(&sample.commits(), body(same)).await.expect(400);
-    assert_eq!(answer.message(), "The commit would change nothing");
+    assert_eq!(answer.message(), "The commit contains no changes");
     assert_eq!(sample.id_of("main"), before);
     sample.fsck();
 }

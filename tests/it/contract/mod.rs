@@ -3,6 +3,7 @@
 mod access_matrix;
 mod confidential;
 mod everywhere;
+mod fixed_texts;
 mod layering;
 mod locks;
 mod routes;

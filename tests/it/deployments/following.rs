@@ -124,7 +124,7 @@ async fn deployment_status_follows_job(server: TestServer) {
 async fn update_deployment_of_job_is_forbidden(server: TestServer) {
     let fixture = Fixture::new(&server, "running").await;
     let refused = fixture.root.put(&fixture.one, json!({ "status": "success" })).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - Deployments of jobs follow them and cannot be changed by the API");
+    assert_eq!(refused.message(), "403 Forbidden - Deployments of jobs cannot be changed through the API");
     assert_eq!(fixture.read().await["status"], "running");
     // After its job is deleted, the deployment can be changed.
     fixture.root.delete(&fixture.pipeline()).await.expect(204);
@@ -151,7 +151,7 @@ async fn create_deployment_rejects_invalid_job(server: TestServer) {
             .expect(400);
         assert_eq!(
             refused.json()["message"],
-            json!({ "job_id": ["is no job of the project for this commit"] }),
+            json!({ "job_id": ["must be a job of this project for the given commit"] }),
             "{job}"
         );
     }

@@ -89,7 +89,7 @@ async fn long_targets_return_414_or_431_in_json(server: TestServer) {
     let answer = exchange(&server.base, path).await;
     assert_eq!(
         (answer.status, answer.message().as_str()),
-        (414, "414 URI Too Long - path and query may have 16384 bytes")
+        (414, "414 URI Too Long - path and query are too long (maximum is 16384 bytes)")
     );
 }
 
@@ -121,7 +121,7 @@ async fn millions_of_tiny_chunks_are_rejected(server: TestServer) {
     let began = std::time::Instant::now();
     let answer = exchange(&server.base, format!("{head}{body}0\r\n\r\n")).await;
     assert_eq!(answer.status, 400);
-    assert_eq!(answer.message(), "the body comes in too many too small pieces");
+    assert_eq!(answer.message(), "the body was sent in too many small chunks");
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
 }
 
@@ -163,7 +163,7 @@ async fn incomplete_head_returns_408() {
     wire.send("GET /api/v4/version HTTP/1.1\r\nHos").await;
     let answer = wire.answer().await;
     assert_eq!(answer.status, 408);
-    assert_eq!(answer.message(), "408 Request Timeout - the head of the request did not come in time");
+    assert_eq!(answer.message(), "408 Request Timeout - the header of the request was not received in time");
     wire.closed().await;
     server.stop().await;
 }

@@ -53,7 +53,7 @@ async fn environment_lifecycle(server: TestServer) {
     let slug = again["slug"].as_str().expect("a slug");
     assert!(slug.starts_with("staging-") && slug.len() == 14, "{slug}");
     let refused = root.delete(&one).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - The environment has to be stopped before it is deleted");
+    assert_eq!(refused.message(), "403 Forbidden - The environment must be stopped before it is deleted");
     for _ in 0..2 {
         assert_eq!(root.post(&format!("{one}/stop"), json!({})).await.expect(200).json()["state"], "stopped");
     }

@@ -221,7 +221,7 @@ async fn epic_rejects_more_than_1000_issues(server: TestServer) {
     });
     epic_issues::Entity::insert_many(rows).exec_without_returning(db).await.expect("links");
     let full = root.post(&format!("{list}/{}", last.id), json!({})).await.expect(400);
-    assert_eq!(full.message(), "There are 1000 issues in the epic already");
+    assert_eq!(full.message(), "The maximum number of issues in the epic (1000) is reached");
     root.delete(&format!("{list}/{}", link["id"])).await.expect(200);
     root.post(&format!("{list}/{}", last.id), json!({})).await.expect(201);
 }

@@ -236,7 +236,7 @@ async fn export_rejects_group_above_import_limits(server: TestServer) {
     // Together with the member, the group exceeds the limit.
     let path = format!("/groups/{top}/export");
     let message = root.post(&path, json!({})).await.expect(400).message();
-    assert_eq!(message, "The group has more than 25000 records in one group, and no import reads so much");
+    assert_eq!(message, "The group exceeds the import limit of 25000 records in one group");
     // The job checks the limit again.
     let job = ExportGroup { group_id: top, user_id: 1 };
     let refused = exports::run(&server.backend, &job).await.expect_err("a refusal");

@@ -72,7 +72,7 @@ fn epic(id: i64, iid: i64, parent: Option<i64>) -> Value {
 }
 
 async fn import_rejects_unsafe_archive_entries(server: TestServer) {
-    let strange = "does not belong there";
+    let strange = "unexpected file or directory";
     let attributes = group_of(7, None, "other").to_string();
     assert_imports_fail(
         &server,
@@ -128,11 +128,11 @@ async fn import_rejects_malformed_archives(server: TestServer) {
             (compressed([b"no tar file".to_vec()]), "cannot be read"),
             (compressed([vec![b'x'; 2_000]]), "cannot be read"),
             ([&sound[..], &[0; 512][..], b"x"].concat(), "cannot be read"),
-            (compressed([]), "cut"),
-            (compressed([vec![0; 1_024]]), "no file VERSION"),
+            (compressed([]), "truncated"),
+            (compressed([vec![0; 1_024]]), "no VERSION file"),
             (cut(plain.len() / 1_024 * 512), "labels.ndjson, line"),
             // Cut between two entries, where only the end marker is missing.
-            (cut(plain.len() - 1_024), "cut"),
+            (cut(plain.len() - 1_024), "truncated"),
         ],
     )
     .await;
@@ -166,26 +166,26 @@ async fn import_rejects_oversized_archives(server: TestServer) {
     assert_imports_fail(
         &server,
         vec![
-            (compressed(std::iter::once(bomb(600 << 20)).chain(zeros(600))), "line 1: is too long"),
-            (compressed(std::iter::once(bomb(600 << 20)).chain(spaces)), "bytes when it is unpacked"),
+            (compressed(std::iter::once(bomb(600 << 20)).chain(zeros(600))), "line 1: the line is too long"),
+            (compressed(std::iter::once(bomb(600 << 20)).chain(spaces)), "uncompressed bytes"),
             (compressed(std::iter::once(bomb(u64::MAX >> 12))), "cannot be read"),
-            (compressed(tiny), "more than 20000 files"),
-            (packed(files), "more than 1000 groups"),
-            (Draft::new().with("tree/groups/_all.ndjson", groups).packed(), "more than 1000 groups"),
+            (compressed(tiny), "too many files and directories (maximum is 20000)"),
+            (packed(files), "too many groups (maximum is 1000)"),
+            (Draft::new().with("tree/groups/_all.ndjson", groups).packed(), "too many groups (maximum is 1000)"),
             (Draft::new().with("tree/groups/7/labels.ndjson", deep).packed(), "labels.ndjson, line 1"),
-            (Draft::new().with("tree/groups/7/boards.ndjson", many).packed(), "more than 102 entries"),
+            (Draft::new().with("tree/groups/7/boards.ndjson", many).packed(), "too many entries (maximum is 102)"),
             (Draft::new().with("tree/groups/7.json", vec![b' '; 2 << 20]).packed(), "too long"),
             (
                 archive_with("badges", (0..101).map(|_| json!({"link_url": "https://h/", "image_url": "https://h/"}))),
-                "line 101: there are more than 100",
+                "line 101: too many records (maximum is 100)",
             ),
-            (archive_with("boards", (0..101).map(|_| json!({"name": "b"}))), "there are more than 100"),
+            (archive_with("boards", (0..101).map(|_| json!({"name": "b"}))), "too many records (maximum is 100)"),
             (
                 archive_with("labels", (0..25_001).map(|n| label(&n.to_string()))),
-                "line 25001: the group has more than 25000 records",
+                "line 25001: the group has too many records (maximum is 25000)",
             ),
-            (together, "line 5001: the group has more than 25000 records"),
-            (spread.packed(), "more than 200000 records"),
+            (together, "line 5001: the group has too many records (maximum is 25000)"),
+            (spread.packed(), "too many records (maximum is 200000)"),
         ],
     )
     .await;
@@ -221,7 +221,7 @@ async fn import_validates_records_as_the_api_does(server: TestServer) {
         (epics((1..=9).map(|id| epic(id, id, Some(id - 1))).collect()), "nested too deeply"),
         (epics(vec![epic(1, 1, Some(1))]), "nested too deeply"),
         (epics(vec![epic(1, 1, None), epic(1, 2, None)]), "id is used more than once"),
-        (Draft::new().with_subgroup(8, 7, "low").with_records(7, "epics", [epic(1, 1, Some(2))]).with_records(8, "epics", [epic(2, 1, None)]).packed(), "a group that is not above"),
+        (Draft::new().with_subgroup(8, 7, "low").with_records(7, "epics", [epic(1, 1, Some(2))]).with_records(8, "epics", [epic(2, 1, None)]).packed(), "does not belong to the group of the epic or an ancestor"),
     ]).await;
 }
 
@@ -236,25 +236,25 @@ async fn import_rejects_groups_that_are_not_a_tree(server: TestServer) {
     assert_imports_fail(
         &server,
         vec![
-            (Draft::new().with_subgroup(8, 9, "low").packed(), "lies in none of the archive"),
-            (Draft::new().with_subgroup(8, 9, "a").with_subgroup(9, 8, "b").packed(), "lies in itself"),
-            (Draft::new().with("tree/groups/_all.ndjson", "7\n7\n").packed(), "more than once"),
-            (Draft::new().with("tree/groups/_all.ndjson", "").packed(), "has no group"),
-            (Draft::new().with("tree/groups/_all.ndjson", "7\n8\n").packed(), "lacks the attributes of the group 8"),
+            (Draft::new().with_subgroup(8, 9, "low").packed(), "The parent of the group 8 is not in the archive"),
+            (Draft::new().with_subgroup(8, 9, "a").with_subgroup(9, 8, "b").packed(), "is its own ancestor"),
+            (Draft::new().with("tree/groups/_all.ndjson", "7\n7\n").packed(), "contains duplicates"),
+            (Draft::new().with("tree/groups/_all.ndjson", "").packed(), "contains no group"),
+            (Draft::new().with("tree/groups/_all.ndjson", "7\n8\n").packed(), "has no attributes of the group 8"),
             (Draft::new().with("tree/groups/8.json", attributes(8, 7, "low")).packed(), "not in the list"),
-            (Draft::new().with("tree/groups/7.json", attributes(9, 7, "low")).packed(), "is of the group 9"),
+            (Draft::new().with("tree/groups/7.json", attributes(9, 7, "low")).packed(), "belongs to the group 9"),
             (Draft::new().with_records(9, "labels", [label("a")]).packed(), "not in the list"),
             (
                 Draft::new().with_subgroup(8, 7, "Low").with_subgroup(9, 7, "low").packed(),
-                "name or the path of another one",
+                "same name or path as another group",
             ),
             (Draft::new().with_subgroup(8, 7, "../x").packed(), "path can contain only"),
             (Draft::new().with_subgroup(8, 7, "tree").packed(), "is a reserved name"),
             (deep.packed(), "nested too deeply"),
-            (Draft::new().with("VERSION", "1.0.0").packed(), "0.2 is what is read"),
+            (Draft::new().with("VERSION", "1.0.0").packed(), "expected 0.2"),
             (Draft::new().with("VERSION", vec![b'1'; 2 << 20]).packed(), "too long"),
             (Draft::new().with("tree/groups/7.json", wide.to_string()).packed(), "visibility_level is not included"),
-            (packed([(header("VERSION", 5), b"0.2.4".to_vec())]), "no list of its groups"),
+            (packed([(header("VERSION", 5), b"0.2.4".to_vec())]), "no list of groups"),
         ],
     )
     .await;

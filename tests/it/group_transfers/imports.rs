@@ -113,7 +113,7 @@ async fn concurrent_import_of_same_user_returns_409(server: TestServer) {
     let begin = async |client: &Client, path: &str| send(client, path, None, Draft::new().packed()).await;
     begin(&ada.client, "a").await.expect(202);
     let message = begin(&ada.client, "b").await.expect(409).message();
-    assert_eq!(message, "Another import of yours has not ended yet");
+    assert_eq!(message, "You already have an import in progress; wait until it finishes");
     ada.client.get("/groups/b").await.expect(404);
     assert_eq!(stored_archives(&server).await.len(), 1);
     // The limit also applies to concurrent requests.
@@ -201,8 +201,8 @@ async fn import_caps_visibility_at_parent_and_instance(server: TestServer) {
     assert_eq!(
         lowered,
         [
-            "visibility top/public was public, and is private",
-            "visibility top/public/internal was internal, and is private",
+            "visibility top/public lowered from public to private",
+            "visibility top/public/internal lowered from internal to private",
         ]
     );
     let restricted = json!({"restricted_visibility_levels": ["public"]});

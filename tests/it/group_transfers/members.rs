@@ -94,10 +94,10 @@ async fn import_caps_roles_at_role_of_importer(server: TestServer) {
     assert_eq!(
         reasons,
         [
-            "level eve@example.com: was Owner, and is Maintainer, as high as who imports may give",
-            "member bob@example.com: the user has a higher role from a group above",
-            "level eve@example.com: was Owner, and is Maintainer, as high as who imports may give",
-            "member bob@example.com: the user has a higher role from a group above",
+            "level eve@example.com: lowered from Owner to Maintainer, the highest role that the importing user can grant",
+            "member bob@example.com: the user has a higher role through an ancestor group",
+            "level eve@example.com: lowered from Owner to Maintainer, the highest role that the importing user can grant",
+            "member bob@example.com: the user has a higher role through an ancestor group",
         ]
     );
     // For a top-level group the importer can assign all roles.

@@ -129,7 +129,10 @@ async fn failed_import_reports_error_and_deletes_archive(server: TestServer) {
     server.finish_jobs().await;
     let status = root.get("/groups/fresh/import").await.expect(200).json();
     assert_eq!(status["import_status"], "failed");
-    assert!(status["import_error"].as_str().expect("a text").starts_with("The server could not"), "{status}");
+    assert!(
+        status["import_error"].as_str().expect("a text").starts_with("The import failed because of an internal error"),
+        "{status}"
+    );
     assert_eq!(stored_archives(&server).await.len(), 0);
 }
 
@@ -167,7 +170,7 @@ async fn sweep_fails_import_with_lost_last_attempt(server: TestServer) {
     assert_eq!(sweep(&server.backend).await.expect("a sweep"), 1);
     let (state, error) = status().await;
     assert_eq!(state, "failed");
-    assert!(error.as_str().expect("a text").starts_with("The server could not"), "{error}");
+    assert!(error.as_str().expect("a text").starts_with("The import failed because of an internal error"), "{error}");
     assert_eq!(stored_archives(&server).await.len(), 0);
     assert_eq!(sweep(&server.backend).await.expect("a sweep"), 0);
     send(&root, "again", None, archive().packed()).await.expect(202);

@@ -54,11 +54,11 @@ async fn transfer_group_rejects_invalid_targets(server: TestServer) {
         let answer = root.post(&format!("/groups/{id}/transfer"), json!({"group_id": to})).await.expect(400);
         answer.json()["message"].clone()
     };
-    let (inside, taken) = ("is the group itself or below it", "has already been taken");
+    let (inside, taken) = ("must not be the group itself or one of its subgroups", "has already been taken");
     assert_eq!(failure(outer, json!(outer)).await, json!({"group_id": [inside]}));
     assert_eq!(failure(outer, json!(low)).await, json!({"group_id": [inside]}));
-    assert_eq!(failure(inner, json!(outer)).await, json!({"group_id": ["is where the group is already"]}));
-    assert_eq!(failure(outer, Value::Null).await, json!({"group_id": ["is where the group is already"]}));
+    assert_eq!(failure(inner, json!(outer)).await, json!({"group_id": ["is already the parent of the group"]}));
+    assert_eq!(failure(outer, Value::Null).await, json!({"group_id": ["is already the parent of the group"]}));
     assert_eq!(failure(inner, json!(other)).await, json!({"path": [taken]}));
     assert_eq!(failure(twin, Value::Null).await, json!({"name": [taken]}));
     assert_eq!(failure(named, Value::Null).await, json!({"path": ["is a reserved name"]}));
@@ -148,7 +148,7 @@ async fn transfer_project_to_group_requires_administrator(server: TestServer) {
         assert_eq!(member["access_level"], json!(level));
     }
     let again = root.post(&place(&work.to_string()), json!({})).await.expect(400);
-    assert_eq!(again.json()["message"], json!({"namespace": ["holds the project already"]}));
+    assert_eq!(again.json()["message"], json!({"namespace": ["already contains the project"]}));
     assert_eq!(root.post(&place("999999"), json!({})).await.expect(404).message(), "404 Project Not Found");
     let unknown = root.post("/groups/999999/projects/1", json!({})).await.expect(404);
     assert_eq!(unknown.message(), "404 Group Not Found");

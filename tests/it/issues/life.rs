@@ -264,7 +264,7 @@ async fn create_issue_fails_when_no_iid_is_left(server: TestServer) {
     last.exec(server.backend.database.write()).await.expect("a change");
     assert_eq!(open(&root, id, json!({"title": "last"})).await, i64::MAX);
     let refused = root.post(&path, json!({"title": "none"})).await.expect(400);
-    assert_eq!(refused.message(), "There are no numbers left");
+    assert_eq!(refused.message(), "The project has reached the maximum number of items");
 }
 
 async fn update_issue_with_current_values_changes_nothing(server: TestServer) {

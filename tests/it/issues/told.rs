@@ -95,7 +95,7 @@ async fn pending_deliveries_fail_after_issue_becomes_confidential(server: TestSe
         log_entries.as_array().expect("a list").iter().filter(|row| row["state"] == "failed").collect();
     assert_eq!(withheld.len(), 2, "{log_entries}");
     for row in withheld {
-        assert_eq!((&row["error"], &row["attempts"]), (&json!("became confidential"), &json!(1)));
+        assert_eq!((&row["error"], &row["attempts"]), (&json!("the resource is now confidential"), &json!(1)));
     }
     // A delivery from the time when the issue was visible to all cannot be resent.
     let delivered =

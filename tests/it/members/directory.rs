@@ -98,7 +98,7 @@ async fn synchronize_adds_updates_and_removes_members(server: TestServer) {
     // A member who is no longer listed is removed, also from descendants. Manually added members remain.
     let result = sync(&server, engines, &[("ada", Maintainer), ("nobody", Guest)]).await;
     assert_eq!((result.joined, result.changed, result.left), (0, 1, 2));
-    assert_eq!(result.passed_over, [("nobody".to_owned(), "is nobody here".to_owned())]);
+    assert_eq!(result.passed_over, [("nobody".to_owned(), "does not exist".to_owned())]);
     assert_eq!(shown().await, wanted(&[("root", 50), ("ada", 40)]));
     bob.client.get(&format!("/projects/{work}")).await.expect(404);
     // The inherited role is the minimum.
@@ -111,7 +111,7 @@ async fn synchronize_adds_updates_and_removes_members(server: TestServer) {
     assert_eq!(sync(&server, engines, &[("ada", Maintainer), ("bob", Guest)]).await, outcome(0, 1, 0));
     assert_eq!(root.get(&format!("{list}/{}", bob.id)).await.expect(200).json()["expires_at"], Value::Null);
     // The last Owner remains unless the directory adds another Owner.
-    let last_owner = vec![("root".to_owned(), "stays, as the last owner of the group".to_owned())];
+    let last_owner = vec![("root".to_owned(), "remains the last owner of the group".to_owned())];
     assert_eq!(sync(&server, engines, &[("root", Guest)]).await.passed_over, last_owner);
     assert_eq!(sync(&server, engines, &[("root", Owner)]).await, outcome(0, 1, 0));
     assert_eq!(sync(&server, engines, &[]).await.passed_over, last_owner);

@@ -13,7 +13,7 @@ async fn reviewer_ids_must_be_empty(server: TestServer) {
     let all = format!("/projects/{}/merge_requests", project.id);
     let body = json!({"source_branch": "feature/x", "target_branch": "main", "title": "t", "reviewer_ids": [1]});
     let refused = root.post(&all, body).await.expect(400).json();
-    let text = "must be empty: merge requests have no reviewers, name people in assignee_ids";
+    let text = "must be empty: merge requests have no reviewers; use assignee_ids";
     assert_eq!(refused["message"]["reviewer_ids"], json!([text]));
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let iid = propose(&root, project.id, "feature/x", "main", json!({"reviewer_ids": []})).await;

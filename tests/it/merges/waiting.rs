@@ -36,7 +36,7 @@ async fn auto_merge_is_alias_of_merge_when_pipeline_succeeds(server: TestServer)
     fixture.set(json!({"only_allow_merge_if_pipeline_succeeds": true})).await;
     fixture.merge(1, json!({"auto_merge": false})).await.expect(405);
     let both = fixture.merge(1, json!({"auto_merge": true, "merge_when_pipeline_succeeds": false})).await.expect(400);
-    assert_eq!(both.message(), "auto_merge, merge_when_pipeline_succeeds contradict each other");
+    assert_eq!(both.message(), "auto_merge, merge_when_pipeline_succeeds must have the same value");
     fixture.merge(1, json!({"auto_merge": "soon"})).await.expect(400);
     let waiting = fixture.merge(1, json!({"auto_merge": true})).await.expect(200).json();
     assert_eq!((&waiting["state"], &waiting["merge_when_pipeline_succeeds"]), (&json!("opened"), &json!(true)));

@@ -70,7 +70,7 @@ async fn bot_cannot_access_other_projects_and_groups(server: TestServer) {
         .post(&format!("/projects/{work}/access_tokens"), json!({ "name": "x", "scopes": ["api"] }))
         .await
         .expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - A project access token cannot make others");
+    assert_eq!(refused.message(), "403 Forbidden - A project access token cannot create project access tokens");
     for parent in [format!("/projects/{other}"), format!("/groups/{team}")] {
         let body = json!({ "user_id": created["user_id"], "access_level": 30 });
         let refused = ada.post(&format!("{parent}/members"), body).await.expect(400);

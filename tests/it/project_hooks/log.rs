@@ -28,7 +28,7 @@ async fn delivery_log_returns_request_and_response(server: TestServer) {
     let one = format!("{log}/{}", waiting[0]["id"]);
     assert_eq!(root.get(&one).await.expect(200).json().get("request_data"), None);
     let refused = root.post(&format!("{one}/resend"), json!({})).await.expect(409);
-    assert_eq!(refused.message(), "The delivery is still to be made");
+    assert_eq!(refused.message(), "The delivery is still pending");
     server.finish_jobs().await;
     let arrived = receiver.next().await;
     let shown = root.get(&one).await.expect(200);

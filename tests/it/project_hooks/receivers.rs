@@ -40,7 +40,7 @@ async fn endless_redirects_fail_after_the_limit(server: TestServer) {
     let delivery = send_test(&server, &project, &receiver.url, json!({ "token": "t0ken" })).await;
     assert_eq!(
         (&delivery["state"], &delivery["error"]),
-        (&json!("failed"), &json!("the receiver redirects too often"))
+        (&json!("failed"), &json!("the receiver redirected too many times"))
     );
     let arrived = receiver.rest();
     assert_eq!(arrived.len(), 4);
@@ -59,7 +59,7 @@ async fn redirect_to_forbidden_address_is_not_followed(server: TestServer) {
         let delivery = send_test(&server, &project, &receiver.url, json!({})).await;
         assert_eq!(
             (&delivery["state"], &delivery["error"]),
-            (&json!("failed"), &json!("the address may not be called")),
+            (&json!("failed"), &json!("the address is not allowed")),
             "{to}"
         );
         assert_eq!(receiver.rest().len(), 1);
@@ -75,10 +75,10 @@ async fn hosts_that_resolve_to_local_addresses_are_rejected(server: TestServer) 
     let url = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
     // The URLs are stored directly, as if they had been allowed earlier or resolved differently.
     for (address, reason) in [
-        (format!("http://127.0.0.1:{port}/"), "the address may not be called"),
-        (format!("http://localhost:{port}/"), "the address may not be called"),
-        (format!("http://[::ffff:127.0.0.1]:{port}/"), "the address may not be called"),
-        ("http://nowhere.invalid/".to_owned(), "the host has no address that may be called"),
+        (format!("http://127.0.0.1:{port}/"), "the address is not allowed"),
+        (format!("http://localhost:{port}/"), "the address is not allowed"),
+        (format!("http://[::ffff:127.0.0.1]:{port}/"), "the address is not allowed"),
+        ("http://nowhere.invalid/".to_owned(), "the host does not resolve to an allowed address"),
     ] {
         let update =
             project_hooks::Entity::update_many().col_expr(project_hooks::Column::Url, Expr::value(address.clone()));
@@ -116,11 +116,11 @@ async fn setting_allows_and_forbids_webhooks_to_local_addresses(server: TestServ
         assert_eq!(refused.expect(422).message(), "Invalid url given");
     }
     let delivery = root.post(&test, json!({})).await.expect(201).json();
-    assert_eq!((&delivery["state"], &delivery["error"]), (&json!("failed"), &json!("the address may not be called")));
+    assert_eq!((&delivery["state"], &delivery["error"]), (&json!("failed"), &json!("the address is not allowed")));
     commit(&root, project.id, "main", "a").await;
     deliver(&server.backend, id).await.expect("a turn");
     let log = root.get(&format!("{url}/{id}/events")).await.expect(200).json();
-    assert_eq!((&log[0]["state"], &log[0]["error"]), (&json!("pending"), &json!("the address may not be called")));
+    assert_eq!((&log[0]["state"], &log[0]["error"]), (&json!("pending"), &json!("the address is not allowed")));
     assert_eq!(receiver.rest().len(), 0);
 }
 

@@ -170,7 +170,7 @@ async fn transfer_rejects_invalid_and_conflicting_namespaces(server: TestServer)
     let work = project(&ada.client, "work", json!({"name": "Work"})).await;
     let team = group(&ada.client, "team", json!({})).await;
     let taken = "has already been taken";
-    assert_eq!(refusal(&ada.client, work, "ada").await, json!({"namespace": ["holds the project already"]}));
+    assert_eq!(refusal(&ada.client, work, "ada").await, json!({"namespace": ["already contains the project"]}));
     let twin = project(&ada.client, "WORK", json!({"namespace_id": team, "name": "Other"})).await;
     assert_eq!(refusal(&ada.client, work, team).await, json!({"path": [taken]}));
     ada.client.put(&format!("/projects/{twin}"), json!({"path": "other", "name": "wORK"})).await.expect(200);

@@ -141,10 +141,7 @@ async fn write_file_rejects_invalid_changes_with_reason(server: TestServer) {
     let answer = root.delete(&format!("{}?branch=main&commit_message=x", sample.file("missing"))).await;
     assert_eq!(answer.expect(400).message(), missing);
     let same = json!({ "branch": "main", "commit_message": "x", "content": "# Title\n\nHello, world\nBye\n" });
-    assert_eq!(
-        root.put(&sample.file("README.md"), same).await.expect(400).message(),
-        "The commit would change nothing"
-    );
+    assert_eq!(root.put(&sample.file("README.md"), same).await.expect(400).message(), "The commit contains no changes");
     for path in ["a/../b", "x/..", "/abs", "../../etc/passwd"] {
         let answer = root.post(&sample.file(path), body.clone()).await.expect(400);
         assert_eq!(answer.message(), "file_path should be a valid file path", "{path}");
@@ -165,7 +162,7 @@ async fn write_file_rejects_invalid_changes_with_reason(server: TestServer) {
         root.post(&sample.file(path), body.clone()).await.expect(400);
     }
     let broken = json!({ "branch": "main", "commit_message": "x", "content": "!!", "encoding": "base64" });
-    assert_eq!(root.post(&sample.file("b"), broken).await.expect(400).message(), "content is no valid Base64");
+    assert_eq!(root.post(&sample.file("b"), broken).await.expect(400).message(), "content is not valid Base64");
     assert_eq!(sample.id_of("main"), before);
     sample.fsck();
 }

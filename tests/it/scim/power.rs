@@ -60,7 +60,7 @@ async fn create_user_over_scim_user_limit_returns_403(server: TestServer) {
     let (status, _, detail) = refusal(&provider.create(&user_attributes("eve")).await);
     assert_eq!(
         (status, detail.as_str()),
-        (403, "403 Forbidden - The group has provisioned 2 users, the most that the instance allows")
+        (403, "403 Forbidden - The group has reached the maximum number of provisioned users (2)")
     );
     // Accounts created before count even if deprovisioned, and can be provisioned again.
     provider.delete("uid-bob").await.expect(204);

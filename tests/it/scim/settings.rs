@@ -58,7 +58,7 @@ async fn update_saml_settings_rejects_invalid_values(server: TestServer) {
         assert_eq!(refused.json()["message"]["default_membership_role"], json!(["is not included in the list"]));
     }
     let refused = root.put(&format!("/groups/{below}/saml"), json!({ "enabled": true })).await.expect(400);
-    assert_eq!(refused.json()["message"]["enabled"], json!(["can be true for groups at the top level only"]));
+    assert_eq!(refused.json()["message"]["enabled"], json!(["can be true only for top-level groups"]));
     root.put(&format!("/groups/{below}/saml"), json!({ "enabled": false })).await.expect(200);
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{home, snippet, titles};
 use crate::support::{TestServer, on_every_database};
 
-const ONE_FILE: &str = "must be one: a snippet holds a single file";
+const ONE_FILE: &str = "must contain exactly one file";
 
 async fn create_snippet_accepts_one_file(server: TestServer) {
     let (_, place) = home(&server, "made", "public").await;
@@ -76,17 +76,17 @@ async fn update_snippet_updates_and_moves_its_file(server: TestServer) {
         assert_eq!(put(moved.clone()).await.expect(200).json()["file_name"], "b.txt");
         assert_eq!(raw().await, "Second");
         let refused = put(moved).await.expect(400);
-        assert_eq!(refused.json()["message"]["files"], json!(["must name the file that the snippet holds"]));
+        assert_eq!(refused.json()["message"]["files"], json!(["must refer to the file of the snippet"]));
         let both = json!({"action": "move", "file_path": "c.txt", "content": "Third"});
         assert_eq!(put(both).await.expect(200).json()["file_name"], "c.txt");
         assert_eq!(raw().await, "Third");
         for (file, text) in [
             (
                 json!({"action": "update", "file_path": "a.txt", "content": "x"}),
-                "must name the file that the snippet holds",
+                "must refer to the file of the snippet",
             ),
-            (json!({"action": "update"}), "must say the content"),
-            (json!({"action": "move", "content": "x"}), "must say the file_path"),
+            (json!({"action": "update"}), "must include content"),
+            (json!({"action": "move", "content": "x"}), "must include file_path"),
             (json!({"action": "create", "file_path": "d.txt", "content": "x"}), ONE_FILE),
             (json!({"action": "delete", "file_path": "c.txt"}), ONE_FILE),
         ] {
@@ -101,7 +101,7 @@ async fn update_snippet_updates_and_moves_its_file(server: TestServer) {
         let two = root.put(&this, json!({"files": [same, same]})).await.expect(400);
         assert_eq!(two.json()["message"]["files"], json!([ONE_FILE]));
         let twice = root.put(&this, json!({"files": [same], "content": "y"})).await.expect(400);
-        assert_eq!(twice.message(), "files excludes file_name and content: they are mutually exclusive");
+        assert_eq!(twice.message(), "files cannot be combined with file_name and content");
         root.put(&this, json!({"files": []})).await.expect(400);
         assert_eq!(raw().await, "Third");
     }

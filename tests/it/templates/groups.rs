@@ -142,7 +142,7 @@ async fn set_template_project_requires_owner_and_project_of_group(server: TestSe
         let refused = owner.client.put(&format!("/groups/{group}"), change(json!(id))).await.expect(400);
         assert_eq!(
             refused.json()["message"],
-            json!({ "file_template_project_id": ["is not a project of the group"] }),
+            json!({ "file_template_project_id": ["must be a project of the group"] }),
             "{id}"
         );
     }

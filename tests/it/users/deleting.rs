@@ -116,7 +116,7 @@ async fn delete_user_keeps_comments_unless_hard_delete(server: TestServer) {
 
 async fn delete_last_administrator_returns_409(server: TestServer) {
     let refused = server.root().delete("/users/1?hard_delete=true").await.expect(409);
-    assert_eq!(refused.message(), "The last administrator cannot be removed");
+    assert_eq!(refused.message(), "The last administrator cannot be deleted");
     server.root().get("/user").await.expect(200);
 }
 

@@ -114,19 +114,18 @@ async fn invalid_reports_return_error_with_path_and_position(server: TestServer)
     let path = format!("{place}/vulnerability_reports");
     let fault = async |body: &str| raw(&root, &path, body.into()).await.expect(400).json()["message"].clone();
     for (body, prefix) in [
-        ("{", "the body is no valid JSON: EOF while parsing an object at line 1 column 1"),
-        ("", "the body is no valid JSON: EOF while parsing a value"),
-        ("{} {}", "the body is no valid JSON: trailing characters at line 1 column 4"),
-        ("{\"version\": tru}", "the body is no valid JSON: expected ident"),
-        ("{\"version\": 1e999}", "the body is no valid JSON: number out of range"),
-        ("{\"version\": \"\\ud800\"}", "the body is no valid JSON: "),
-        ("{\"version\": \"\n\"}", "the body is no valid JSON: control character"),
+        ("{", "the body is not valid JSON: EOF while parsing an object at line 1 column 1"),
+        ("", "the body is not valid JSON: EOF while parsing a value"),
+        ("{} {}", "the body is not valid JSON: trailing characters at line 1 column 4"),
+        ("{\"version\": tru}", "the body is not valid JSON: expected ident"),
+        ("{\"version\": 1e999}", "the body is not valid JSON: number out of range"),
+        ("{\"version\": \"\\ud800\"}", "the body is not valid JSON: "),
+        ("{\"version\": \"\n\"}", "the body is not valid JSON: control character"),
     ] {
         let message = fault(body).await;
         assert!(message.as_str().is_some_and(|text| text.starts_with(prefix)), "{body}: {message}");
     }
-    let neither =
-        json!({"base": ["is neither SARIF, which has `runs`, nor a security report, which has `vulnerabilities`"]});
+    let neither = json!({"base": ["must be a SARIF report with `runs` or a security report with `vulnerabilities`"]});
     assert_eq!(fault("{}").await, neither);
     assert_eq!(fault(r#"{"version": "2.1.0", "results": []}"#).await, neither);
     for version in [r#""version": "2.0.0","#, r#""version": 2.1,"#, ""] {
@@ -138,7 +137,7 @@ async fn invalid_reports_return_error_with_path_and_position(server: TestServer)
         ("5", "base", "/: invalid type: integer `5`, expected an object"),
         (r#"{"runs": 5}"#, "runs", "/runs: invalid type: integer `5`, expected a list"),
         (r#"{"runs": [[]]}"#, "runs", "/runs/0: invalid type: sequence, expected an object"),
-        (r#"{"runs": [], "runs": []}"#, "base", "/: the key `runs` stands twice"),
+        (r#"{"runs": [], "runs": []}"#, "base", "/: duplicate key `runs`"),
         (
             r#"{"version": "2.1.0", "runs": [{"tool": []}]}"#,
             "runs",
@@ -147,12 +146,12 @@ async fn invalid_reports_return_error_with_path_and_position(server: TestServer)
         (
             r#"{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": 5}}}]}"#,
             "runs",
-            "/runs/0/tool/driver/name: invalid type: integer `5`, expected a text",
+            "/runs/0/tool/driver/name: invalid type: integer `5`, expected a string",
         ),
         (
             r#"{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x", "rules": [{}, {"id": {}}]}}}]}"#,
             "runs",
-            "/runs/0/tool/driver/rules/1: invalid type: map, expected a text",
+            "/runs/0/tool/driver/rules/1: invalid type: map, expected a string",
         ),
         (
             r#"{"version": "2.1.0", "runs": [{}, {"results": {}}]}"#,
@@ -167,12 +166,12 @@ async fn invalid_reports_return_error_with_path_and_position(server: TestServer)
         (
             r#"{"version": "2.1.0", "runs": [{"results": [{"message": {"text": "m"}, "ruleId": 5}]}]}"#,
             "runs",
-            "/runs/0/results/0: invalid type: integer `5`, expected a text",
+            "/runs/0/results/0: invalid type: integer `5`, expected a string",
         ),
         (
             r#"{"version": "2.1.0", "runs": [{"results": [{}]}]}"#,
             "runs",
-            "/runs/0/results/0: has neither a message nor a rule",
+            "/runs/0/results/0: must have a message or a rule",
         ),
         (r#"{"vulnerabilities": {}}"#, "vulnerabilities", "/vulnerabilities: invalid type: map, expected a list"),
         (
@@ -180,7 +179,11 @@ async fn invalid_reports_return_error_with_path_and_position(server: TestServer)
             "vulnerabilities",
             "/vulnerabilities/0: invalid type: string \"x\", expected a vulnerability",
         ),
-        (r#"{"vulnerabilities": [{}]}"#, "vulnerabilities", "/vulnerabilities/0: has neither a name nor anything else"),
+        (
+            r#"{"vulnerabilities": [{}]}"#,
+            "vulnerabilities",
+            "/vulnerabilities/0: must have a name, a message or another description",
+        ),
         (
             r#"{"vulnerabilities": [{"name": "x", "name": "y"}]}"#,
             "vulnerabilities",
@@ -201,9 +204,9 @@ async fn invalid_reports_return_error_with_path_and_position(server: TestServer)
         );
     }
     let deep = format!("{{\"x\": {}", "[".repeat(100));
-    assert_eq!(fault(&deep).await, "the body nests deeper than 100 levels");
+    assert_eq!(fault(&deep).await, "the body is nested too deeply (maximum is 100 levels)");
     let long = format!("{{\"x\": \"{}\"}}", "y".repeat(4 << 20));
-    assert_eq!(fault(&long).await, "a text in the body has more than 4 MiB");
+    assert_eq!(fault(&long).await, "a string in the body is too long (maximum is 4 MiB)");
     assert_eq!(all(&root, &place).await, Vec::<Value>::new());
 }
 

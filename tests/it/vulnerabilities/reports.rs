@@ -214,7 +214,7 @@ async fn report_requires_json_content_type(server: TestServer) {
         assert_eq!(answer.message(), "the Content-Type must be application/json");
     }
     let empty = sent(Some("application/json"), String::new()).await.expect(400);
-    assert!(empty.message().starts_with("the body is no valid JSON: EOF"), "{}", empty.message());
+    assert!(empty.message().starts_with("the body is not valid JSON: EOF"), "{}", empty.message());
     // Report attributes in the query are rejected.
     root.post(&format!("{path}?vulnerabilities=x"), json!({})).await.expect(400);
 }

@@ -72,7 +72,7 @@ pub async fn checked(picture: Option<UploadedFile>) -> Result<Option<Picture>> {
     } else {
         Err(Error::attribute(
             "avatar",
-            "must be a PNG, JPEG, GIF or WebP picture",
+            "must be a PNG, JPEG, GIF or WebP image",
         ))
     }
 }

@@ -74,7 +74,7 @@ async fn change_or_attach(
         return found.one(transaction).await?.ok_or_else(missing);
     }
     if custom_attributes::of(owner).count(transaction).await? >= MOST {
-        let text = format!("There are {MOST} custom attributes already");
+        let text = format!("The maximum number of custom attributes ({MOST}) is reached");
         return Err(Error::Refused(text.into()));
     }
     let (project_id, namespace_id, user_id) = match owner {

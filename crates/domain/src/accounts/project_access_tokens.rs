@@ -90,7 +90,7 @@ pub async fn create(
     let creator = access.caller.signed_in()?;
     if creator.bot {
         return Err(Error::forbidden_because(
-            "A project access token cannot make others",
+            "A project access token cannot create project access tokens",
         ));
     }
     let level = level(new.access_level)?;

@@ -283,7 +283,7 @@ async fn join(
     can_push: bool,
 ) -> Result<Row> {
     if places::of_project(project_id).count(transaction).await? >= MOST {
-        let text = format!("There are {MOST} deploy keys already");
+        let text = format!("The maximum number of deploy keys ({MOST}) is reached");
         return Err(Error::Refused(text.into()));
     }
     let at = now();

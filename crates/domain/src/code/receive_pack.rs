@@ -128,7 +128,7 @@ fn refusal(rules: &PushRules, by_default: bool, branch: &str, command: &RefComma
             if by_default {
                 format!("The default branch {branch} cannot be deleted.")
             } else {
-                format!("You are not allowed to delete the protected branch {branch} by a push.")
+                format!("You are not allowed to delete the protected branch {branch} by pushing.")
             }
         });
     }

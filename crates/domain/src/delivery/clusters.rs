@@ -131,7 +131,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
             // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
             projects::hold(transaction, project_id).await?;
             if clusters::of_project(project_id).count(transaction).await? >= MOST {
-                let text = format!("There are {MOST} clusters already");
+                let text = format!("The maximum number of clusters ({MOST}) is reached");
                 return Err(Error::Refused(text.into()));
             }
             let cluster = row.insert(transaction).await.map_err(refused)?;

@@ -322,7 +322,7 @@ async fn enter(
         }
         old => {
             if old.is_none() && others.len() >= MOST {
-                let text = format!("Maximum number of jobs of a pipeline ({MOST}) exceeded");
+                let text = format!("Maximum number of jobs in a pipeline ({MOST}) exceeded");
                 return Err(Error::attribute("base", text));
             }
             if let Some(old) = old {

@@ -192,7 +192,7 @@ pub async fn delete(
             let found = find(transaction, access.project.id, id).await?;
             preconditions::unmodified_since(unmodified_since, found.updated_at)?;
             if found.state != State::Stopped {
-                let text = "The environment has to be stopped before it is deleted";
+                let text = "The environment must be stopped before it is deleted";
                 return Err(Error::forbidden_because(text));
             }
             Entity::delete_by_id(id).exec(transaction).await?;
@@ -248,7 +248,7 @@ async fn insert(
 ) -> Result<Model> {
     let own = environments::of_project(project_id);
     if own.count(transaction).await? >= MOST {
-        let text = format!("There are {MOST} environments already");
+        let text = format!("The maximum number of environments ({MOST}) is reached");
         return Err(Error::Refused(text.into()));
     }
     let at = now();

@@ -77,7 +77,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
             projects::hold(transaction, project_id).await?;
             let own = feature_flag_user_lists::of_project(project_id);
             if own.count(transaction).await? >= MOST {
-                let text = format!("There are {MOST} user lists already");
+                let text = format!("The maximum number of user lists ({MOST}) is reached");
                 return Err(Error::Refused(text.into()));
             }
             let scope = Scope::Project(project_id);

@@ -73,7 +73,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
             }
             let own = freeze_periods::of_project(project_id);
             if own.count(transaction).await? >= MOST {
-                let text = format!("There are {MOST} freeze periods already");
+                let text = format!("The maximum number of freeze periods ({MOST}) is reached");
                 return Err(Error::Refused(text.into()));
             }
             Ok(row.insert(transaction).await?)

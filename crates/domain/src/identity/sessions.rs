@@ -71,7 +71,10 @@ pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
         (false, _) => user,
         (true, None) => return Ok(Outcome::PasswordChangeRequired),
         (true, Some(new)) if new == attempt.password => {
-            return Err(Error::attribute("password", "must differ from the current one"));
+            return Err(Error::attribute(
+                "password",
+                "must differ from the current password",
+            ));
         }
         (true, Some(new)) => accounts::set_password(backend, user, new).await?,
     };

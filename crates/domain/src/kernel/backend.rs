@@ -80,7 +80,7 @@ impl Deref for Backend {
 impl From<sea_orm::DbErr> for Error {
     fn from(error: sea_orm::DbErr) -> Self {
         if iid_counters::are_used_up(&error) {
-            return Self::Refused("There are no numbers left".into());
+            return Self::Refused("The project has reached the maximum number of items".into());
         }
         match database::is_deadlock(&error) {
             true => Self::Busy,

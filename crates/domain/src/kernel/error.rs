@@ -37,7 +37,7 @@ pub enum Error {
     #[error("{0}")]
     Refused(Cow<'static, str>),
     /// Domain rules reject attributes: attribute -> texts.
-    #[error("attributes are refused")]
+    #[error("attributes are invalid")]
     InvalidAttributes(BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>>),
     /// A cherry-pick or revert failed.
     #[error("{message}")]
@@ -83,7 +83,7 @@ pub enum Error {
     #[error("the operation took too long")]
     TimedOut,
     /// The database rolled back because of a conflict with concurrent requests; nothing was changed.
-    #[error("others changed the same at the same time")]
+    #[error("the resource was changed concurrently; retry the request")]
     Busy,
     /// An internal failure. The source is only for the log.
     #[error("internal error: {0}")]

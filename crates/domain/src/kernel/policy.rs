@@ -155,7 +155,7 @@ impl std::str::FromStr for Tier {
             "premium" => Ok(Self::Premium),
             "ultimate" => Ok(Self::Ultimate),
             _ => Err(format!(
-                "`{text}` is no plan; use free, starter, premium or ultimate"
+                "unknown plan `{text}`: expected free, starter, premium or ultimate"
             )),
         }
     }

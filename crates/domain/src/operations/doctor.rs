@@ -66,7 +66,7 @@ pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
     orphans.sort_unstable();
     let lines = orphans
         .into_iter()
-        .map(|id| format!("repository {id}: no project has it"));
+        .map(|id| format!("repository {id}: it belongs to no project"));
     findings.problems.extend(lines);
     findings
         .problems
@@ -74,7 +74,7 @@ pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
     let before = if deserted { now() } else { now() - LONGEST_CHANGE };
     for intent in ref_updates::unsettled(backend.database.read(), before).await? {
         findings.problems.push(format!(
-            "project {}: a change of references announced at {} was never recorded; the next start of a server does it",
+            "project {}: the ref update announced at {} was never recorded; restart the server to recover it",
             intent.project_id,
             intent.created_at.to_rfc3339()
         ));
@@ -100,7 +100,7 @@ async fn of_project(backend: &Backend, project: &projects::Model) -> git::Result
             }
             let head = repository.default_branch().await?;
             if head != *name {
-                problems.push(format!("its default branch is {name}, but HEAD names {head}"));
+                problems.push(format!("its default branch is {name}, but HEAD points to {head}"));
             }
         }
     }

@@ -186,7 +186,7 @@ pub async fn remove(backend: &Backend, repository_id: i64, digest: &Digest) -> R
                 .one(transaction)
                 .await?;
             if needed.is_some() {
-                return Err(Fault::about(Code::InUse, "a manifest needs the blob", digest));
+                return Err(Fault::about(Code::InUse, "a manifest refers to the blob", digest));
             }
             let removed = Entity::delete_many()
                 .filter(Column::RepositoryId.eq(repository_id))

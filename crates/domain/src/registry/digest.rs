@@ -24,7 +24,7 @@ impl Digest {
             let plain = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
             digits.len() == 64 && digits.bytes().all(plain)
         });
-        let wrong = "a digest is sha256: and 64 hex digits in lower case";
+        let wrong = "a digest must be sha256: followed by 64 lowercase hex digits";
         digits
             .map(|_| Self(text.to_owned()))
             .ok_or_else(|| Fault::new(Code::DigestInvalid, wrong))

@@ -58,7 +58,7 @@ pub enum Fault {
         detail: Option<String>,
     },
     /// A part starts at the wrong offset; contains the expected offset in bytes.
-    #[error("the part does not begin where the last one ended")]
+    #[error("the chunk does not start where the previous chunk ended")]
     OutOfOrder(u64),
     /// An error of the domain.
     #[error(transparent)]

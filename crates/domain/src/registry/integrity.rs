@@ -43,7 +43,7 @@ pub async fn examine(backend: &Backend) -> Result<Vec<String>> {
     for key in unknown {
         // An object that was deleted concurrently is not a problem.
         if backend.objects.size(&key).await?.is_some() {
-            problems.push(format!("object {key}: no blob has it"));
+            problems.push(format!("object {key}: it belongs to no blob"));
         }
     }
     Ok(problems)
@@ -76,11 +76,11 @@ async fn of_blob(backend: &Backend, blob: &registry_blobs::Model) -> Result<Opti
         let size = backend.objects.size(&piece.key).await?;
         if size.and_then(|size| i64::try_from(size).ok()) != Some(piece.size) || piece.start != end {
             return Ok(Some(format!(
-                "the object {} is missing or has another length",
+                "the object {} is missing or has the wrong length",
                 piece.key
             )));
         }
         end += piece.size;
     }
-    Ok((end != blob.size).then(|| format!("{end} of {} bytes are there", blob.size)))
+    Ok((end != blob.size).then(|| format!("only {end} of {} bytes exist", blob.size)))
 }

@@ -23,7 +23,7 @@ impl Name {
         if text.len() <= LONGEST && text.split('/').all(is_part) {
             return Ok(Self(text.to_owned()));
         }
-        let wrong = "a name has at most 255 characters, in parts of lower case letters and digits";
+        let wrong = "a name must have at most 255 characters, in components of lowercase letters and digits";
         Err(Fault::about(Code::NameInvalid, wrong, text.escape_default()))
     }
 

@@ -104,7 +104,9 @@ pub fn refusal(access: &ProjectAccess, action: Action) -> Option<&'static str> {
         return Some("the container registry of this project is not available to you");
     }
     if !access.caller.covers(scopes) {
-        return Some("the token needs the scope api, or read_registry to pull and write_registry to push");
+        return Some(
+            "the token must have the scope api, or read_registry to pull and write_registry to push",
+        );
     }
     if !may_pull(access) {
         return Some("you are not allowed to pull images of this project");

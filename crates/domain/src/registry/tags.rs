@@ -140,7 +140,7 @@ async fn note_untagged(transaction: &impl ConnectionTrait, manifest_ids: Vec<i64
 /// Returns `MANIFEST_UNKNOWN` if it does not exist.
 pub async fn delete(backend: &Backend, repository_id: i64, name: &str) -> Result<(), Fault> {
     let name = name.to_owned();
-    let unknown = || Fault::about(Code::ManifestUnknown, "there is no such tag", &name);
+    let unknown = || Fault::about(Code::ManifestUnknown, "the tag does not exist", &name);
     backend
         .database
         .transaction(async |transaction| {

@@ -81,7 +81,7 @@ impl<E: Into<Fault>> From<E> for Refusal {
 /// Returns a validation error for too many scopes.
 pub async fn issue(backend: &Backend, caller: &Caller, scopes: &[&str]) -> Result<Issued> {
     if scopes.len() > SCOPES {
-        return Err(Error::parameter(format!("there may be {SCOPES} scopes")));
+        return Err(Error::parameter(format!("too many scopes (maximum is {SCOPES})")));
     }
     let mut access: Vec<(String, Actions)> = Vec::new();
     for scope in scopes {

@@ -41,7 +41,10 @@ pub type Body = BoxStream<'static, std::io::Result<Bytes>>;
 /// Returns the error of a blob that exceeds the maximum size.
 pub(super) fn too_large(backend: &Backend) -> Fault {
     let most = backend.instance.max_layer_bytes;
-    Fault::new(Code::SizeInvalid, format!("a blob may have {most} bytes"))
+    Fault::new(
+        Code::SizeInvalid,
+        format!("the blob is too large (maximum is {most} bytes)"),
+    )
 }
 
 /// Receives a body. It continues after the caller has disconnected, until the body ends or breaks off.
@@ -60,7 +63,12 @@ pub(super) async fn receive(
         return Ok(upload);
     };
     let place = timeout(WAIT, backend.places.take(user_id)).await;
-    let place = place.map_err(|_| Fault::new(Code::TooManyRequests, "very many uploads are going on"))?;
+    let place = place.map_err(|_| {
+        Fault::new(
+            Code::TooManyRequests,
+            "too many concurrent uploads; try again later",
+        )
+    })?;
     let place = place.map_err(Error::internal)?;
     let body = stream::iter([Ok(first)]).chain(body).boxed();
     let reception = Reception {
@@ -100,7 +108,8 @@ impl Reception {
                 return Ok(self.upload);
             };
             if self.upload.pieces >= PIECES {
-                let text = format!("an upload may have {PIECES} parts; send larger ones");
+                let text =
+                    format!("the upload has too many chunks (maximum is {PIECES}); send larger chunks");
                 return Err(Fault::new(Code::BlobUploadInvalid, text));
             }
             let piece = announce(&self.backend, &self.upload).await?;
@@ -230,6 +239,6 @@ fn broken(error: &std::io::Error) -> Fault {
     tracing::debug!(%error, "blob upload was interrupted");
     Fault::new(
         Code::BlobUploadInvalid,
-        "the body broke off; go on with what is missing",
+        "the body is incomplete; resume the upload with the missing bytes",
     )
 }

@@ -89,14 +89,14 @@ async fn make_project(
 ) -> Result<(projects::Model, users::Model)> {
     let (above, path) = full_path
         .rsplit_once('/')
-        .ok_or_else(|| Error::Refused("The path of a project is NAMESPACE/NAME".into()))?;
+        .ok_or_else(|| Error::Refused("The path of a project must be NAMESPACE/NAME".into()))?;
     if names::project_name_fault(path)
         .or(names::path_fault(path, false))
         .is_some()
     {
         return Err(Error::Refused(
-            "The name of a project has letters, digits, '_', '-' and '.', begins with a letter, digit or '_', \
-             and does not end in '.git' or '.atom'"
+            "The name of a project can contain only letters, digits, '_', '-' and '.', must start with \
+             a letter, digit or '_', and must not end in '.git' or '.atom'"
                 .into(),
         ));
     }

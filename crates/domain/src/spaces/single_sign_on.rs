@@ -92,7 +92,7 @@ pub async fn update(
             let known = saml_providers::of_group(group.id).one(transaction).await?;
             let was = known.as_ref().is_some_and(|provider| provider.enabled);
             if enabled == Some(true) && !was && group.parent_id.is_some() {
-                let text = "can be true for groups at the top level only";
+                let text = "can be true only for top-level groups";
                 return Err(Error::attribute("enabled", text));
             }
             let provider = match known {

@@ -207,7 +207,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
                 while let Some(item) = list.next_element()? {
                     if all.len() == LONGEST {
                         return Err(A::Error::custom(format!(
-                            "a list has more than {LONGEST} entries"
+                            "a list has too many entries (maximum is {LONGEST})"
                         )));
                     }
                     all.push(item);

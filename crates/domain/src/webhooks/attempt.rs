@@ -116,21 +116,23 @@ pub(super) async fn attempt(
         (None, Some(event_id)) => {
             let event = events::Entity::find_by_id(event_id).one(backend.database.read());
             let Some(event) = event.await? else {
-                return Ok(Attempt::unmade("the event is gone"));
+                return Ok(Attempt::unmade("the event no longer exists"));
             };
             match payloads::body(backend, event).await {
                 Ok(body) => body,
                 Err(error) => {
                     tracing::warn!(%error, delivery = delivery.id, "failed to build a webhook payload");
-                    return Ok(Attempt::unmade("the payload could not be made"));
+                    return Ok(Attempt::unmade("the payload cannot be created"));
                 }
             }
         }
-        (None, None) => return Ok(Attempt::unmade("there is nothing to send")),
+        (None, None) => return Ok(Attempt::unmade("the delivery has no payload")),
     };
     // Checked after the body was built, because it may contain the current state of the resource.
     if is_withheld(backend, delivery).await? {
-        return Ok(Attempt::unsent(Fault::Withheld("became confidential")));
+        return Ok(Attempt::unsent(Fault::Withheld(
+            "the resource is now confidential",
+        )));
     }
     if body.len() > payloads::LARGEST {
         return Ok(Attempt::unmade("the payload is larger than 25 MiB"));

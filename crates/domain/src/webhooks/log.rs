@@ -75,13 +75,13 @@ fn of_hook(hook_id: i64) -> Select<Entity> {
 pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id: i64) -> Result<Model> {
     let hook = super::get(backend, access, hook_id).await?;
     let delivery = get(backend, access, hook_id, id).await?;
-    let pending = || Error::Conflict("The delivery is still to be made".into());
+    let pending = || Error::Conflict("The delivery is still pending".into());
     if delivery.state == State::Pending {
         return Err(pending());
     }
     if is_withheld(backend, &delivery).await? {
         return Err(Error::Conflict(
-            "What the delivery tells of became confidential".into(),
+            "The resource of this delivery is now confidential".into(),
         ));
     }
     let body = delivery.request_body.ok_or_else(pending)?;

@@ -157,7 +157,7 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, settings
                 .is_some_and(|password| password.expose() == HIDDEN);
             if unseen && target.shown != hook.url {
                 return Err(invalid(
-                    "Invalid url given: the hidden password is good for the same url only",
+                    "Invalid url given: the hidden password can be used only with the same url",
                 ));
             }
             if !unseen {

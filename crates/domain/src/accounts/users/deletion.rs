@@ -36,7 +36,7 @@ pub async fn delete(backend: &Backend, user: &users::Model, hard: bool) -> Resul
                 return Err(Error::Conflict(text.into()));
             }
             if user.admin && other_admins(transaction, user.id).await? == 0 {
-                return Err(Error::Conflict("The last administrator cannot be removed".into()));
+                return Err(Error::Conflict("The last administrator cannot be deleted".into()));
             }
             take_away(transaction, user.id, hard, groups).await
         })

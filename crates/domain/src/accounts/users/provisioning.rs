@@ -39,7 +39,7 @@ pub(crate) async fn change(
 ) -> Result<users::Model> {
     if user.admin {
         return Err(Error::forbidden_because(
-            "Accounts of administrators are not changed by provisioning",
+            "Accounts of administrators cannot be changed by provisioning",
         ));
     }
     let former = user.email_key.clone();

@@ -13,7 +13,7 @@ use crate::kernel::error::{Error, Result};
 pub const NOT_ALLOWED: &str = "You are not allowed to push into this branch";
 
 /// Error if a push updated the branch first.
-pub(crate) const OVERTAKEN: &str = "The branch was updated by another push meanwhile. Please try again.";
+pub(crate) const OVERTAKEN: &str = "The branch was updated by another push. Please try again.";
 
 /// Author of a commit if it is not the caller. Blank parts are ignored.
 #[derive(Debug, Clone, Default)]
@@ -108,7 +108,7 @@ pub fn refusal(error: git::Error, branch: &str) -> Error {
         Git::InvalidReferenceName => {
             format!("Something went wrong when we tried to create '{branch}' for you: Branch name is invalid")
         }
-        Git::EmptyChange => "The commit would change nothing".to_owned(),
+        Git::EmptyChange => "The commit contains no changes".to_owned(),
         Git::StaleReference => OVERTAKEN.to_owned(),
         other => return other.into(),
     };

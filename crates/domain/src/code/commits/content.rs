@@ -27,7 +27,7 @@ pub fn decode(text: String, base64: bool) -> Result<Bytes> {
     let bytes = LENIENT.decode(text);
     bytes
         .map(Bytes::from)
-        .map_err(|_| Error::Refused("content is no valid Base64".into()))
+        .map_err(|_| Error::Refused("content is not valid Base64".into()))
 }
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ pub async fn edit(backend: &Backend, home: Home<'_>, id: i64, change: Change) ->
     home.check_may_change(&found)?;
     if !change.files.is_empty() && (change.file_name.is_some() || change.content.is_some()) {
         return Err(Error::parameter(
-            "files excludes file_name and content: they are mutually exclusive",
+            "files cannot be combined with file_name and content",
         ));
     }
     check_filled([
@@ -197,23 +197,20 @@ fn with_file(mut change: Change, before: &Model) -> Result<Change> {
     let [file] = <[FileChange; 1]>::try_from(files).map_err(|_| one_file())?;
     let known = |name: Option<&String>| match name.is_none_or(|name| name.trim() == before.file_name) {
         true => Ok(()),
-        false => Err(Error::attribute(
-            "files",
-            "must name the file that the snippet holds",
-        )),
+        false => Err(Error::attribute("files", "must refer to the file of the snippet")),
     };
     match file.action {
         FileAction::Create | FileAction::Delete => return Err(one_file()),
         FileAction::Update => {
             known(file.name.as_ref())?;
             if file.content.is_none() {
-                return Err(Error::attribute("files", "must say the content"));
+                return Err(Error::attribute("files", "must include content"));
             }
         }
         FileAction::Move => {
             known(file.previous.as_ref())?;
             if file.name.is_none() {
-                return Err(Error::attribute("files", "must say the file_path"));
+                return Err(Error::attribute("files", "must include file_path"));
             }
             change.file_name = file.name;
         }
@@ -303,7 +300,7 @@ fn check_filled<const N: usize>(texts: [(&'static str, Option<&String>); N]) -> 
 }
 
 fn one_file() -> Error {
-    Error::attribute("files", "must be one: a snippet holds a single file")
+    Error::attribute("files", "must contain exactly one file")
 }
 
 /// Maps the error of an insert.

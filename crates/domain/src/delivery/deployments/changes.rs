@@ -100,7 +100,7 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, status: 
             let found = deployments::lock(transaction, project_id, id).await?;
             let found = found.ok_or_else(missing)?;
             if found.job_id.is_some() {
-                let text = "Deployments of jobs follow them and cannot be changed by the API";
+                let text = "Deployments of jobs cannot be changed through the API";
                 return Err(Error::forbidden_because(text));
             }
             become_now(transaction, found, status).await
@@ -179,7 +179,7 @@ async fn job(
     let Some((job, Some(_))) = found.filter(|(_, of)| of.as_ref().is_some_and(|of| of.sha == sha)) else {
         return Err(Error::attribute(
             "job_id",
-            "is no job of the project for this commit",
+            "must be a job of this project for the given commit",
         ));
     };
     let same = Entity::find().filter(Column::JobId.eq(id));

@@ -102,7 +102,10 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> 
             projects::hold(transaction, project_id).await?;
             let own = feature_flags::of_project(project_id);
             if own.count(transaction).await? >= rules::MOST_FLAGS {
-                let text = format!("There are {} feature flags already", rules::MOST_FLAGS);
+                let text = format!(
+                    "The maximum number of feature flags ({}) is reached",
+                    rules::MOST_FLAGS
+                );
                 return Err(Error::Refused(text.into()));
             }
             let flag = flag.insert(transaction).await.map_err(refused)?;
@@ -196,7 +199,7 @@ async fn change_strategies(
     }
     let left = strategies::of_flags([flag.id]).count(transaction).await?;
     if usize::try_from(left).unwrap_or(usize::MAX) > rules::MOST_STRATEGIES {
-        let text = format!("There are more than {} strategies", rules::MOST_STRATEGIES);
+        let text = format!("Too many strategies (maximum is {})", rules::MOST_STRATEGIES);
         return Err(Error::attribute("strategies", text));
     }
     Ok(())
@@ -327,7 +330,7 @@ impl Place<'_> {
         }
         let all: Vec<&String> = names.values().chain(&new).collect();
         if all.len() > rules::MOST_SCOPES {
-            let text = format!("There are more than {} scopes", rules::MOST_SCOPES);
+            let text = format!("Too many scopes (maximum is {})", rules::MOST_SCOPES);
             return Err(self.fault("scopes", text));
         }
         if all.iter().collect::<BTreeSet<_>>().len() < all.len() {

@@ -96,7 +96,7 @@ fn of_value(value: &str, masked: bool) -> Vec<Cow<'static, str>> {
         texts.push(text.into());
     }
     if value.contains('\0') {
-        texts.push("can't hold the null character".into());
+        texts.push("can't contain the null character".into());
     }
     let maskable = |char: char| char.is_ascii_alphanumeric() || "_+=/@:.-".contains(char);
     if masked && (length < SHORTEST_MASKED || !value.chars().all(maskable)) {

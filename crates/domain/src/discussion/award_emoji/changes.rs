@@ -32,7 +32,7 @@ pub async fn create(backend: &Backend, place: &Place, key: Key, name: &str) -> R
             to.on().check_unlocked(place)?;
             let name = known(name).ok_or_else(|| refused("Name is not a valid emoji name"))?;
             if matches!(name, THUMBS_UP | THUMBS_DOWN) && to.author_id() == Some(user.id) {
-                return Err(refused("Name is a vote, which is not for the author"));
+                return Err(refused("Name must not be a vote on your own item"));
             }
             enter(transaction, user, &to, name).await
         })

@@ -58,7 +58,7 @@ pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Applicati
         return Err(Error::attribute("redirect_uri", "can't be blank"));
     }
     if addresses.len() > MOST_ADDRESSES {
-        let text = format!("has too many addresses (maximum is {MOST_ADDRESSES})");
+        let text = format!("has too many URIs (maximum is {MOST_ADDRESSES})");
         return Err(Error::attribute("redirect_uri", text));
     }
     if let Some(fault) = addresses.iter().find_map(|address| address_fault(address)) {

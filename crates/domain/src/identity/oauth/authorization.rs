@@ -73,13 +73,13 @@ impl From<sea_orm::DbErr> for Refusal {
 /// # Errors
 /// Returns [`Refusal`] if the request is invalid or an internal error occurs.
 pub async fn check(backend: &Backend, request: Request) -> Result<Question, Refusal> {
-    let unknown = Refusal::Told("The application that sent you here is not known to this server.");
+    let unknown = Refusal::Told("The application is not registered on this server.");
     let Some(uid) = request.client_id.as_deref().filter(|uid| !uid.contains('\0')) else {
         return Err(unknown);
     };
     let found = oauth_applications::by_uid(backend.database.read(), uid).await?;
     let application = found.ok_or(unknown)?;
-    let misled = "The address that the application wants you to go back to is not one of its own.";
+    let misled = "The redirect URI is not registered for the application.";
     let sent_uri = request.redirect_uri.unwrap_or_default();
     if !application.redirect_uris().any(|known| known == sent_uri) {
         return Err(Refusal::Told(misled));
@@ -87,7 +87,9 @@ pub async fn check(backend: &Backend, request: Request) -> Result<Question, Refu
     let redirect_uri = Url::parse(&sent_uri).map_err(|_| Refusal::Told(misled))?;
     let state = request.state;
     if state.as_ref().is_some_and(|state| state.len() > LONGEST_STATE) {
-        return Err(Refusal::Told("The application sent a state that is too long."));
+        return Err(Refusal::Told(
+            "The state parameter of the application is too long.",
+        ));
     }
     let refuse = |fault: &Fault| Refusal::SentBack(fault_address(&redirect_uri, fault, state.as_deref()));
     match request.response_type.as_deref() {

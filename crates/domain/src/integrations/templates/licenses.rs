@@ -77,7 +77,8 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "AGPL-3.0-only",
         popular: false,
-        description: "As the GPL, and whoever lets others use the work over a network offers them its source as well.",
+        description: "Same terms as the GPL. Users who interact with the work over a network must be \
+                      offered its source as well.",
         conditions: &[NOTICE, CHANGES_TOLD, SOURCE, SOURCE_TO_NETWORK, SAME],
         permissions: FREE_WITH_PATENTS,
         limitations: NO_PROMISES,
@@ -85,8 +86,8 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "Apache-2.0",
         popular: true,
-        description: "Lets everybody do nearly everything as long as notices are kept and changes are told, and grants \
-                      patents of those who contribute.",
+        description: "Permissive license that requires preserving notices and stating changes. \
+                      Contributors grant patent rights.",
         conditions: &[NOTICE, CHANGES_TOLD],
         permissions: FREE_WITH_PATENTS,
         limitations: &[NO_TRADEMARKS, NO_LIABILITY, NO_WARRANTY],
@@ -94,7 +95,7 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "BSD-2-Clause",
         popular: false,
-        description: "Lets everybody do nearly everything as long as the notice and the disclaimer are kept.",
+        description: "Permissive license that requires preserving the copyright notice and the disclaimer.",
         conditions: &[NOTICE],
         permissions: FREE,
         limitations: NO_PROMISES,
@@ -102,8 +103,8 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "BSD-3-Clause",
         popular: false,
-        description: "As the BSD licence with two clauses, and nobody advertises with the names of those who \
-                      contributed.",
+        description: "Same terms as the 2-clause BSD license. The names of contributors must not be \
+                      used for promotion.",
         conditions: &[NOTICE],
         permissions: FREE,
         limitations: NO_PROMISES,
@@ -111,8 +112,8 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "BSL-1.0",
         popular: false,
-        description: "Lets everybody do nearly everything; the notice stays with the source and need not come with \
-                      what is compiled from it.",
+        description: "Permissive license that requires preserving the notice in source code, but not in \
+                      compiled copies.",
         conditions: &[NOTICE_WITH_SOURCE],
         permissions: FREE,
         limitations: NO_PROMISES,
@@ -120,7 +121,8 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "CC0-1.0",
         popular: false,
-        description: "Gives up all rights that can be given up, everywhere, except patents and trademarks.",
+        description: "Dedicates the work to the public domain and waives all rights worldwide, except \
+                      patents and trademarks.",
         conditions: &[],
         permissions: FREE,
         limitations: &[NO_LIABILITY, NO_TRADEMARKS, NO_PATENTS, NO_WARRANTY],
@@ -128,8 +130,8 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "EPL-2.0",
         popular: false,
-        description: "Changed parts stay under this licence with their source, what stands beside them need not. It can \
-                      be made to get along with the GPL.",
+        description: "Modified parts must be published with source under this license; separate parts \
+                      need not. Can be made compatible with the GPL.",
         conditions: &[SOURCE, NOTICE, SAME],
         permissions: FREE_WITH_PATENTS,
         limitations: NO_PROMISES,
@@ -137,8 +139,8 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "EUPL-1.2",
         popular: false,
-        description: "A licence of the European Union in all its languages. What is made of the work stays under it, or \
-                      under one of those that it names.",
+        description: "License of the European Union, available in its official languages. Derived works \
+                      must use it or a license that it lists.",
         conditions: &[NOTICE, SOURCE, CHANGES_TOLD, SOURCE_TO_NETWORK, SAME],
         permissions: FREE_WITH_PATENTS,
         limitations: &[NO_LIABILITY, NO_TRADEMARKS, NO_WARRANTY],
@@ -146,7 +148,7 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "GPL-2.0-only",
         popular: false,
-        description: "Whoever passes the work on, changed or not, passes on its source under this licence, too.",
+        description: "Distributed copies and derived works must include source under the same license.",
         conditions: &[NOTICE, CHANGES_TOLD, SOURCE, SAME],
         permissions: FREE,
         limitations: NO_PROMISES,
@@ -154,8 +156,9 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "GPL-3.0-only",
         popular: true,
-        description: "Whoever passes the work on, changed or not, passes on its source under this licence, with the \
-                      patents that it takes and without locks that keep users from changing it.",
+        description: "Distributed copies and derived works must include source under the same license. \
+                      Contributors grant patent rights, and technical locks against modification are \
+                      prohibited.",
         conditions: &[NOTICE, CHANGES_TOLD, SOURCE, SAME],
         permissions: FREE_WITH_PATENTS,
         limitations: NO_PROMISES,
@@ -163,7 +166,7 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "ISC",
         popular: false,
-        description: "Says what the MIT licence says, in fewer words.",
+        description: "Permissive license that is equivalent to the MIT license, in a shorter form.",
         conditions: &[NOTICE],
         permissions: FREE,
         limitations: NO_PROMISES,
@@ -171,8 +174,8 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "LGPL-2.1-only",
         popular: false,
-        description: "For libraries: changes of the library stay under this licence with their source; programs that \
-                      use it may have any.",
+        description: "For libraries: changes to the library must be published with source under this \
+                      license. Programs that use it may have any license.",
         conditions: &[NOTICE, SOURCE, CHANGES_TOLD, SAME_FOR_LIBRARY],
         permissions: FREE,
         limitations: NO_PROMISES,
@@ -180,8 +183,8 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "LGPL-3.0-only",
         popular: false,
-        description: "For libraries: the third GPL, with the permission to use the library in programs under any \
-                      licence.",
+        description: "For libraries: version 3 of the GPL with additional permission to use the library \
+                      in programs under any license.",
         conditions: &[NOTICE, SOURCE, CHANGES_TOLD, SAME_FOR_LIBRARY],
         permissions: FREE_WITH_PATENTS,
         limitations: NO_PROMISES,
@@ -189,7 +192,7 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "MIT",
         popular: true,
-        description: "Short. Lets everybody do nearly everything as long as the notice is kept.",
+        description: "Short permissive license that requires preserving the copyright notice.",
         conditions: &[NOTICE],
         permissions: FREE,
         limitations: NO_PROMISES,
@@ -197,7 +200,8 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "MPL-2.0",
         popular: false,
-        description: "Changed files stay under this licence with their source; files beside them may have any.",
+        description: "Modified files must be published with source under this license. Other files may \
+                      have any license.",
         conditions: &[SOURCE, NOTICE, SAME_FOR_FILES],
         permissions: FREE_WITH_PATENTS,
         limitations: &[NO_LIABILITY, NO_TRADEMARKS, NO_WARRANTY],
@@ -205,7 +209,7 @@ const LICENSES: [Facts; 16] = [
     Facts {
         id: "Unlicense",
         popular: false,
-        description: "Gives the work to the public, without conditions.",
+        description: "Dedicates the work to the public domain without conditions.",
         conditions: &[],
         permissions: FREE,
         limitations: NO_PROMISES,

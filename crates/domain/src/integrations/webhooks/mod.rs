@@ -128,7 +128,7 @@ impl Client {
         let begun = Instant::now();
         let answer = match tokio::time::timeout(TIME_LIMIT, self.exchange(request)).await {
             Ok(answer) => answer,
-            Err(_) => Err("the receiver took too long"),
+            Err(_) => Err("the receiver did not respond in time"),
         };
         Outcome {
             answer,
@@ -143,7 +143,7 @@ impl Client {
     }
 
     async fn exchange(&self, request: Request) -> Result<Answer, &'static str> {
-        const NOT_ALLOWED: &str = "the address may not be called";
+        const NOT_ALLOWED: &str = "the address is not allowed";
         let first = target::destination(&request.url, request.password.as_ref()).map_err(|_| NOT_ALLOWED)?;
         let origin = first.url.origin();
         let plain = headers(
@@ -186,7 +186,7 @@ impl Client {
                 None => return Ok(read(response).await),
             }
         }
-        Err("the receiver redirects too often")
+        Err("the receiver redirected too many times")
     }
 }
 
@@ -274,7 +274,7 @@ fn reason(error: &reqwest::Error) -> &'static str {
     let mut cause = error.source();
     while let Some(inner) = cause {
         if inner.is::<resolver::Unreachable>() {
-            return "the host has no address that may be called";
+            return "the host does not resolve to an allowed address";
         }
         if is_of_tls(inner) {
             return "the certificate is not valid, or TLS failed";
@@ -282,11 +282,11 @@ fn reason(error: &reqwest::Error) -> &'static str {
         cause = inner.source();
     }
     if error.is_timeout() {
-        "the receiver took too long"
+        "the receiver did not respond in time"
     } else if error.is_connect() {
         "the connection failed"
     } else {
-        "the receiver broke off"
+        "the receiver closed the connection"
     }
 }
 

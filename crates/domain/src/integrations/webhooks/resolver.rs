@@ -26,7 +26,7 @@ pub(super) struct Resolver {
 
 /// The name has a forbidden address or none at all.
 #[derive(Debug, thiserror::Error)]
-#[error("the host has no address that may be called")]
+#[error("the host does not resolve to an allowed address")]
 pub(super) struct Unreachable;
 
 impl Resolver {

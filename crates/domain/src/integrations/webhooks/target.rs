@@ -25,7 +25,7 @@ pub struct Target {
 
 /// The address is not http or https with a host, or its host is forbidden.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("not an address that a webhook may be sent to")]
+#[error("webhooks cannot be sent to this address")]
 pub struct Refused;
 
 impl Target {

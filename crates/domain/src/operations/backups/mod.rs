@@ -99,13 +99,17 @@ pub async fn restore(
     database_url: &str,
     object_store_url: Option<&str>,
 ) -> Result<Manifest> {
-    let text = fs::read(source.join(MANIFEST))
-        .map_err(|error| refused(format!("{} holds no complete backup: {error}", source.display())))?;
+    let text = fs::read(source.join(MANIFEST)).map_err(|error| {
+        refused(format!(
+            "{} does not contain a complete backup: {error}",
+            source.display()
+        ))
+    })?;
     let manifest: Manifest =
         serde_json::from_slice(&text).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;
     if manifest.format != FORMAT {
         return Err(refused(format!(
-            "the backup has the unknown format {}",
+            "the backup has the unsupported format {}",
             manifest.format
         )));
     }
@@ -150,7 +154,7 @@ fn claim_empty(directory: &Path) -> Result<()> {
 async fn copy_sqlite(database: &Database, target: &Path) -> Result<()> {
     let path = target
         .to_str()
-        .ok_or_else(|| refused("the path of the backup must be UTF-8".to_owned()))?;
+        .ok_or_else(|| refused("the path of the backup must be valid UTF-8".to_owned()))?;
     // Created beforehand with private permissions, so that it is never readable by others.
     write_private(target, b"").map_err(Error::internal)?;
     let statement =
@@ -162,14 +166,14 @@ async fn copy_sqlite(database: &Database, target: &Path) -> Result<()> {
 }
 
 fn restore_sqlite(source: &Path, database_url: &str) -> Result<()> {
-    let wrong = || refused("the backup is of SQLite, the database URL is not".to_owned());
+    let wrong = || refused("the backup is for SQLite, but the database URL is not".to_owned());
     if !database_url.starts_with("sqlite:") {
         return Err(wrong());
     }
     let options = SqliteConnectOptions::from_str(database_url).map_err(|_| wrong())?;
     let target = options.get_filename();
     if target.exists() {
-        return Err(refused(format!("{} exists", target.display())));
+        return Err(refused(format!("{} already exists", target.display())));
     }
     if let Some(parent) = target.parent() {
         fs::create_dir_all(parent).map_err(Error::internal)?;

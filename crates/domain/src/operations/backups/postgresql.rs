@@ -78,7 +78,7 @@ pub(super) async fn dump(database: &Database, target: &Path) -> Result<Dump> {
 /// Creates the schema in an empty database and copies every table into it, in one transaction.
 pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> Result<()> {
     if !database_url.starts_with("postgres") {
-        let text = "the backup is of PostgreSQL, the database URL is not";
+        let text = "the backup is for PostgreSQL, but the database URL is not";
         return Err(Error::Refused(text.into()));
     }
     let database = Database::connect(database_url, &database::Options::default()).await?;
@@ -91,7 +91,8 @@ pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> R
     database.migrate().await?;
     let mut transaction = pool.begin().await.map_err(Error::internal)?;
     if migrations(&mut transaction).await? != dump.migrations {
-        let text = "the backup was made with another version of the schema; restore it with the version that made it";
+        let text = "the backup has another version of the database schema; restore it with the version that \
+                    created it";
         return Err(Error::Refused(text.into()));
     }
     let known = tables(&mut transaction).await?;
@@ -101,7 +102,7 @@ pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> R
         let has_columns = |known: &&Table| table.columns.iter().all(|column| known.columns.contains(column));
         if known.filter(has_columns).is_none() {
             return Err(Error::Refused(
-                format!("the schema has no such table: {}", table.name).into(),
+                format!("the database schema has no such table: {}", table.name).into(),
             ));
         }
         let file = tokio::fs::File::open(source.join(table.file()))
@@ -187,7 +188,7 @@ async fn tables(connection: &mut PgConnection) -> Result<Vec<Table>> {
             .into_iter()
             .partition(|(_, refers_to)| is_ready(refers_to));
         if ready.is_empty() {
-            return Err(Error::internal("tables refer to each other in a circle"));
+            return Err(Error::internal("tables have circular references"));
         }
         sorted.extend(ready.into_iter().map(|(table, _)| table));
         waiting = rest;

@@ -69,7 +69,9 @@ pub async fn create(backend: &Backend, place: &Place, name: &str) -> Result<Row>
                 return Err(Error::not_found(""));
             }
             if boards::within(scope).count(transaction).await? >= MOST {
-                return Err(Error::Refused(format!("There are {MOST} boards already").into()));
+                return Err(Error::Refused(
+                    format!("The maximum number of boards ({MOST}) is reached").into(),
+                ));
             }
             let made = made.insert(transaction).await.map_err(refused)?;
             row(transaction, place, made).await

@@ -73,7 +73,9 @@ pub async fn create(backend: &Backend, place: &Place, board_id: i64, subject: Su
             check(backend, transaction, place, subject).await?;
             let others = board_lists::of([board_id]).all(transaction).await?;
             if others.len() >= MOST {
-                return Err(Error::Refused(format!("There are {MOST} lists already").into()));
+                return Err(Error::Refused(
+                    format!("The maximum number of lists ({MOST}) is reached").into(),
+                ));
             }
             if others.iter().any(|other| Subject::of(other) == Some(subject)) {
                 let attribute = match subject {

@@ -97,7 +97,7 @@ pub async fn add(backend: &Backend, place: &Place, iid: i64, issue_id: i64) -> R
             let there = epic_issues::of(epic.id).all(transaction).await?;
             if there.len() >= MOST {
                 return Err(Error::Refused(
-                    format!("There are {MOST} issues in the epic already").into(),
+                    format!("The maximum number of issues in the epic ({MOST}) is reached").into(),
                 ));
             }
             let row = ActiveModel {

@@ -131,7 +131,7 @@ async fn lock_projects(transaction: &DatabaseTransaction, ids: [i64; 2]) -> Resu
 /// Returns the issue with everything that was copied.
 async fn lock_again(transaction: &DatabaseTransaction, id: i64) -> Result<issues::Model> {
     let found = issues::lock(transaction, id).await?;
-    found.ok_or_else(|| Error::internal(format!("issue {id} was lost")))
+    found.ok_or_else(|| Error::internal(format!("issue {id} was not found")))
 }
 
 fn refused(text: &'static str) -> Error {

@@ -56,7 +56,7 @@ pub(super) async fn of_one(backend: &Backend, caller: &Caller, issue: issues::Mo
     let mut row = rows
         .into_iter()
         .next()
-        .ok_or_else(|| Error::internal(format!("issue {id} was lost")))?;
+        .ok_or_else(|| Error::internal(format!("issue {id} was not found")))?;
     if let Some(user) = caller.as_user() {
         row.subscribed = Some(is_subscribed(db, &row.issue, &row.assignees, user.id).await?);
     }

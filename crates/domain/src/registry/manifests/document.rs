@@ -115,22 +115,20 @@ impl Document {
     /// Returns `MANIFEST_INVALID` with the reason, or `DIGEST_INVALID` for a malformed digest.
     pub(super) fn read(bytes: &[u8], sent_as: &str) -> Result<Self, Fault> {
         let written: Written =
-            serde_json::from_slice(bytes).map_err(|error| invalid(format!("the manifest: {error}")))?;
+            serde_json::from_slice(bytes).map_err(|error| invalid(format!("invalid manifest: {error}")))?;
         let sent_as = sent_as.split(';').next().unwrap_or_default().trim();
         if written.schema_version != 2 {
             return Err(invalid("the schemaVersion must be 2"));
         }
         if written.media_type.as_deref().is_some_and(|own| own != sent_as) {
-            return Err(invalid(
-                "the mediaType is not the type that the manifest was sent as",
-            ));
+            return Err(invalid("the mediaType does not match the Content-Type"));
         }
         let parts = match sent_as {
             OCI_IMAGE | DOCKER_IMAGE => image(&written)?,
             OCI_INDEX | DOCKER_LIST => list(&written)?,
             other => {
                 return Err(invalid(format!(
-                    "manifests of the type {} are not taken",
+                    "manifests of the type {} are not supported",
                     other.escape_default()
                 )));
             }
@@ -140,7 +138,7 @@ impl Document {
         let named = |kind: &Option<String>| kind.as_ref().is_none_or(|kind| is_type(kind));
         if !named(&artifact_type) || !named(&config_type) {
             return Err(invalid(format!(
-                "a media type has at most {LONGEST_TYPE} printable characters of ASCII"
+                "a media type must have at most {LONGEST_TYPE} printable ASCII characters"
             )));
         }
         let subject = written
@@ -153,7 +151,7 @@ impl Document {
             .as_ref()
             .is_some_and(|text| text.len() > LONGEST_ANNOTATIONS)
         {
-            let text = format!("annotations may have {LONGEST_ANNOTATIONS} bytes");
+            let text = format!("annotations are too long (maximum is {LONGEST_ANNOTATIONS} bytes)");
             return Err(invalid(text));
         }
         Ok(Self {
@@ -169,11 +167,11 @@ impl Document {
 
 fn image(written: &Written) -> Result<Parts, Fault> {
     let config = written.config.as_ref();
-    let config = config.ok_or_else(|| invalid("an image has a config"))?;
+    let config = config.ok_or_else(|| invalid("an image manifest must have a config"))?;
     let layers = written.layers.as_ref();
-    let layers = layers.ok_or_else(|| invalid("an image has layers"))?;
+    let layers = layers.ok_or_else(|| invalid("an image manifest must have layers"))?;
     if written.manifests.is_some() {
-        return Err(invalid("an image has no manifests"));
+        return Err(invalid("an image manifest must not have manifests"));
     }
     let pushed = layers.iter().filter(|layer| !lies_elsewhere(layer));
     Ok(Parts::Image {
@@ -185,9 +183,9 @@ fn image(written: &Written) -> Result<Parts, Fault> {
 
 fn list(written: &Written) -> Result<Parts, Fault> {
     let manifests = written.manifests.as_ref();
-    let manifests = manifests.ok_or_else(|| invalid("a list has manifests"))?;
+    let manifests = manifests.ok_or_else(|| invalid("an image index must have manifests"))?;
     if written.config.is_some() || written.layers.is_some() {
-        return Err(invalid("a list has no config and no layers"));
+        return Err(invalid("an image index must not have config or layers"));
     }
     let children = digests(manifests.len(), manifests.iter())?.into_iter();
     let children = children.zip(manifests).map(|(digest, descriptor)| Child {
@@ -199,7 +197,9 @@ fn list(written: &Written) -> Result<Parts, Fault> {
 
 fn digests<'a>(count: usize, named: impl Iterator<Item = &'a Descriptor>) -> Result<Vec<Digest>, Fault> {
     if count > MOST {
-        return Err(invalid(format!("a manifest may name {MOST} others")));
+        return Err(invalid(format!(
+            "a manifest refers to too many objects (maximum is {MOST})"
+        )));
     }
     named
         .map(|descriptor| Digest::parse(&descriptor.digest))

@@ -43,7 +43,7 @@ impl Reference {
         if text.contains(':') {
             return Ok(Self::Digest(Digest::parse(text)?));
         }
-        let wrong = "a tag has at most 128 letters, digits, dots, dashes and underscores";
+        let wrong = "a tag must have 1 to 128 letters, digits, dots, dashes and underscores";
         match tags::is_name(text) {
             true => Ok(Self::Tag(text.to_owned())),
             false => Err(Fault::new(Code::ManifestInvalid, wrong)),
@@ -106,7 +106,11 @@ pub async fn delete(backend: &Backend, repository_id: i64, digest: &Digest) -> R
         let manifest = found.ok_or_else(missing)?;
         let named = references::Entity::find().filter(references::Column::ChildId.eq(manifest.id));
         if named.count(transaction).await? > 0 {
-            return Err(Fault::about(Code::InUse, "a list names the manifest", digest));
+            return Err(Fault::about(
+                Code::InUse,
+                "an image index refers to the manifest",
+                digest,
+            ));
         }
         Entity::delete_by_id(manifest.id).exec(transaction).await?;
         Ok(())

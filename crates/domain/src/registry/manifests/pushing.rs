@@ -253,7 +253,7 @@ impl Needs {
 }
 
 fn missing(digest: &Digest) -> Fault {
-    let text = "the manifest names what the repository does not have";
+    let text = "the manifest refers to objects that are not in the repository";
     Fault::about(Code::ManifestBlobUnknown, text, digest)
 }
 

@@ -138,14 +138,14 @@ fn alike(expression: &str) -> Result<(), Unsound> {
 /// Returns the fault of a repetition, by its operator.
 fn repeated(repetition: &Repetition, sign: &str) -> Option<String> {
     if matches!(*repetition.ast, Ast::Repetition(_)) {
-        return Some(format!("bad repetition operator: `{sign}` stands behind another"));
+        return Some(format!("bad repetition operator: `{sign}` follows another one"));
     }
     let most = match &repetition.op.kind {
         RepetitionKind::Range(RepetitionRange::Exactly(count) | RepetitionRange::AtLeast(count)) => *count,
         RepetitionKind::Range(RepetitionRange::Bounded(_, count)) => *count,
         _ => 0,
     };
-    (most > MOST_REPEATED).then(|| format!("bad repetition operator: `{sign}` is more than {MOST_REPEATED}"))
+    (most > MOST_REPEATED).then(|| format!("bad repetition operator: `{sign}` exceeds {MOST_REPEATED}"))
 }
 
 /// Returns a flag that RE2 does not support.
@@ -158,7 +158,7 @@ fn unknown(flags: &Flags) -> Option<String> {
     };
     let others = |item: &FlagsItem| matches!(&item.kind, FlagsItemKind::Flag(flag) if !known(flag));
     let others = flags.items.iter().any(others);
-    others.then(|| "the flags are `i`, `m`, `s` and `U`".to_owned())
+    others.then(|| "unknown flag: expected `i`, `m`, `s` or `U`".to_owned())
 }
 
 /// Returns the fault of how a character is written.
@@ -166,7 +166,7 @@ fn written(literal: &Literal, text: &str) -> Option<String> {
     match literal.kind {
         LiteralKind::HexFixed(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong)
         | LiteralKind::HexBrace(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong) => {
-            Some(format!("`{text}` is not known: write `\\x{{...}}`"))
+            Some(format!("unknown escape `{text}`: use `\\x{{...}}`"))
         }
         // A single digit would be a backreference.
         LiteralKind::Octal if text.len() == 2 && text != r"\0" => {
@@ -207,7 +207,7 @@ impl ast::Visitor for Alike<'_> {
             Ast::Repetition(repetition) => repeated(repetition, sent(&repetition.op.span)),
             Ast::Assertion(assertion) => match assertion.kind {
                 AssertionKind::WordBoundaryStartAngle | AssertionKind::WordBoundaryEndAngle => Some(format!(
-                    "`{0}` is no boundary: write `{1}`",
+                    "`{0}` is not a word boundary: use `{1}`",
                     sent(&assertion.span),
                     sent(&assertion.span).trim_start_matches('\\')
                 )),
@@ -215,7 +215,7 @@ impl ast::Visitor for Alike<'_> {
                 | AssertionKind::WordBoundaryEnd
                 | AssertionKind::WordBoundaryStartHalf
                 | AssertionKind::WordBoundaryEndHalf => {
-                    Some(format!("`{}` is not known: write `\\b`", sent(&assertion.span)))
+                    Some(format!("unknown escape `{}`: use `\\b`", sent(&assertion.span)))
                 }
                 _ => None,
             },
@@ -232,7 +232,7 @@ impl ast::Visitor for Alike<'_> {
             ClassSetItem::Literal(literal) => self.spelled(literal),
             ClassSetItem::Range(range) => self.spelled(&range.start).and_then(|()| self.spelled(&range.end)),
             ClassSetItem::Bracketed(_) => Err(Unsound(
-                r"within a character class `[` has to be escaped: write `\[`".to_owned(),
+                r"`[` must be escaped in a character class: use `\[`".to_owned(),
             )),
             _ => Ok(()),
         }
@@ -245,7 +245,7 @@ impl ast::Visitor for Alike<'_> {
             ClassSetBinaryOpKind::SymmetricDifference => ("~~", r"\~\~"),
         };
         Err(Unsound(format!(
-            "within a character class `{sent}` has to be escaped: write `{instead}`"
+            "`{sent}` must be escaped in a character class: use `{instead}`"
         )))
     }
 }
@@ -268,7 +268,7 @@ fn reason(error: regex::Error) -> Unsound {
             let last = text.lines().last().unwrap_or_default().trim();
             last.strip_prefix("error: ").unwrap_or(last).to_owned()
         }
-        _ => "it becomes too large".to_owned(),
+        _ => "it is too large".to_owned(),
     };
     Unsound(text)
 }

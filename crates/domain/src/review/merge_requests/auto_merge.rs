@@ -81,7 +81,7 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
             }
             if !before.merge_when_pipeline_succeeds {
                 return Err(Error::NotAcceptable(
-                    "The merge request does not wait for a pipeline".into(),
+                    "The merge request has no automatic merge".into(),
                 ));
             }
             let mut row = before.clone().into_active_model();

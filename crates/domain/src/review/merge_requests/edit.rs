@@ -196,7 +196,7 @@ async fn stand(
         return Err(Error::attribute("target_branch", SETTLED));
     }
     let Some(source_id) = found.source_project_id else {
-        return Err(Error::attribute("source_project", "is gone"));
+        return Err(Error::attribute("source_project", "no longer exists"));
     };
     let source = BranchOf {
         project_id: source_id,
@@ -212,7 +212,7 @@ async fn stand(
     Ok(Some((tips, base)))
 }
 
-const SETTLED: &str = "can't be changed once it is being merged";
+const SETTLED: &str = "can't be changed during or after the merge";
 
 /// Applies the changed fields to the row and returns the system notes.
 fn say(row: &mut ActiveModel, before: &Model, change: &Change, author: i64) -> Result<Vec<String>> {

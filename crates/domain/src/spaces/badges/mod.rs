@@ -152,7 +152,9 @@ async fn make_room(transaction: &DatabaseTransaction, place: &Place) -> Result<(
         None => Column::NamespaceId.eq(place.namespace.id),
     });
     if own.count(transaction).await? >= MOST {
-        return Err(Error::Refused(format!("There are {MOST} badges already").into()));
+        return Err(Error::Refused(
+            format!("The maximum number of badges ({MOST}) is reached").into(),
+        ));
     }
     Ok(())
 }
@@ -219,7 +221,7 @@ async fn lock_own(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<M
         Ok(badge)
     } else {
         Err(Error::forbidden_because(
-            "A badge of a group is changed in the group",
+            "Group badges can be changed only through the group",
         ))
     }
 }

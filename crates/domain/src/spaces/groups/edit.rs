@@ -165,7 +165,7 @@ async fn refuse_project_elsewhere(db: &impl ConnectionTrait, group_id: i64, proj
     match inside.count(db).await? {
         0 => Err(Error::attribute(
             "file_template_project_id",
-            "is not a project of the group",
+            "must be a project of the group",
         )),
         _ => Ok(()),
     }

@@ -81,13 +81,13 @@ async fn refuse_place(
 ) -> Result<()> {
     let refused = |text: &'static str| Err(Error::attribute("group_id", text));
     if group.parent_id == parent.map(|parent| parent.id) {
-        return refused("is where the group is already");
+        return refused("is already the parent of the group");
     }
     rules::check_names(None, Some(&group.path), parent.is_none())?;
     let Some(parent) = parent else { return Ok(()) };
     let line = namespace_ancestors::of(transaction, parent.id).await?;
     if line.iter().any(|above| above.ancestor_id == group.id) {
-        return refused("is the group itself or below it");
+        return refused("must not be the group itself or one of its subgroups");
     }
     let height: Option<i32> = namespace_ancestors::Entity::find()
         .select_only()

@@ -73,10 +73,12 @@ pub async fn synchronise(
     listed: &[(String, AccessLevel)],
 ) -> Result<Synchronised> {
     if backend.instance.plan < Tier::Starter {
-        return Err(Error::Refused("the plan has no directory synchronisation".into()));
+        return Err(Error::Refused(
+            "the plan of this server does not include directory synchronization".into(),
+        ));
     }
     if listed.len() > MOST_LISTED {
-        let text = format!("the directory lists more than {MOST_LISTED} users");
+        let text = format!("the directory has too many users (maximum is {MOST_LISTED})");
         return Err(Error::Refused(text.into()));
     }
     backend
@@ -122,7 +124,7 @@ impl Step<'_> {
                     met.insert(user.id);
                     self.meet(&user, level).await?;
                 }
-                None => self.pass_over(username, "is nobody here"),
+                None => self.pass_over(username, "does not exist"),
             }
         }
         let known = members::of(Source::Group(self.group_id), now().date_naive())
@@ -135,7 +137,7 @@ impl Step<'_> {
             }
             if self.is_last_owner(&member).await? {
                 let name = user.map_or_else(String::new, |user| user.username);
-                self.pass_over(name, "stays, as the last owner of the group");
+                self.pass_over(name, "remains the last owner of the group");
                 continue;
             }
             members::Entity::delete_by_id(member.id)
@@ -180,7 +182,7 @@ impl Step<'_> {
             return Ok(());
         }
         if level < AccessLevel::Owner && self.is_last_owner(&member).await? {
-            self.pass_over(user.username.clone(), "stays, as the last owner of the group");
+            self.pass_over(user.username.clone(), "remains the last owner of the group");
             return Ok(());
         }
         let overridden = member.r#override && !ended;

@@ -201,7 +201,7 @@ fn visibility(
         if wanted > widest {
             return Err(Error::attribute(
                 "visibility_level",
-                "is wider than that of the source or the namespace",
+                "must not exceed the visibility of the source or the namespace",
             ));
         }
         return in_force.check_visibility(caller, wanted).map(|()| wanted);

@@ -41,7 +41,7 @@ pub async fn share(
             let above = namespace_ancestors::of(transaction, access.namespace.id).await?;
             if above.iter().any(|row| row.ancestor_id == group_id) {
                 return Err(Error::Conflict(
-                    "The group has access to the project already".into(),
+                    "The group already has access to the project".into(),
                 ));
             }
             // An expired share only waits for the sweep.

@@ -50,7 +50,7 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
             // Every change of the project locks its namespace.
             namespaces::lock(transaction, current.namespace_id).await?;
             if current.namespace_id == target.id {
-                return Err(Error::attribute("namespace", "holds the project already"));
+                return Err(Error::attribute("namespace", "already contains the project"));
             }
             refuse_taken(transaction, &target, Some(&current.name), Some(&current.path)).await?;
             let visibility = match target.kind {

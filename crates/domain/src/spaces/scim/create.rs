@@ -130,7 +130,7 @@ impl Attempt<'_> {
         let (provider, new) = (self.access.provider.id, self.new.clone());
         let most = u64::from(self.backend.instance.max_scim_users);
         if scim_identities::made(provider).count(transaction).await? >= most {
-            let text = format!("The group has provisioned {most} users, the most that the instance allows");
+            let text = format!("The group has reached the maximum number of provisioned users ({most})");
             return Err(Error::forbidden_because(text));
         }
         let account = NewUser {

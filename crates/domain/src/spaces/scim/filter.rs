@@ -36,8 +36,7 @@ pub(super) fn wanted(text: &str) -> Result<Wanted> {
 }
 
 fn unsupported() -> Error {
-    let text =
-        "Unsupported Filter: it may compare `id`, `externalId` or `userName` with a quoted text by `eq`";
+    let text = "Unsupported Filter: compare `id`, `externalId` or `userName` with a quoted string by `eq`";
     Error::unprovisionable(ProvisioningFault::Filter, text)
 }
 

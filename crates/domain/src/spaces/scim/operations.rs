@@ -92,7 +92,7 @@ pub(super) fn merged(operations: Vec<UserOperation>) -> Result<Changes> {
             ("add" | "replace", None) => set_all(&mut changes, value)?,
             // Removing an attribute that is not stored has no effect.
             ("remove", Some(Target::Overlooked)) => {}
-            ("remove", _) => return Err(syntax("what users must have cannot be removed")),
+            ("remove", _) => return Err(syntax("required attributes cannot be removed")),
             _ => return Err(syntax("`op` must be `add` or `replace`")),
         }
     }
@@ -115,7 +115,7 @@ fn invalid(what: &str, fault: &str) -> Error {
 /// Returns the attribute of a path.
 fn target(path: &str) -> Result<Target> {
     let parsed = path.trim().parse().map_err(|_| {
-        let text = format!("`{path}` is no path of an attribute");
+        let text = format!("`{path}` is not a valid attribute path");
         Error::unprovisionable(ProvisioningFault::Path, text)
     })?;
     Ok(match parsed {
@@ -148,7 +148,7 @@ fn selected(path: &PatchValuePath) -> Result<Target> {
         return Ok(Target::Overlooked);
     }
     let Some(ours) = chooses(&path.filter) else {
-        let text = "addresses are chosen by `type eq` and `primary eq`, with `and` between them";
+        let text = "filters of emails support only `type eq` and `primary eq`, combined with `and`";
         return Err(Error::unprovisionable(ProvisioningFault::Path, text));
     };
     let value = path
@@ -265,10 +265,10 @@ fn text(what: &str, value: Value) -> Result<String> {
         Value::Number(number) => number.to_string(),
         Value::Array(mut values) if values.len() == 1 => return text(what, values.remove(0)),
         Value::Object(mut parts) => match take(&mut parts, "value") {
-            Value::Null => return Err(invalid(what, "must be a text")),
+            Value::Null => return Err(invalid(what, "must be a string")),
             inner => return text(what, inner),
         },
-        _ => return Err(invalid(what, "must be a text")),
+        _ => return Err(invalid(what, "must be a string")),
     };
     if text.trim().is_empty() {
         return Err(invalid(what, "can't be blank"));

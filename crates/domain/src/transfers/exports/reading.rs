@@ -74,7 +74,7 @@ pub async fn refuse_too_much(db: &impl ConnectionTrait, root: i64) -> Result<()>
 }
 
 fn too_much(what: String) -> Error {
-    Error::Refused(format!("The group has more than {what}, and no import reads so much").into())
+    Error::Refused(format!("The group exceeds the import limit of {what}").into())
 }
 
 /// Writes a group and its subgroups.

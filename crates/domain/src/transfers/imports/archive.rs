@@ -113,11 +113,11 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
         entries += 1;
         if entries > MOST_ENTRIES {
             return Err(fault(format!(
-                "The archive has more than {MOST_ENTRIES} files and directories"
+                "The archive has too many files and directories (maximum is {MOST_ENTRIES})"
             )));
         }
         let name = String::from_utf8(entry.header().path_bytes().into_owned())
-            .map_err(|_| fault("The archive has a name that is no text"))?;
+            .map_err(|_| fault("The archive contains a name that is not valid UTF-8"))?;
         match entry.header().entry_type() {
             EntryType::Regular => {}
             EntryType::Directory => {
@@ -129,13 +129,13 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
             EntryType::XHeader | EntryType::XGlobalHeader => continue,
             _ => {
                 let text =
-                    format!("The archive holds something that is neither a file nor a directory: {name:?}");
+                    format!("The archive contains an entry that is neither a file nor a directory: {name:?}");
                 return Err(fault(text));
             }
         }
         let place = Name::of_file(&name)?;
         if !seen.insert(names::plain(&name).to_owned()) {
-            return Err(fault(format!("The archive has {name:?} more than once")));
+            return Err(fault(format!("The archive contains {name:?} more than once")));
         }
         reading.file(place, &name, BufReader::new(entry))?;
     }
@@ -144,7 +144,7 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
     // checksum.
     let rest = io::copy(&mut unpacked, &mut io::sink()).map_err(unread)?;
     if rest < 512 {
-        return Err(fault("The archive cannot be read: it is cut"));
+        return Err(fault("The archive cannot be read: it is truncated"));
     }
     reading.finish()
 }
@@ -175,7 +175,9 @@ impl Reading<'_> {
                 let mut all = Vec::new();
                 each_line(&mut content, name, |line| {
                     if all.len() == MOST_GROUPS {
-                        return Err(fault(format!("The archive has more than {MOST_GROUPS} groups")));
+                        return Err(fault(format!(
+                            "The archive has too many groups (maximum is {MOST_GROUPS})"
+                        )));
                     }
                     all.push(serde_json::from_slice(line).map_err(fault)?);
                     Ok(())
@@ -187,7 +189,7 @@ impl Reading<'_> {
                 let group: Group = serde_json::from_str(&text).map_err(fault).map_err(at(name, 1))?;
                 checks::group(self.validator, &group).map_err(at(name, 1))?;
                 if group.id != id {
-                    return Err(fault(format!("{name}: is of the group {}", group.id)));
+                    return Err(fault(format!("{name}: the ID belongs to the group {}", group.id)));
                 }
                 let attributes = self.keep(&group)?;
                 let draft = self.draft(id)?;
@@ -213,7 +215,9 @@ impl Reading<'_> {
 
     fn draft(&mut self, id: i64) -> Result<&mut Draft> {
         if self.drafts.len() >= MOST_GROUPS && !self.drafts.contains_key(&id) {
-            return Err(fault(format!("The archive has more than {MOST_GROUPS} groups")));
+            return Err(fault(format!(
+                "The archive has too many groups (maximum is {MOST_GROUPS})"
+            )));
         }
         Ok(self.drafts.entry(id).or_insert_with(|| Draft {
             id,
@@ -238,11 +242,15 @@ impl Reading<'_> {
             count += 1;
             checks::room(relation, count)?;
             if before + count > MOST_OF_GROUP {
-                return Err(fault(format!("the group has more than {MOST_OF_GROUP} records")));
+                return Err(fault(format!(
+                    "the group has too many records (maximum is {MOST_OF_GROUP})"
+                )));
             }
             self.records += 1;
             if self.records > MOST_RECORDS {
-                return Err(fault(format!("The archive has more than {MOST_RECORDS} records")));
+                return Err(fault(format!(
+                    "The archive has too many records (maximum is {MOST_RECORDS})"
+                )));
             }
             match relation {
                 Relation::Milestones => {
@@ -300,7 +308,7 @@ impl Reading<'_> {
         self.names += further;
         match self.names > MOST_NAMES {
             true => Err(fault(format!(
-                "The archive names labels more than {MOST_NAMES} times"
+                "The archive refers to labels too often (maximum is {MOST_NAMES})"
             ))),
             false => Ok(()),
         }
@@ -321,10 +329,13 @@ impl Reading<'_> {
 
     fn finish(self) -> Result<Opened> {
         if !self.version {
-            return Err(fault("The archive has no file VERSION"));
+            return Err(fault("The archive has no VERSION file"));
         }
         let all = self.all.ok_or_else(|| {
-            fault("The archive has no list of its groups, tree/groups/_all.ndjson; archives of one file are not read")
+            fault(
+                "The archive has no list of groups (tree/groups/_all.ndjson); archives in the \
+                 single-file format are not supported",
+            )
         })?;
         let groups = tree::plant(&all, self.drafts)?;
         tree::check_epics(&groups, &self.epics)?;
@@ -373,7 +384,7 @@ fn whole(content: &mut impl Read, name: &str) -> Result<String> {
     if bytes.len() as u64 > LONGEST_FILE {
         return Err(fault(format!("{name} is too long")));
     }
-    String::from_utf8(bytes).map_err(|_| fault(format!("{name} is no text")))
+    String::from_utf8(bytes).map_err(|_| fault(format!("{name} is not valid UTF-8")))
 }
 
 /// Reads a file line by line and skips empty lines.
@@ -391,7 +402,7 @@ fn each_line(
             return Ok(());
         }
         if line.len() as u64 > LONGEST_LINE {
-            return Err(fault(format!("{name}, line {number}: is too long")));
+            return Err(fault(format!("{name}, line {number}: the line is too long")));
         }
         if !line.trim_ascii().is_empty() {
             read(line.trim_ascii()).map_err(at(name, number))?;

@@ -116,25 +116,25 @@ impl Entering<'_> {
             || record.weight.is_some()
             || !record.labels.0.is_empty();
         if narrows && !narrowed {
-            let reason = "what narrows its issues is not in the plan of this server";
+            let reason = "the plan of this server does not include board filters";
             report.add(Kind::Board, path, &record.name, reason);
             record.labels.0.clear();
         }
         let milestone = record.milestone.as_ref().filter(|_| narrowed);
         let milestone_id = milestone.and_then(|name| named.milestone(name));
         if let Some(milestone) = milestone.filter(|_| milestone_id.is_none()) {
-            let reason = "the board is narrowed to this milestone, which is not in the archive";
+            let reason = "the milestone of the board filter is not in the archive";
             report.add(Kind::Milestone, path, &milestone.title, reason);
         }
         let assignee = record.assignee_id.filter(|_| narrowed);
         let assignee_id = assignee.and_then(|source| named.users.get(&source).copied());
         if assignee.is_some() && assignee_id.is_none() {
-            let reason = "the board is narrowed to a user who is no member here";
+            let reason = "the assignee of the board filter is not a member of the group";
             report.add(Kind::Board, path, &record.name, reason);
         }
         let weight = record.weight.filter(|_| narrowed);
         if weight.is_some_and(|weight| weight < 0) {
-            let reason = "the board is narrowed to a weight below 0, which is none";
+            let reason = "the weight of the board filter is negative";
             report.add(Kind::Board, path, &record.name, reason);
         }
         let weight = weight
@@ -186,15 +186,15 @@ impl Entering<'_> {
         for list in listed {
             let mut refuse = |reason: &str| self.report.add(Kind::List, path, &record.name, reason);
             if list.list_type != ListType::Label && !premium {
-                refuse("lists of milestones and users are not in the plan of this server");
+                refuse("the plan of this server does not include milestone and assignee lists");
                 continue;
             }
             let Some(subject) = named.subject(&list) else {
-                refuse("what the list is of is not here");
+                refuse("the label, milestone or user of the list does not exist in the group");
                 continue;
             };
             if !seen.insert(subject) || rows.len() >= lists::MOST {
-                refuse("the board has such a list already, or as many as there may be");
+                refuse("the board already has this list or the maximum number of lists");
                 continue;
             }
             let at = now();

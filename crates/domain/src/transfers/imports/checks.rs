@@ -28,7 +28,7 @@ pub fn version(text: &str) -> Result<()> {
     match known && parts.all(|part| part.parse::<u16>().is_ok()) {
         true => Ok(()),
         false => Err(fault(format!(
-            "The archive has the version {:?}, and 0.2 is what is read",
+            "The archive has the unsupported version {:?}: expected 0.2",
             text.trim()
         ))),
     }
@@ -42,7 +42,7 @@ pub fn room(relation: Relation, count: u64) -> Result<()> {
         _ => return Ok(()),
     };
     match count > most {
-        true => Err(fault(format!("there are more than {most}"))),
+        true => Err(fault(format!("too many records (maximum is {most})"))),
         false => Ok(()),
     }
 }
@@ -110,7 +110,7 @@ pub fn label(validator: &dyn RecordValidator, record: &Label) -> Result<()> {
 
 fn label_names(validator: &dyn RecordValidator, names: &[LabelName], most: usize) -> Result<()> {
     if names.len() > most {
-        return Err(fault(format!("there are more than {most} labels")));
+        return Err(fault(format!("too many labels (maximum is {most})")));
     }
     names.iter().try_for_each(|name| label_name(validator, name))
 }

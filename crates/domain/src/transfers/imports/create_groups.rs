@@ -74,7 +74,7 @@ impl Entering<'_> {
             if settings.share_with_group_lock == Some(false) && !unlocks {
                 // Inherits the value of the parent group.
                 settings.share_with_group_lock = None;
-                let reason = "the group above locks sharing, and who imports is no Owner of that";
+                let reason = "the parent group locks sharing, and the importing user is not its Owner";
                 self.report
                     .add(Kind::Setting, &group.full_path, "share_with_group_lock", reason);
             }
@@ -147,8 +147,12 @@ impl Entering<'_> {
             .collect();
         for (id, word) in &self.strange {
             let path = paths.get(id).copied().unwrap_or_default();
-            self.report
-                .add(Kind::Relation, path, word, "this server has nothing of the kind");
+            self.report.add(
+                Kind::Relation,
+                path,
+                word,
+                "this server does not support this kind of record",
+            );
         }
     }
 }
@@ -165,7 +169,7 @@ fn note_visibility(report: &mut Report, path: &str, said: Option<i64>, is: Visib
     let said = said.and_then(visibility_of).filter(|said| *said > is);
     if let Some(said) = said {
         let word = |one: Visibility| one.as_str();
-        let reason = format!("was {}, and is {}", word(said), word(is));
+        let reason = format!("lowered from {} to {}", word(said), word(is));
         report.add(Kind::Visibility, path, path, reason);
     }
 }

@@ -32,7 +32,7 @@ impl Entering<'_> {
             return Ok(());
         };
         if self.backend.instance.plan < Tier::Premium {
-            let reason = "epics are not in the plan of this server";
+            let reason = "the plan of this server does not include epics";
             let path = &self.groups[at].full_path;
             self.report.add(Kind::Relation, path, "epics", reason);
             return Ok(());
@@ -48,7 +48,7 @@ impl Entering<'_> {
                     .author_id
                     .and_then(|source| self.people.get(&source).copied());
                 if record.author_id.is_some() && author.is_none() {
-                    let reason = "nobody here is known to be its author; it is that of who imports";
+                    let reason = "the author is unknown; the importing user is set as the author";
                     report.add(Kind::Epic, path, &record.title, reason);
                 }
                 let titles = record.labels.0.iter().map(|label| label.title.trim());
@@ -100,7 +100,7 @@ impl Entering<'_> {
                     }
                     None => {
                         let path = &self.groups[at].full_path;
-                        let reason = "it is no part any more of an epic that is not in the archive";
+                        let reason = "the parent epic is not in the archive";
                         self.report.add(Kind::Epic, path, &record.title, reason);
                     }
                 }

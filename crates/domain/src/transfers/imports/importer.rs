@@ -149,7 +149,7 @@ async fn highest(backend: &Backend, access: &GroupAccess, importer: i64) -> Resu
 pub fn refused(what: &'static str) -> impl Fn(DbErr) -> Error {
     move |error| match Violation::of(&error) {
         Some(Violation::Unique(_)) => fault(format!(
-            "The group has {what} by now with the number or title of one of the archive"
+            "The group already has {what} with the same IID or title as one in the archive"
         )),
         _ => error.into(),
     }

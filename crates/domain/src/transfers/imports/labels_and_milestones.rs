@@ -50,7 +50,7 @@ impl Entering<'_> {
             .await?;
             rows.retain(|row| !taken.contains(row.title.as_ref()));
             for title in taken {
-                let reason = "a group above has a milestone of this title, and what names it means that";
+                let reason = "an ancestor group has a milestone with this title, which is used instead";
                 self.report
                     .add(Kind::Milestone, &self.groups[at].full_path, &title, reason);
             }
@@ -97,7 +97,7 @@ impl Entering<'_> {
             .await?;
             rows.retain(|row| !taken.contains(row.title.as_ref()));
             for title in taken {
-                let reason = "a group above has a label of this title, and what carries it carries that";
+                let reason = "an ancestor group has a label with this title, which is used instead";
                 self.report
                     .add(Kind::Label, &self.groups[at].full_path, &title, reason);
             }

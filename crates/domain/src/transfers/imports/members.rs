@@ -136,8 +136,7 @@ impl Entering<'_> {
                 let name = || called(member.user.as_ref());
                 match (found, bounds.level(said, ends)) {
                     (None, _) => {
-                        let reason =
-                            "nobody here has confirmed an address that the archive tells of this user";
+                        let reason = "no user has confirmed this email address";
                         self.report.add(Kind::Member, &group.full_path, &name(), reason);
                     }
                     // The importer owns the whole group already.
@@ -148,7 +147,7 @@ impl Entering<'_> {
                     (Some(user_id), Ok(level)) => {
                         if let Some(said) = said.filter(|said| level < *said) {
                             let reason = format!(
-                                "was {}, and is {}, as high as who imports may give",
+                                "lowered from {} to {}, the highest role that the importing user can grant",
                                 said.word(),
                                 level.word()
                             );
@@ -194,17 +193,17 @@ impl Bounds {
     fn level(&self, said: Option<AccessLevel>, ends: Option<NaiveDate>) -> Result<AccessLevel, &'static str> {
         let said = said.ok_or("the role is unknown")?;
         if ends.is_some_and(|day| day <= now().date_naive()) {
-            return Err("the membership has ended");
+            return Err("the membership has expired");
         }
         if self.there {
-            return Err("the user is a member already");
+            return Err("the user is already a member");
         }
         let level = said.min(
             self.highest
-                .ok_or("who imports has no role in the group above to give")?,
+                .ok_or("the importing user has no role in the parent group")?,
         );
         match self.above.filter(|above| *above > level) {
-            Some(_) => Err("the user has a higher role from a group above"),
+            Some(_) => Err("the user has a higher role through an ancestor group"),
             None => Ok(level),
         }
     }

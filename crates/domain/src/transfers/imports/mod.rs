@@ -63,11 +63,11 @@ const IMPORTS: Allowance = Allowance {
     within: TimeDelta::minutes(1),
 };
 /// Error for a second import of a user at the same time.
-const ANOTHER: &str = "Another import of yours has not ended yet";
+const ANOTHER: &str = "You already have an import in progress; wait until it finishes";
 /// The constraint that allows one import per user.
 const ONE_AT_A_TIME: &str = "uq_group_imports_user_id";
 /// Error for an import that repeatedly failed because of the server.
-const GIVEN_UP: &str = "The server could not carry it out; its log tells why";
+const GIVEN_UP: &str = "The import failed because of an internal error; see the server log";
 
 /// Attributes of the group of a new import.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ async fn refuse_other_than_gzip(archive: &mut UploadedFile) -> Result<()> {
         true => Ok(()),
         false => Err(Error::attribute(
             "file",
-            "is no archive that is compressed with gzip",
+            "must be an archive that is compressed with gzip",
         )),
     }
 }
@@ -251,7 +251,7 @@ async fn carry_out(backend: &Backend, row: &Model) -> Result<()> {
 
 /// Returns the access of the importing user, who has to be an Owner of the group.
 async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
-    let gone = || fault("Who imported is not there any more");
+    let gone = || fault("The importing user no longer exists");
     let user = users::live().filter(users::Column::Id.eq(row.user_id.ok_or_else(gone)?));
     let user = user.one(backend.database.read()).await?.ok_or_else(gone)?;
     authentication::refuse_shut_out(&user)?;
@@ -259,7 +259,7 @@ async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
     let access = GroupAccess::find(backend, Caller::user(user), &group_id).await?;
     match access.holds(Role::Owner) {
         true => Ok(access),
-        false => Err(fault("Who imported is not an Owner of the group any more")),
+        false => Err(fault("The importing user is no longer an Owner of the group")),
     }
 }
 

@@ -84,7 +84,7 @@ fn number(text: &str) -> Option<i64> {
 
 fn strange(name: &str) -> crate::kernel::error::Error {
     fault(format!(
-        "The archive holds something that does not belong there: {name:?}"
+        "The archive contains an unexpected file or directory: {name:?}"
     ))
 }
 

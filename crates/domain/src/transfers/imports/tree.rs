@@ -33,11 +33,11 @@ impl Planted {
 /// Returns `Error::Refused` if the groups do not form a tree or siblings conflict.
 pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted>> {
     let Some(root) = all.first().copied() else {
-        return Err(fault("The archive has no group"));
+        return Err(fault("The archive contains no group"));
     };
     let listed: HashSet<i64> = all.iter().copied().collect();
     if listed.len() < all.len() {
-        return Err(fault("The list of groups has one more than once"));
+        return Err(fault("The list of groups contains duplicates"));
     }
     if let Some(id) = drafts.keys().find(|id| !listed.contains(id)) {
         return Err(fault(format!("The group {id} is not in the list of groups")));
@@ -45,12 +45,11 @@ pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted
     let mut below: HashMap<i64, Vec<i64>> = HashMap::new();
     for id in all {
         let draft = drafts.get(id).filter(|draft| draft.attributes.is_some());
-        let draft =
-            draft.ok_or_else(|| fault(format!("The archive lacks the attributes of the group {id}")))?;
+        let draft = draft.ok_or_else(|| fault(format!("The archive has no attributes of the group {id}")))?;
         if *id != root {
             let parent = draft.parent_id.filter(|parent| listed.contains(parent));
             let parent =
-                parent.ok_or_else(|| fault(format!("The group {id} lies in none of the archive")))?;
+                parent.ok_or_else(|| fault(format!("The parent of the group {id} is not in the archive")))?;
             below.entry(parent).or_default().push(*id);
         }
     }
@@ -81,7 +80,7 @@ pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted
     }
     // A group in a cycle is not reachable from the root.
     if let Some(id) = drafts.keys().next() {
-        return Err(fault(format!("The group {id} lies in itself")));
+        return Err(fault(format!("The group {id} is its own ancestor")));
     }
     check_siblings(&planted)?;
     Ok(planted)
@@ -99,7 +98,7 @@ fn check_siblings(planted: &[Planted]) -> Result<()> {
             && paths.insert((draft.parent_id, fold(&draft.path)));
         if !fresh {
             return Err(fault(format!(
-                "The group {full_path:?} has the name or the path of another one"
+                "The group {full_path:?} has the same name or path as another group"
             )));
         }
     }
@@ -127,14 +126,16 @@ pub fn check_epics(planted: &[Planted], all: &HashMap<i64, EpicName>) -> Result<
         }
         if above.is_none() {
             return Err(fault(format!(
-                "The parent of the epic {id} belongs to a group that is not above"
+                "The parent of the epic {id} does not belong to the group of the epic or an ancestor"
             )));
         }
         let (mut steps, mut next) = (1, parent.parent_id);
         while let Some(further) = next.and_then(|id| all.get(&id)) {
             steps += 1;
             if steps > epics::DEEPEST {
-                return Err(fault(format!("The epic {id} is nested too deeply, or in itself")));
+                return Err(fault(format!(
+                    "The epic {id} is nested too deeply or is its own ancestor"
+                )));
             }
             next = further.parent_id;
         }

@@ -28,7 +28,7 @@ impl<R: BufRead> Unpacked<R> {
         self.read += further as u64;
         match self.read > self.most {
             true => Err(damaged(format!(
-                "it has more than {} bytes when it is unpacked",
+                "it is too large (maximum is {} uncompressed bytes)",
                 self.most
             ))),
             false => Ok(further),
@@ -60,7 +60,7 @@ fn further<R: BufRead>(mut file: R) -> io::Result<Option<GzDecoder<R>>> {
     loop {
         let rest = file.fill_buf()?;
         if rest.iter().any(|byte| *byte != 0) {
-            return Err(damaged("something else stands behind its end".to_owned()));
+            return Err(damaged("unexpected data after its end".to_owned()));
         }
         let length = rest.len();
         if length == 0 {

@@ -64,7 +64,7 @@ impl<'de, const MOST: usize> Deserialize<'de> for Text<MOST> {
             type Value = Text<MOST>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
+                f.write_str("a string")
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {

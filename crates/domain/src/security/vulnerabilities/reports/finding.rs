@@ -150,7 +150,9 @@ impl Findings {
     pub fn count<E: serde::de::Error>(&mut self) -> Result<(), E> {
         self.results += 1;
         match self.results > MOST_RESULTS {
-            true => Err(E::custom(format_args!("there are more than {MOST_RESULTS}"))),
+            true => Err(E::custom(format_args!(
+                "too many results (maximum is {MOST_RESULTS})"
+            ))),
             false => Ok(()),
         }
     }
@@ -174,7 +176,7 @@ impl Findings {
             .and_then(|()| self.file.write_all(b"\n"));
         written.map_err(|error| {
             self.failure = Some(error);
-            E::custom("the findings cannot be kept")
+            E::custom("the findings cannot be stored")
         })
     }
 

@@ -106,8 +106,7 @@ impl Head {
             },
             (false, true) => Ok(Format::Security(self.kind)),
             (false, false) => {
-                let text =
-                    "is neither SARIF, which has `runs`, nor a security report, which has `vulnerabilities`";
+                let text = "must be a SARIF report with `runs` or a security report with `vulnerabilities`";
                 Err(Error::attribute("base", text))
             }
         }

@@ -128,7 +128,7 @@ impl<'de, T: Object> Visitor<'de> for Entries<'_, T> {
             };
             let key = T::KEYS[index];
             if std::mem::replace(&mut seen[index], true) {
-                return Err(A::Error::custom(format_args!("the key `{key}` stands twice")));
+                return Err(A::Error::custom(format_args!("duplicate key `{key}`")));
             }
             let trail = self.trail;
             trail.at(Step::Key(key), || self.into.entry(key, &mut map, trail))?;
@@ -227,7 +227,7 @@ fn refusal(error: serde_json::Error, trail: &Trail) -> Error {
             Error::attribute(trail.attribute(), format!("{pointer}: {what}{place}"))
         }
         (Category::Syntax | Category::Eof, _) => {
-            Error::parameter(format!("the body is no valid JSON: {what}{place}"))
+            Error::parameter(format!("the body is not valid JSON: {what}{place}"))
         }
     }
 }
@@ -273,13 +273,17 @@ impl<R> Guard<R> {
             Some(_) => {}
         }
         if self.depth > DEEPEST {
-            return Err(too_much(format!("the body nests deeper than {DEEPEST} levels")));
+            return Err(too_much(format!(
+                "the body is nested too deeply (maximum is {DEEPEST} levels)"
+            )));
         }
         if let Some(length) = &mut self.text {
             *length += 1;
             if *length > LONGEST_TEXT {
                 let most = LONGEST_TEXT >> 20;
-                return Err(too_much(format!("a text in the body has more than {most} MiB")));
+                return Err(too_much(format!(
+                    "a string in the body is too long (maximum is {most} MiB)"
+                )));
             }
         }
         Ok(())

@@ -188,8 +188,8 @@ impl List for Vulnerabilities<'_> {
         let category = finding::report_type(plain(found.category.as_ref()));
         let kind = self.kind.or(category).unwrap_or(ReportType::Generic);
         let title = found.title();
-        let title = title
-            .ok_or_else(|| A::Error::custom("has neither a name nor anything else that says what it is"))?;
+        let title =
+            title.ok_or_else(|| A::Error::custom("must have a name, a message or another description"))?;
         let fingerprint = found.fingerprint(kind, &title);
         let severity = found.severity.as_ref();
         let confidence = found.confidence.as_ref();

@@ -45,7 +45,7 @@ fn a_mark_of_the_byte_order_is_passed_over() {
         findings(&marked).expect("findings"),
         findings(&document).expect("findings")
     );
-    assert!(fault(&[0xEF, 0xBB, 0xBF]).contains("no valid JSON"));
+    assert!(fault(&[0xEF, 0xBB, 0xBF]).contains("not valid JSON"));
 }
 
 #[test]
@@ -70,11 +70,11 @@ fn arguments_stand_where_their_numbers_do() {
 #[test]
 fn what_would_take_memory_without_end_is_refused() {
     let long = format!("{{\"x\": \"{}\"}}", "y".repeat(LONGEST_TEXT));
-    assert!(fault(long.as_bytes()).contains("has more than 4 MiB"));
+    assert!(fault(long.as_bytes()).contains("is too long (maximum is 4 MiB)"));
     let quoted = format!("{{\"x\": \"{}\"}}", "\\\"".repeat(LONGEST_TEXT / 2));
-    assert!(fault(quoted.as_bytes()).contains("has more than 4 MiB"));
+    assert!(fault(quoted.as_bytes()).contains("is too long (maximum is 4 MiB)"));
     let deep = format!("{{\"x\": {}", "[".repeat(DEEPEST));
-    assert!(fault(deep.as_bytes()).contains("nests deeper than 100"));
+    assert!(fault(deep.as_bytes()).contains("nested too deeply (maximum is 100 levels)"));
     // Brackets inside texts do not count.
     let flat =
         json!({"version": "2.1.0", "runs": [], "x": "[{".repeat(DEEPEST), "y": ["\\\"[".repeat(DEEPEST)]});
@@ -88,13 +88,13 @@ fn there_is_an_end_of_results_rules_runs_extensions_and_texts() {
     let more = vec![json!({"kind": "pass"}); MOST_RESULTS + 1];
     let text = fault(&sarif(&json!(more)));
     assert!(
-        text.contains("/runs/0/results/100000: there are more than 100000"),
+        text.contains("/runs/0/results/100000: too many results (maximum is 100000)"),
         "{text}"
     );
     let all = vec![json!({"name": "x"}); MOST_RESULTS + 1];
     let text = fault(json!({"vulnerabilities": all}).to_string().as_bytes());
     assert!(
-        text.contains("/vulnerabilities/100000: there are more than 100000"),
+        text.contains("/vulnerabilities/100000: too many results (maximum is 100000)"),
         "{text}"
     );
     let tool = |driver: Value| {
@@ -106,21 +106,27 @@ fn there_is_an_end_of_results_rules_runs_extensions_and_texts() {
     let rules = vec![json!({"id": "r"}); 50_001];
     let text = fault(&tool(json!({"driver": {"name": "t", "rules": rules}})));
     assert!(
-        text.contains("/runs/0/tool/driver/rules/50000: there are more than 50000"),
+        text.contains("/runs/0/tool/driver/rules/50000: too many rules (maximum is 50000)"),
         "{text}"
     );
     let extensions = vec![json!({"name": "e"}); 1_001];
     let text = fault(&tool(json!({"driver": {"name": "t"}, "extensions": extensions})));
     assert!(
-        text.contains("/runs/0/tool/extensions/1000: there are more than 1000"),
+        text.contains("/runs/0/tool/extensions/1000: too many extensions (maximum is 1000)"),
         "{text}"
     );
     let runs = vec![json!({}); 1_001];
     let text = fault(json!({"version": "2.1.0", "runs": runs}).to_string().as_bytes());
-    assert!(text.contains("/runs/1000: there are more than 1000"), "{text}");
+    assert!(
+        text.contains("/runs/1000: too many runs (maximum is 1000)"),
+        "{text}"
+    );
     let rules = vec![json!({"id": "r", "fullDescription": {"text": "x".repeat(4_000)}}); 5_000];
     let text = fault(&tool(json!({"driver": {"name": "t", "rules": rules}})));
-    assert!(text.contains("has more than 16 MiB of texts"), "{text}");
+    assert!(
+        text.contains("has too many strings (maximum is 16 MiB)"),
+        "{text}"
+    );
 }
 
 #[test]

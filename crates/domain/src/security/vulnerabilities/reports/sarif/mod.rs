@@ -313,7 +313,7 @@ fn enter<E: serde::de::Error>(result: &Reported, run: &Run, findings: &mut Findi
         rule.and_then(|rule| rule.name.as_deref()),
     );
     let title = finding::title([short, name, Some(&*text), Some(id)]);
-    let title = title.ok_or_else(|| E::custom("has neither a message nor a rule"))?;
+    let title = title.ok_or_else(|| E::custom("must have a message or a rule"))?;
     let full = rule.and_then(|rule| rule.full.as_deref()).unwrap_or_default();
     findings.add(result.fingerprint(run, id, &text), |fingerprint| Finding {
         fingerprint,

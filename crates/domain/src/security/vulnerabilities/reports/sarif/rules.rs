@@ -108,7 +108,7 @@ impl Budget {
         self.text += texts.into_iter().fold(THING, |sum, text| sum + text.len());
         match self.text > MOST_TEXT {
             true => Err(E::custom(format_args!(
-                "has more than {} MiB of texts",
+                "has too many strings (maximum is {} MiB)",
                 MOST_TEXT >> 20
             ))),
             false => Ok(()),
@@ -118,7 +118,7 @@ impl Budget {
 
 /// A multiformat message string.
 #[derive(Deserialize)]
-#[serde(expecting = "an object with a text")]
+#[serde(expecting = "an object with a string")]
 struct Multiform<const MOST: usize> {
     text: Option<Text<MOST>>,
 }
@@ -206,7 +206,9 @@ impl List for Rules {
         }
         self.runs.push(run);
         match self.runs.len() > MOST_RUNS {
-            true => Err(A::Error::custom(format_args!("there are more than {MOST_RUNS}"))),
+            true => Err(A::Error::custom(format_args!(
+                "too many runs (maximum is {MOST_RUNS})"
+            ))),
             false => Ok(true),
         }
     }
@@ -299,7 +301,7 @@ impl List for Extensions<'_> {
         self.budget.extensions += 1;
         match self.budget.extensions > MOST_EXTENSIONS {
             true => Err(A::Error::custom(format_args!(
-                "there are more than {MOST_EXTENSIONS}"
+                "too many extensions (maximum is {MOST_EXTENSIONS})"
             ))),
             false => Ok(true),
         }
@@ -342,7 +344,9 @@ impl List for OfComponent<'_> {
         let rule = Rule::from(found);
         self.budget.rules += 1;
         if self.budget.rules > MOST_RULES {
-            return Err(A::Error::custom(format_args!("there are more than {MOST_RULES}")));
+            return Err(A::Error::custom(format_args!(
+                "too many rules (maximum is {MOST_RULES})"
+            )));
         }
         let texts = [&rule.name, &rule.short, &rule.full];
         let texts = texts.into_iter().flatten().chain(rule.strings.values());
