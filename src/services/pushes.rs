@@ -26,13 +26,13 @@ pub fn repository(backend: &Backend, access: &ProjectAccess) -> git::Repository 
     backend.repositories.repository(&id)
 }
 
-/// Receives a push. The answer ends when all that follows from the push is recorded, so that whoever reads the
+/// Receives a push; returns when its pack was read whole. The answer ends when all that follows from the push is recorded, so that whoever reads the
 /// interface after `git push` has returned sees it; it breaks off when that failed.
 ///
 /// `max_bytes` bounds the pack; `protocol` is the client's `Git-Protocol` header.
 ///
 /// # Errors
-/// Whatever keeps the push from being received at all; nothing has changed then.
+/// Whatever keeps the push from being received at all, also a pack that breaks off; nothing has changed then.
 pub async fn receive(
     backend: &Backend,
     access: &ProjectAccess,
@@ -65,11 +65,12 @@ pub async fn receive(
         tokio::spawn(async move { references::moving(&backend, mover, planned, work).await })
     };
     let settled = async { moving.await.map_err(Error::internal)? };
-    let Ok(response) = begun.await else {
+    let Ok(mut response) = begun.await else {
         // It failed before it began, and says why.
         settled.await?;
         return Err(Error::internal("a push ended before it began"));
     };
+    response.begun().await?;
     let end = futures_util::stream::once(settled).filter_map(|settled| async {
         settled.err().map(|error| {
             tracing::warn!(%error, "a push was not recorded");
