@@ -40,12 +40,12 @@ const MOST_STATEMENTS: f64 = 15.0;
 /// How much longer the first page of issues may take by any filter than without one.
 const MOST_FOR_FILTERS: f64 = 10.0;
 /// The name of the database in PostgreSQL.
-const DATABASE: &str = "holdfast_bench_lists";
+const DATABASE: &str = "holdfast_bench_lists_2";
 
 /// Measures all lists, on one database or every one there is, and adds them to the report.
 pub async fn measure(directory: &Path, only: Option<&str>, report: &mut Report) -> Result<()> {
     for (database, url) in databases(only).await? {
-        let instance = Instance::start(&directory.join("lists"), url).await?;
+        let instance = Instance::start(&directory.join(format!("lists-{database}")), url).await?;
         report.part_with(
             &format!("Lists of a large instance, never remembered, on {database}"),
             "stmts",
@@ -62,7 +62,7 @@ pub async fn measure(directory: &Path, only: Option<&str>, report: &mut Report) 
 pub async fn generate(directory: &Path, only: Option<&str>) -> Result<()> {
     for (database, url) in databases(only).await? {
         let began = Instant::now();
-        Instance::start(&directory.join("lists"), url)
+        Instance::start(&directory.join(format!("lists-{database}")), url)
             .await?
             .stop()
             .await?;

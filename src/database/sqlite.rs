@@ -9,14 +9,20 @@ use sea_orm::{
 
 use super::{Error, Options};
 
-/// Makes the file, readable by its owner only (it holds password hashes), and the directory above it.
-pub(super) fn prepare_file(url: &str) -> Result<PathBuf, Error> {
+/// Makes the file unless it must exist, readable by its owner only (it holds password hashes), and the directory above it.
+pub(super) fn prepare_file(url: &str, must_exist: bool) -> Result<PathBuf, Error> {
     let parsed = SqliteConnectOptions::from_str(url).map_err(|_| Error::UnsupportedUrl)?;
     let path = parsed.get_filename().to_path_buf();
     // What SQLite keeps in memory would be another database for each connection.
     let in_memory = url.contains(":memory:") || url.contains("mode=memory");
     if in_memory || path.as_os_str().is_empty() {
         return Err(Error::UnsupportedUrl);
+    }
+    if must_exist {
+        return match path.is_file() {
+            true => Ok(path),
+            false => Err(Error::Missing(path)),
+        };
     }
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;

@@ -18,6 +18,7 @@ use crate::integrations::object_storage::{self, ObjectStorage};
 use crate::integrations::webhooks;
 use crate::jobs::{self, Job, Runner};
 use crate::secrets::{Keyring, Secret};
+use crate::services::instance::{self, DataDirectory, Opening};
 use crate::services::memory::Memory;
 use crate::services::recovery::{self, Presence};
 use crate::services::registry::places::Places;
@@ -63,45 +64,67 @@ pub enum Error {
     /// The demo cannot be filled.
     #[error("demo: {0}")]
     Demo(String),
+    /// The data directory and the database do not belong together.
+    #[error(transparent)]
+    Instance(#[from] instance::Error),
     /// The first administrator cannot be made, or what a killed server left cannot be finished.
     #[error("start: {0}")]
     Setup(#[from] crate::error::Error),
 }
 
-/// Opens everything the services work with; migrates the database and prepares the data directory.
+/// Opens everything the services work with, of an instance that exists: no part of it is created. Migrates the database.
 ///
 /// # Errors
-/// When any part cannot be opened.
+/// When any part cannot be opened, or the data directory and the database do not belong together.
 pub async fn open(
     settings: &Settings,
     observer: Option<database::Observer>,
     base_url: String,
 ) -> Result<Backend, Error> {
+    open_as(settings, observer, base_url, Opening::Existing).await
+}
+
+async fn open_as(
+    settings: &Settings,
+    observer: Option<database::Observer>,
+    base_url: String,
+    opening: Opening,
+) -> Result<Backend, Error> {
     let directory = settings.data_dir.clone();
-    tokio::fs::create_dir_all(&directory)
-        .await
-        .map_err(|cause| Error::Io {
-            what: format!("data directory {}", directory.display()),
-            cause,
-        })?;
+    let identity = DataDirectory::read(&directory, &settings.database_url, opening)?;
     let options = database::Options {
         max_connections: settings.database_connections,
         observer,
+        must_exist: identity.needs_database(),
         ..database::Options::default()
     };
     let database = Database::connect(&settings.database_url, &options).await?;
+    identity.check(&database).await?;
+    if opening == Opening::Create {
+        tokio::fs::create_dir_all(&directory)
+            .await
+            .map_err(|cause| Error::Io {
+                what: format!("data directory {}", directory.display()),
+                cause,
+            })?;
+    }
     database.migrate().await.map_err(database::Error::from)?;
     let concurrency = settings.git_concurrency;
     let objects = settings.object_store_url.clone();
     let prepare = move || -> Result<(Keyring, Store, ObjectStorage), Error> {
-        let keyring = Keyring::open(&directory.join("secret.key"))?;
+        let key = directory.join(instance::KEY);
+        let keyring = match opening {
+            Opening::Create => Keyring::open(&key)?,
+            Opening::Existing => Keyring::open_existing(&key)?,
+        };
         let objects = ObjectStorage::open(objects.as_deref(), &directory)?;
-        let repositories = Store::new(directory.join("repositories"), concurrency)?;
+        let repositories = Store::new(directory.join(instance::REPOSITORIES), concurrency)?;
         Ok((keyring, repositories, objects))
     };
     let (keyring, repositories, objects) = tokio::task::spawn_blocking(prepare)
         .await
         .map_err(|error| Error::Setup(crate::error::Error::internal(error)))??;
+    identity.claim(&database, &keyring).await?;
     let instance = Instance {
         base_url,
         plan: settings.plan,
@@ -164,7 +187,7 @@ pub async fn bind(
     let listener = listen(settings.listen).map_err(io)?;
     let address = listener.local_addr().unwrap_or(settings.listen);
     let base_url = public_url(&settings, address);
-    let backend = open(&settings, observer, base_url).await?;
+    let backend = open_as(&settings, observer, base_url, Opening::Create).await?;
     let presence = recovery::arrive(&backend, &settings.data_dir).await?;
     let made_up = setup::first_start(&backend, chosen).await?;
     Ok(Bound {

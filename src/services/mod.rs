@@ -36,6 +36,7 @@ pub mod group_transfers;
 pub mod groups;
 pub mod hooks;
 pub mod imports;
+pub mod instance;
 pub mod issuables;
 pub mod issues;
 pub mod job_tokens;

@@ -25,13 +25,13 @@ use crate::entities::{now, projects};
 use crate::error::{Error, Result};
 use crate::git::{self, RepositoryId, Store};
 use crate::integrations::object_storage::{self, ObjectStorage};
-use crate::services::Backend;
+use crate::services::{Backend, instance};
 
 /// The layout of backups; another would be told apart by it.
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
-const KEY: &str = "secret.key";
-const REPOSITORIES: &str = "repositories";
+const KEY: &str = instance::KEY;
+const REPOSITORIES: &str = instance::REPOSITORIES;
 const OBJECTS: &str = object_storage::DIRECTORY;
 const SQLITE: &str = "holdfast.db";
 /// How many projects are read at a time.
@@ -87,7 +87,8 @@ pub async fn backup(backend: &Backend, data_dir: &Path, target: &Path) -> Result
     Ok(manifest)
 }
 
-/// Brings a backup into a data directory that is empty or not there yet, and an empty database of the same kind.
+/// Brings a backup into a data directory that is empty or not there yet, and an empty database of the same kind. The
+/// restored instance has an ID of its own, so that neither of the two is used with a part of the other.
 ///
 /// # Errors
 /// 400 when there is no complete backup or the target is not empty, and whatever a disk or the database reports.
@@ -124,6 +125,15 @@ pub async fn restore(
             kept.copy_to(&key, &storage).await?;
         }
     }
+    // Last, because a directory without it is refused with this database.
+    let options = database::Options {
+        must_exist: true,
+        ..database::Options::default()
+    };
+    let database = Database::connect(database_url, &options).await?;
+    database.migrate().await?;
+    instance::renew(data_dir, database_url, &database).await?;
+    database.close().await?;
     Ok(manifest)
 }
 

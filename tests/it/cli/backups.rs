@@ -15,7 +15,7 @@ site_scenario! {
         let copy = site.beside("copy");
         let copy = copy.to_str().unwrap();
         let said = site.succeeds(&["backup", copy]).await;
-        assert!(said.contains("1 repositories"), "{said}");
+        assert!(said.contains("Saved 1 repository to "), "{said}");
         // What comes later is not in it.
         work.commit("b", "2").await;
         work.git(&["push", "--quiet", &server.address("p"), "main"]).await;
