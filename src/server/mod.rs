@@ -18,7 +18,7 @@ use crate::integrations::object_storage::{self, ObjectStorage};
 use crate::integrations::webhooks;
 use crate::jobs::{self, Job, Runner};
 use crate::secrets::{Keyring, Secret};
-use crate::services::instance::{self, DataDirectory, Opening};
+use crate::services::instance::{self, DataDirectory, DatabaseKind, Opening, Serving};
 use crate::services::memory::Memory;
 use crate::services::recovery::{self, Presence};
 use crate::services::registry::places::Places;
@@ -81,7 +81,8 @@ pub async fn open(
     observer: Option<database::Observer>,
     base_url: String,
 ) -> Result<Backend, Error> {
-    open_as(settings, observer, base_url, Opening::Existing).await
+    let opened = open_as(settings, observer, base_url, Opening::Existing).await?;
+    Ok(opened.0)
 }
 
 async fn open_as(
@@ -89,9 +90,14 @@ async fn open_as(
     observer: Option<database::Observer>,
     base_url: String,
     opening: Opening,
-) -> Result<Backend, Error> {
+) -> Result<(Backend, Option<Serving>), Error> {
     let directory = settings.data_dir.clone();
     let identity = DataDirectory::read(&directory, &settings.database_url, opening)?;
+    // Before the database is opened, so that the second of two first starts never meets a half-made one.
+    let serving = match (opening, DatabaseKind::of_url(&settings.database_url)) {
+        (Opening::Create, DatabaseKind::Sqlite) => Some(instance::serve_alone(&directory)?),
+        _ => None,
+    };
     let options = database::Options {
         max_connections: settings.database_connections,
         observer,
@@ -134,7 +140,7 @@ async fn open_as(
         compat: settings.compat,
     };
     let webhooks = webhooks::Client::new(settings.allow_local_webhooks)?;
-    Ok(Backend::new(Parts {
+    let backend = Backend::new(Parts {
         database,
         repositories,
         objects,
@@ -144,7 +150,8 @@ async fn open_as(
         memory: Memory::default(),
         moves: TaskTracker::new(),
         places: Places::default(),
-    }))
+    });
+    Ok((backend, serving))
 }
 
 /// What the first administrator is to have, by the options.
@@ -162,6 +169,7 @@ pub struct Bound {
     listener: TcpListener,
     settings: Settings,
     _presence: Presence,
+    _serving: Option<Serving>,
     /// What the services work with.
     pub backend: Backend,
     /// The address it listens on.
@@ -187,13 +195,14 @@ pub async fn bind(
     let listener = listen(settings.listen).map_err(io)?;
     let address = listener.local_addr().unwrap_or(settings.listen);
     let base_url = public_url(&settings, address);
-    let backend = open_as(&settings, observer, base_url, Opening::Create).await?;
+    let (backend, serving) = open_as(&settings, observer, base_url, Opening::Create).await?;
     let presence = recovery::arrive(&backend, &settings.data_dir).await?;
     let made_up = setup::first_start(&backend, chosen).await?;
     Ok(Bound {
         listener,
         settings,
         _presence: presence,
+        _serving: serving,
         backend,
         address,
         made_up,

@@ -3,9 +3,10 @@
 //! The data directory has the key, an ID of the repository store and [`FILE`] with the ID of the instance and the kind of
 //! its database. The database has one row with the ID of the instance, a fingerprint of the key and the ID of the store. A
 //! first start writes them in the order key, store ID, row, file. A start that was killed in between is completed by the
-//! next one, because key and store ID match the row.
+//! next one, because key and store ID match the row. See ADR 26.
 
 mod directory;
+mod serving;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::entities::instances::{self, Identity};
 use crate::secrets::Keyring;
 
 use directory::Contents;
+pub use serving::{Serving, serve_alone};
 
 /// The file of the data directory that names the instance.
 pub const FILE: &str = "instance.json";
@@ -147,6 +149,17 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         cause: String,
+    },
+    /// Another process serves the directory.
+    #[error(
+        "the data directory {} is served by the process {process}; on SQLite an instance has one server: stop the other one, \
+         or use PostgreSQL to run several", .path.display()
+    )]
+    Served {
+        /// The data directory.
+        path: PathBuf,
+        /// The ID of the process, as far as it is known.
+        process: String,
     },
     /// A file cannot be read or written.
     #[error("{}: {cause}", .path.display())]

@@ -9,7 +9,7 @@ use sea_orm::{ConnectionTrait, Statement};
 use tokio::process::Command;
 
 use crate::support::git::{self, Work};
-use crate::support::process::{Site, TOKEN, site_scenario};
+use crate::support::process::{Process, Site, TOKEN, site_scenario};
 
 /// How long a command may take that is to be refused.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,6 +54,10 @@ async fn refused(data: &Path, url: Option<&str>, arguments: &[&str]) -> String {
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
     assert!(!said.contains("is ready"), "{arguments:?}: {said}");
     said
+}
+
+async fn serve(data: &Path, url: &str) -> Process {
+    Site::ready(command(data, Some(url), SERVE)).await
 }
 
 /// All files and directories below a directory.
@@ -169,7 +173,7 @@ site_scenario! {
         // One with a key and repositories of its own.
         let own = Site::new(&crate::support::Kind::Sqlite).await;
         own.serve(&[]).await.stop().await;
-        for file in ["instance.json"] {
+        for file in ["instance.json", "serve.lock"] {
             std::fs::remove_file(own.data.join(file)).unwrap();
         }
         let said = refused(&own.data, Some(&url), SERVE).await;
@@ -265,4 +269,57 @@ site_scenario! {
         assert_eq!(said, format!("Saved 3 repositories to {}\n", again.display()));
         other.remove().await;
     }
+
+    async fn first_starts_at_the_same_time_agree(site, kind) {
+        let url = site.database_url();
+        let start = || {
+            let mut command = command(&site.data, Some(&url), SERVE);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary")
+        };
+        let mut nodes = [start(), start(), start()];
+        // On SQLite all but one are refused; on PostgreSQL all serve.
+        let mut ready = Vec::new();
+        for node in &mut nodes {
+            use tokio::io::{AsyncBufReadExt, BufReader};
+            let mut lines = BufReader::new(node.stdout.take().expect("its output")).lines();
+            let reading = async {
+                while let Some(line) = lines.next_line().await.expect("a line") {
+                    if line.starts_with("Health: ") {
+                        return true;
+                    }
+                }
+                false
+            };
+            ready.push(tokio::time::timeout(PATIENCE, reading).await.expect("a start or an end"));
+        }
+        let expected = match kind {
+            crate::support::Kind::Sqlite => 1,
+            crate::support::Kind::Postgresql(_) => nodes.len(),
+        };
+        let mut said = String::new();
+        for (node, ready) in nodes.into_iter().zip(&ready) {
+            if !ready {
+                said.push_str(&git::said(&node.wait_with_output().await.unwrap()));
+            }
+        }
+        assert_eq!(ready.iter().filter(|ready| **ready).count(), expected, "{said}");
+        assert!(kind_is_postgresql(&kind) || said.contains("on SQLite an instance has one server"), "{said}");
+        site.succeeds(&["doctor"]).await;
+    }
+
+    async fn directory_is_free_again_when_its_server_was_killed(site, kind) {
+        let server = site.serve(&[]).await;
+        if !kind_is_postgresql(&kind) {
+            let said = refused(&site.data, Some(&site.database_url()), SERVE).await;
+            assert!(said.contains(&format!("is served by the process {}", server.id())), "{said}");
+        }
+        server.kill().await;
+        let server = serve(&site.data, &site.database_url()).await;
+        server.stop().await;
+        site.serve(&[]).await.stop().await;
+    }
+}
+
+fn kind_is_postgresql(kind: &crate::support::Kind) -> bool {
+    matches!(kind, crate::support::Kind::Postgresql(_))
 }
