@@ -39,12 +39,12 @@ const MOST_STATEMENTS: f64 = 15.0;
 /// Maximum ratio of the first page of issues with any filter to that without one.
 const MOST_FOR_FILTERS: f64 = 10.0;
 /// Name of the PostgreSQL database.
-const DATABASE: &str = "holdfast_bench_lists";
+const DATABASE: &str = "holdfast_bench_lists_2";
 
 /// Measures all lists, on one database or on all, and adds them to the report.
 pub async fn measure(directory: &Path, only: Option<&str>, report: &mut Report) -> Result<()> {
     for (database, url) in databases(only).await? {
-        let instance = Instance::start(&directory.join("lists"), url).await?;
+        let instance = Instance::start(&directory.join(format!("lists-{database}")), url).await?;
         report.part_with(
             &format!("Lists of a large instance without caches, on {database}"),
             "stmts",
@@ -61,7 +61,7 @@ pub async fn measure(directory: &Path, only: Option<&str>, report: &mut Report) 
 pub async fn generate(directory: &Path, only: Option<&str>) -> Result<()> {
     for (database, url) in databases(only).await? {
         let began = Instant::now();
-        Instance::start(&directory.join("lists"), url)
+        Instance::start(&directory.join(format!("lists-{database}")), url)
             .await?
             .stop()
             .await?;

@@ -68,6 +68,7 @@ mod m20261121_000062_create_scim_identities;
 mod m20261121_000063_create_group_exports;
 mod m20261121_000064_create_group_imports;
 mod m20261122_000065_create_registry;
+mod m20261123_000066_create_instances;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -136,6 +137,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000063_create_group_exports::Migration),
             Box::new(m20261121_000064_create_group_imports::Migration),
             Box::new(m20261122_000065_create_registry::Migration),
+            Box::new(m20261123_000066_create_instances::Migration),
         ]
     }
 }

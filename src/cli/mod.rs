@@ -4,7 +4,7 @@ mod admin;
 mod demo;
 mod upkeep;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -138,22 +138,10 @@ impl Common {
     /// Opens an existing instance and logs only warnings.
     async fn open(self) -> Result<(Settings, Backend), Box<dyn std::error::Error>> {
         let settings = self.read("warn")?.settings()?;
-        require_set_up(&settings.data_dir)?;
         let base_url = server::public_url(&settings, settings.listen);
         let backend = server::open(&settings, None, base_url).await?;
         Ok((settings, backend))
     }
-}
-
-/// Checks that the data directory exists; otherwise a mistyped path would be set up as a new one.
-fn require_set_up(data_dir: &Path) -> Result<(), String> {
-    if data_dir.join("secret.key").is_file() {
-        return Ok(());
-    }
-    Err(format!(
-        "{} is no data directory of a server; start the server once, or name another with --data-dir",
-        data_dir.display()
-    ))
 }
 
 async fn serve(common: Common) -> Outcome {
@@ -181,7 +169,6 @@ async fn serve(common: Common) -> Outcome {
 
 async fn work(common: Common) -> Outcome {
     let settings = common.read("info,sqlx=warn,sea_orm_migration=warn")?.settings()?;
-    require_set_up(&settings.data_dir)?;
     server::work(&settings, stopped()?).await?;
     Ok(ExitCode::SUCCESS)
 }

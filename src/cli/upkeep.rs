@@ -41,8 +41,8 @@ pub(super) async fn backup(copy: Copy) -> Outcome {
     let (settings, backend) = copy.common.open().await?;
     let made = backups::backup(&backend, &settings.data_dir, &copy.directory).await?;
     print(&format!(
-        "Backup with {} repositories in {}.\n",
-        made.repositories,
+        "Saved {} to {}\n",
+        repositories(made.repositories),
         copy.directory.display()
     ));
     Ok(ExitCode::SUCCESS)
@@ -62,10 +62,18 @@ pub(super) async fn restore(copy: Copy) -> Outcome {
     let backend = server::open(&settings, None, base_url).await?;
     garbage_collection::begin_anew(&backend).await?;
     print(&format!(
-        "Restored {} repositories of {} into {}.\n",
-        made.repositories,
+        "Restored {} of {} into {}\n",
+        repositories(made.repositories),
         made.created_at.to_rfc3339(),
         settings.data_dir.display()
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// A number of repositories in words.
+fn repositories(count: usize) -> String {
+    match count {
+        1 => "1 repository".to_owned(),
+        count => format!("{count} repositories"),
+    }
 }

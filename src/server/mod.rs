@@ -13,6 +13,7 @@ use domain::kernel::cache::Memory;
 use domain::kernel::upload_slots::Places;
 use domain::kernel::{Backend, Instance, Parts};
 use domain::operations::first_start::{self, Chosen, MadeUp};
+use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, Opening, Serving};
 use domain::operations::startup::{self, Presence};
 use domain::secrets::{Keyring, Secret};
 use domain::transfers::jobs::import_group::ImportGroup;
@@ -68,45 +69,73 @@ pub enum Error {
     /// The sample data cannot be created.
     #[error("demo: {0}")]
     Demo(String),
+    /// The data directory and the database do not belong together.
+    #[error(transparent)]
+    Instance(#[from] instance_identity::Error),
     /// The first administrator cannot be created, or work of a stopped server cannot be finished.
     #[error("start: {0}")]
     Setup(#[from] domain::kernel::error::Error),
 }
 
-/// Opens the backend of the services: migrates the database and prepares the data directory.
+/// Opens the backend of an existing instance and migrates its database. Creates no part of the instance.
 ///
 /// # Errors
-/// If a part cannot be opened.
+/// If a part cannot be opened, or the data directory and the database belong to different instances.
 pub async fn open(
     settings: &Settings,
     observer: Option<database::Observer>,
     base_url: String,
 ) -> Result<Backend, Error> {
+    let opened = open_as(settings, observer, base_url, Opening::Existing).await?;
+    Ok(opened.0)
+}
+
+async fn open_as(
+    settings: &Settings,
+    observer: Option<database::Observer>,
+    base_url: String,
+    opening: Opening,
+) -> Result<(Backend, Option<Serving>), Error> {
     let directory = settings.data_dir.clone();
-    tokio::fs::create_dir_all(&directory)
-        .await
-        .map_err(|cause| Error::Io {
-            what: format!("data directory {}", directory.display()),
-            cause,
-        })?;
+    let identity = DataDirectory::read(&directory, &settings.database_url, opening)?;
+    // Before the database is opened, so that the second of two first starts never meets a half-made one.
+    let serving = match (opening, DatabaseKind::of_url(&settings.database_url)) {
+        (Opening::Create, DatabaseKind::Sqlite) => Some(instance_identity::serve_alone(&directory)?),
+        _ => None,
+    };
     let options = database::Options {
         max_connections: settings.database_connections,
         observer,
+        must_exist: identity.needs_database(),
         ..database::Options::default()
     };
     let database = Database::connect(&settings.database_url, &options).await?;
+    identity.check(&database).await?;
+    if opening == Opening::Create {
+        tokio::fs::create_dir_all(&directory)
+            .await
+            .map_err(|cause| Error::Io {
+                what: format!("data directory {}", directory.display()),
+                cause,
+            })?;
+    }
     database.migrate().await.map_err(database::Error::from)?;
     let concurrency = settings.git_concurrency;
     let objects = settings.object_store_url.clone();
     let prepare = move || -> Result<(Keyring, Store, ObjectStorage), Error> {
-        let keyring = Keyring::open(&directory.join("secret.key"))?;
+        let key = directory.join(instance_identity::KEY);
+        let keyring = match opening {
+            Opening::Create => Keyring::open(&key)?,
+            Opening::Existing => Keyring::open_existing(&key)?,
+        };
         let objects = ObjectStorage::open(objects.as_deref(), &directory)?;
-        let repositories = Store::new(directory.join("repositories"), concurrency)?;
+        let repositories = Store::new(directory.join(instance_identity::REPOSITORIES), concurrency)?;
         Ok((keyring, repositories, objects))
     };
     let (keyring, repositories, objects) = tokio::task::spawn_blocking(prepare)
         .await
         .map_err(|error| Error::Setup(domain::kernel::error::Error::internal(error)))??;
+    identity.claim(&database, &keyring).await?;
     let instance = Instance {
         base_url,
         plan: settings.plan,
@@ -116,7 +145,7 @@ pub async fn open(
         compat: settings.compat,
     };
     let webhooks = webhooks::Client::new(settings.allow_local_webhooks)?;
-    Ok(Backend::new(Parts {
+    let backend = Backend::new(Parts {
         record_validator: Arc::new(ContractValidator),
         database,
         repositories,
@@ -127,7 +156,8 @@ pub async fn open(
         memory: Memory::default(),
         moves: TaskTracker::new(),
         places: Places::default(),
-    }))
+    });
+    Ok((backend, serving))
 }
 
 /// Returns the given credentials of the first administrator.
@@ -145,6 +175,7 @@ pub struct Bound {
     listener: TcpListener,
     settings: Settings,
     _presence: Presence,
+    _serving: Option<Serving>,
     /// The backend of the services.
     pub backend: Backend,
     /// The listen address.
@@ -170,13 +201,14 @@ pub async fn bind(
     let listener = listen(settings.listen).map_err(io)?;
     let address = listener.local_addr().unwrap_or(settings.listen);
     let base_url = public_url(&settings, address);
-    let backend = open(&settings, observer, base_url).await?;
+    let (backend, serving) = open_as(&settings, observer, base_url, Opening::Create).await?;
     let presence = startup::arrive(&backend, &settings.data_dir).await?;
     let made_up = first_start::first_start(&backend, chosen).await?;
     Ok(Bound {
         listener,
         settings,
         _presence: presence,
+        _serving: serving,
         backend,
         address,
         made_up,

@@ -260,7 +260,8 @@ impl<E> GitHttpEndpoint<E> {
         let repository = receive_pack::repository(&self.backend, &access);
         Ok(match service {
             Service::UploadPack => {
-                let stream = repository.upload_pack(body, gzip, protocol).await?;
+                let mut stream = repository.upload_pack(body, gzip, protocol).await?;
+                stream.begun().await?;
                 streamed(service, "result", stream)
             }
             Service::ReceivePack => {

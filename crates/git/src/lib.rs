@@ -14,6 +14,7 @@ mod commit;
 mod compare;
 mod contributors;
 mod diff;
+mod early;
 mod error;
 mod fork;
 mod history;

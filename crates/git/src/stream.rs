@@ -10,8 +10,10 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
+use super::early::{EarlyOutput, Overflow};
 use super::process::{Program, Running};
 use super::{Error, Repository, Result};
 
@@ -30,24 +32,53 @@ const CHUNKS_AHEAD: usize = 4;
 static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(TRANSFERS)));
 
 /// Stream of bytes. If it is dropped before its end, the program is killed.
-pub struct ByteStream(mpsc::Receiver<io::Result<Bytes>>);
+pub struct ByteStream {
+    chunks: mpsc::Receiver<io::Result<Bytes>>,
+    /// Resolves when the response may begin; none when it may from the start.
+    begun: Option<oneshot::Receiver<()>>,
+}
 
 impl Stream for ByteStream {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(context)
+        self.chunks.poll_recv(context)
     }
 }
 
 impl ByteStream {
+    /// Waits until the body of the request was read whole. A response must not begin before: proxies stop forwarding a body
+    /// once they have received a response head.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] for a body that came too slowly, [`Error::Protocol`] for one that broke off, and
+    /// [`Error::LimitExceeded`].
+    pub async fn begun(&mut self) -> Result<()> {
+        let Some(begun) = self.begun.take() else {
+            return Ok(());
+        };
+        if begun.await.is_ok() {
+            return Ok(());
+        }
+        // The exchange ended before, and its error is all that it has sent.
+        let error = match self.chunks.recv().await {
+            Some(Err(error)) => error.downcast::<Error>().unwrap_or_else(Error::Io),
+            Some(Ok(_)) | None => gone(),
+        };
+        Err(match error {
+            Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Error::Timeout,
+            Error::Io(_) => Error::Protocol("The body of the request ended too soon."),
+            error => error,
+        })
+    }
+
     /// Collects the whole stream.
     ///
     /// # Errors
     /// [`Error::LimitExceeded`] above `limit` bytes, and errors of the stream.
     pub async fn collect(mut self, limit: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        while let Some(chunk) = self.0.recv().await {
+        while let Some(chunk) = self.chunks.recv().await {
             bytes.extend_from_slice(&chunk?);
             if bytes.len() > limit {
                 return Err(Error::LimitExceeded("the stream is longer than it may be"));
@@ -65,6 +96,8 @@ pub(super) struct Exchange<R> {
     pub(super) body_limit: u64,
     /// Whether the program may finish after the whole body is read, even if the client disconnects.
     pub(super) durable: bool,
+    /// What happens to much output that is written before the body was read.
+    pub(super) overflow: Overflow,
 }
 
 impl Repository {
@@ -87,7 +120,7 @@ pub(super) fn output(mut running: Running, first: Bytes) -> ByteStream {
                 send(&sender, first).await?;
             }
             tokio::select! {
-                done = forward(stdout, &sender, false) => done,
+                done = forward(Bytes::new(), stdout, &sender, false) => done,
                 () = sender.closed() => Err(gone()),
             }
         });
@@ -100,10 +133,14 @@ pub(super) fn output(mut running: Running, first: Bytes) -> ByteStream {
             let _ = sender.try_send(Err(io::Error::other(error)));
         }
     });
-    ByteStream(receiver)
+    ByteStream {
+        chunks: receiver,
+        begun: None,
+    }
 }
 
-/// Returns the output of a program that reads a client's body at the same time; `done` runs when it ends.
+/// Returns the output of a program that reads a client's body; `done` runs when it ends. Output that is written before the
+/// body was read is kept until then, see [`ByteStream::begun`].
 ///
 /// Only `done` gets the result of the program, because the program has already written everything the client
 /// needs.
@@ -113,25 +150,45 @@ where
     F: FnOnce(Result<()>) + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+    let (begin, begun) = oneshot::channel();
     tokio::spawn(async move {
-        let result = converse(running, exchange, &sender).await;
-        if let Err(error @ (Error::Timeout | Error::LimitExceeded(_) | Error::Io(_))) = &result {
-            let _ = sender.try_send(Err(io::Error::other(error.to_string())));
+        let result = converse(running, exchange, &sender, begin).await;
+        let failure = match &result {
+            Err(Error::Timeout) => Some(io::ErrorKind::TimedOut.into()),
+            Err(Error::LimitExceeded(text)) => Some(io::Error::other(Error::LimitExceeded(text))),
+            Err(Error::Io(error)) => Some(io::Error::new(error.kind(), error.to_string())),
+            _ => None,
+        };
+        if let Some(failure) = failure {
+            let _ = sender.try_send(Err(failure));
         }
         done(result);
     });
-    ByteStream(receiver)
+    ByteStream {
+        chunks: receiver,
+        begun: Some(begun),
+    }
 }
 
 async fn converse<R: AsyncRead + Unpin>(
     mut running: Running,
     exchange: Exchange<R>,
     sender: &mpsc::Sender<io::Result<Bytes>>,
+    begin: oneshot::Sender<()>,
 ) -> Result<()> {
-    let (stdin, stdout) = (running.take_stdin(), running.take_stdout());
+    let (stdin, mut stdout) = (running.take_stdin(), running.take_stdout());
+    let read = CancellationToken::new();
     let work = async {
-        let mut pumped = pin!(pump(exchange.body, exchange.body_limit, stdin));
-        let mut forwarded = pin!(forward(stdout, sender, exchange.durable));
+        let mut pumped = pin!(async {
+            pump(exchange.body, exchange.body_limit, stdin).await?;
+            read.cancel();
+            Ok::<_, Error>(())
+        });
+        let mut forwarded = pin!(async {
+            let early = early_output(&mut stdout, &read, exchange.overflow).await?;
+            let _ = begin.send(());
+            forward(early, stdout, sender, exchange.durable).await
+        });
         tokio::select! {
             // A push that was received completely is executed, even if the client disconnects at the same
             // moment.
@@ -184,20 +241,52 @@ async fn pump(mut body: impl AsyncRead + Unpin, limit: u64, mut stdin: Option<Ch
     Ok(())
 }
 
-/// Copies the output of a program to the stream; if `durable`, to the end even without a receiver.
+/// Reads the output of a program until the body was read or the buffer is full.
+async fn early_output(
+    stdout: &mut Option<ChildStdout>,
+    read: &CancellationToken,
+    overflow: Overflow,
+) -> Result<Bytes> {
+    let mut early = EarlyOutput::new(overflow);
+    while let Some(program) = stdout {
+        if !early.has_room() {
+            return Ok(early.into_bytes());
+        }
+        let count = tokio::select! {
+            () = read.cancelled() => return Ok(early.into_bytes()),
+            count = program.read_buf(early.buffer()) => count?,
+        };
+        if count == 0 {
+            *stdout = None;
+        }
+    }
+    read.cancelled().await;
+    Ok(early.into_bytes())
+}
+
+/// Copies the output of a program to the stream, after its early output; if `durable`, to the end even without a receiver.
 async fn forward(
+    early: Bytes,
     stdout: Option<ChildStdout>,
     sender: &mpsc::Sender<io::Result<Bytes>>,
     durable: bool,
 ) -> Result<()> {
-    let Some(mut stdout) = stdout else { return Ok(()) };
+    let mut next = (!early.is_empty()).then_some(early);
+    let mut stdout = stdout;
     let mut listened_to = true;
     loop {
-        let mut chunk = BytesMut::with_capacity(CHUNK);
-        if stdout.read_buf(&mut chunk).await? == 0 {
-            return Ok(());
-        }
-        if listened_to && let Err(error) = send(sender, chunk.freeze()).await {
+        let chunk = match (next.take(), &mut stdout) {
+            (Some(early), _) => early,
+            (None, None) => return Ok(()),
+            (None, Some(stdout)) => {
+                let mut chunk = BytesMut::with_capacity(CHUNK);
+                if stdout.read_buf(&mut chunk).await? == 0 {
+                    return Ok(());
+                }
+                chunk.freeze()
+            }
+        };
+        if listened_to && let Err(error) = send(sender, chunk).await {
             if !durable {
                 return Err(error);
             }

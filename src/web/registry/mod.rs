@@ -1,7 +1,7 @@
 //! The container registry at `/v2/` by OCI Distribution 1.1, and its tokens at `/jwt/auth`.
 //!
 //! It is not part of the REST API: its clients are container tools, bodies are streamed in both directions, and
-//! errors have the protocol's format. Rules and storage are in `services::registry`.
+//! errors have the protocol's format. Rules and storage are in `domain::registry`.
 
 mod answers;
 mod blobs;

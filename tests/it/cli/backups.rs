@@ -14,7 +14,7 @@ async fn restore_recovers_repositories_users_and_tokens(site: Site) {
     let copy = site.beside("copy");
     let copy = copy.to_str().unwrap();
     let output = site.succeeds(&["backup", copy]).await;
-    assert!(output.contains("1 repositories"), "{output}");
+    assert!(output.contains("Saved 1 repository to "), "{output}");
     // Later commits are not in the backup.
     work.commit("b", "2").await;
     work.git(&["push", "--quiet", &server.address("p"), "main"]).await;

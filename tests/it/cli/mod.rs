@@ -4,4 +4,5 @@ mod admin;
 mod backups;
 mod demo;
 mod doctor;
+mod instance;
 mod lifecycle;

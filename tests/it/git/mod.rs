@@ -1,6 +1,7 @@
 //! The real git client against the server.
 
 mod access;
+mod early_response;
 mod protocol;
 mod rules;
 mod transfer;

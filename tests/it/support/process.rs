@@ -18,7 +18,8 @@ pub const TOKEN: &str = "root-token-of-the-binary";
 pub struct Site {
     /// Data directory, which need not exist yet.
     pub data: PathBuf,
-    kind: Kind,
+    /// The kind of its database.
+    pub kind: Kind,
     database: Option<Arc<PostgresqlDatabase>>,
     _guard: Arc<tempfile::TempDir>,
 }

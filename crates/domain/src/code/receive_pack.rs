@@ -26,13 +26,13 @@ pub fn repository(backend: &Backend, access: &ProjectAccess) -> git::Repository 
     backend.repositories.repository(&id)
 }
 
-/// Receives a push. The response ends after all effects of the push are recorded, so that the API reflects
-/// them when `git push` returns. It is aborted if recording fails.
+/// Receives a push. Returns when the pack was read completely. The response ends after all effects of the push are
+/// recorded, so that the API reflects them when `git push` returns. It is aborted if recording fails.
 ///
 /// `max_bytes` limits the pack; `protocol` is the client's `Git-Protocol` header.
 ///
 /// # Errors
-/// Returns an error if the push cannot be received; nothing has changed then.
+/// Returns an error if the push cannot be received, for example because the pack is incomplete; nothing has changed then.
 pub async fn receive(
     backend: &Backend,
     access: &ProjectAccess,
@@ -65,11 +65,12 @@ pub async fn receive(
         tokio::spawn(async move { ref_updates::moving(&backend, mover, planned, work).await })
     };
     let settled = async { moving.await.map_err(Error::internal)? };
-    let Ok(response) = begun.await else {
+    let Ok(mut response) = begun.await else {
         // The push failed before it started; this returns the reason.
         settled.await?;
         return Err(Error::internal("the push ended before it started"));
     };
+    response.begun().await?;
     let end = futures_util::stream::once(settled).filter_map(|settled| async {
         settled.err().map(|error| {
             tracing::warn!(%error, "failed to record a push");

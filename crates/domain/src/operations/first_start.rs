@@ -34,7 +34,7 @@ pub struct MadeUp {
 /// # Errors
 /// Returns an error if a chosen password is too short or a database query fails.
 pub async fn first_start(backend: &Backend, chosen: Chosen) -> Result<Option<MadeUp>> {
-    if users::Entity::find().count(backend.database.read()).await? > 0 {
+    if has_users(backend).await? {
         return Ok(None);
     }
     let random = || Secret::new(Token::generate("").expose().to_owned());
@@ -50,7 +50,12 @@ pub async fn first_start(backend: &Backend, chosen: Chosen) -> Result<Option<Mad
         password,
         admin: true,
     };
-    let root = accounts::create(backend, root).await?;
+    let root = match accounts::create(backend, root).await {
+        Ok(root) => root,
+        // Another node that started at the same time was faster.
+        Err(_) if has_users(backend).await? => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let chosen_token = chosen.token.is_some();
     let new = NewToken {
         user_id: root.id,
@@ -72,4 +77,8 @@ pub async fn first_start(backend: &Backend, chosen: Chosen) -> Result<Option<Mad
         token: made_token,
         password: made_password,
     }))
+}
+
+async fn has_users(backend: &Backend) -> Result<bool> {
+    Ok(users::Entity::find().count(backend.database.read()).await? > 0)
 }

@@ -3,4 +3,5 @@
 pub mod backups;
 pub mod doctor;
 pub mod first_start;
+pub mod instance_identity;
 pub mod startup;

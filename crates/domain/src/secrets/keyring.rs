@@ -67,6 +67,20 @@ impl Keyring {
         Ok(Self::new(&read_key(path)?))
     }
 
+    /// Reads the key from a file, which must exist. Blocks.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_existing(path: &Path) -> Result<Self, Error> {
+        Ok(Self::new(&read_key(path)?))
+    }
+
+    /// A digest of the key in hex, which reveals nothing of it: a key is 32 random bytes.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.current.fingerprint
+    }
+
     /// Encrypts a value for one location, named by `place` (such as `projects.runners_token:7`). It can be
     /// decrypted only for the same location, so that an attacker with write access to the database cannot
     /// swap rows.
@@ -133,6 +147,7 @@ impl fmt::Debug for Keyring {
 #[derive(Clone)]
 struct Key {
     id: String,
+    fingerprint: String,
     cipher: XChaCha20Poly1305,
 }
 
@@ -142,6 +157,7 @@ impl Key {
         id.truncate(8);
         Self {
             id,
+            fingerprint: digest_bytes(&[b"holdfast key fingerprint".as_slice(), bytes].concat()),
             cipher: XChaCha20Poly1305::new(bytes.into()),
         }
     }

@@ -43,6 +43,16 @@ fn id(hex: &str) -> Option<Option<Oid>> {
     Some((!id.is_zero()).then_some(id))
 }
 
+/// Whether the capabilities behind the first command, among all bytes read, ask for sidebands.
+pub(super) fn asks_for_sideband(taken: &[u8]) -> bool {
+    let capabilities = taken.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+    let end = capabilities.iter().position(|byte| *byte == b'\n');
+    let capabilities = capabilities
+        .get(..end.unwrap_or(capabilities.len()))
+        .unwrap_or_default();
+    capabilities.windows(9).any(|word| word == b"side-band")
+}
+
 /// Reads the commands up to the flush packet, and returns all consumed bytes too, because the program needs
 /// them.
 pub(super) async fn read(body: &mut (impl AsyncRead + Unpin)) -> Result<(Vec<RefCommand>, Vec<u8>)> {

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 pub use commands::RefCommand;
 
+use super::early::Overflow;
 use super::process::Program;
 use super::stream::{self, ByteStream, Exchange};
 use super::{Error, Repository, Result};
@@ -99,6 +100,8 @@ fn is_protocol_wish(wish: &str) -> bool {
 pub struct Push {
     repository: Repository,
     commands: Vec<RefCommand>,
+    /// Whether the response consists of packets with sidebands.
+    sideband: bool,
     body: Body,
 }
 
@@ -176,6 +179,7 @@ impl Repository {
             body: unpacked(body, gzip),
             body_limit: FETCH_BODY,
             durable: false,
+            overflow: Overflow::Begins,
         };
         Ok(stream::exchange(running, exchange, |result| {
             if let Err(error) = result {
@@ -196,10 +200,12 @@ impl Repository {
         let mut body = unpacked(body, gzip);
         let opening = tokio::time::timeout(Duration::from_secs(120), commands::read(&mut body));
         let (commands, taken) = opening.await.map_err(|_| Error::Timeout)??;
+        let sideband = commands::asks_for_sideband(&taken);
         let body = Box::pin(Cursor::new(taken).chain(body));
         Ok(Push {
             repository: self.clone(),
             commands,
+            sideband,
             body,
         })
     }
@@ -236,6 +242,10 @@ impl Push {
             body: self.body,
             body_limit: u64::MAX,
             durable: true,
+            overflow: match self.sideband {
+                true => Overflow::DropsProgress,
+                false => Overflow::Kept,
+            },
         };
         let response = stream::exchange(running, exchange, move |result| {
             // The hook's record decides which commands were applied, independent of the program's exit code.

@@ -434,3 +434,54 @@ async fn strange_protocol_wishes_are_not_passed_on() {
         assert!(!is_protocol_wish(wish), "{wish}");
     }
 }
+
+/// Commands with a pack that has only begun.
+fn begun_push(main: crate::Oid) -> Vec<u8> {
+    let line = format!(
+        "{main} {} refs/heads/main\0report-status side-band-64k",
+        "1".repeat(40)
+    );
+    format!("{:04x}{line}0000PACK\0\0\0\u{2}\0\0\0\u{9}", line.len() + 4).into_bytes()
+}
+
+#[tokio::test]
+async fn response_to_body_that_breaks_off_is_an_error() {
+    let sample = Sample::with_history();
+    let body = begun_push(sample.id("main"));
+    let push = sample
+        .repository
+        .open_push(broken_off(body.clone()), false)
+        .await
+        .unwrap();
+    let mut received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let answer = received.response.begun().await;
+    assert!(matches!(answer, Err(Error::Protocol(_))), "{answer:?}");
+
+    let timed_out = std::io::Error::from(std::io::ErrorKind::TimedOut);
+    let slow = futures_util::stream::iter([Ok(Bytes::from(body)), Err(timed_out)]);
+    let slow = tokio_util::io::StreamReader::new(slow);
+    let push = sample.repository.open_push(slow, false).await.unwrap();
+    let mut received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let answer = received.response.begun().await;
+    assert!(matches!(answer, Err(Error::Timeout)), "{answer:?}");
+}
+
+#[tokio::test]
+async fn response_to_endless_negotiation_begins_when_much_output_waits() {
+    let sample = Sample::with_history();
+    let want = format!("want {} multi_ack_detailed no-done\n", sample.id("main"));
+    let have = format!("have {}\n", sample.id("main~1"));
+    let have = format!("{:04x}{have}", have.len() + 4);
+    let mut body = format!("{:04x}{want}0000", want.len() + 4).into_bytes();
+    body.extend_from_slice(have.repeat(20_000).as_bytes());
+    let (alive, _gone) = mpsc::channel(1);
+    let body = Cursor::new(body).chain(Endless(alive));
+    let mut response = sample.repository.upload_pack(body, false, None).await.unwrap();
+    response.begun().await.unwrap();
+    let first = response.next().await.unwrap().unwrap();
+    assert!(
+        first.len() >= 1 << 20 && first.starts_with(b"0038ACK "),
+        "{}",
+        first.len()
+    );
+}

@@ -47,6 +47,8 @@ pub struct Options {
     pub acquire_timeout: Duration,
     /// Called for every statement; for metrics, and for tests that count statements.
     pub observer: Option<Observer>,
+    /// If true, the file of a SQLite database is not created.
+    pub must_exist: bool,
 }
 
 impl Default for Options {
@@ -55,6 +57,7 @@ impl Default for Options {
             max_connections: 10,
             acquire_timeout: Duration::from_secs(30),
             observer: None,
+            must_exist: false,
         }
     }
 }
@@ -74,6 +77,9 @@ pub enum Error {
     /// The URL is not supported. The message does not contain it, because it may include a password.
     #[error("the database URL must begin with sqlite:// and name a file, or with postgres://")]
     UnsupportedUrl,
+    /// There is no such file of a SQLite database.
+    #[error("{} does not exist; set --database-url or HOLDFAST_DATABASE_URL to the database of the instance", .0.display())]
+    Missing(std::path::PathBuf),
     /// The file of a SQLite database cannot be created.
     #[error("cannot create the database file: {0}")]
     File(#[from] std::io::Error),
@@ -122,10 +128,10 @@ impl Database {
     /// Connects to `sqlite://path`, creating the file if needed, or to `postgres://...`.
     ///
     /// # Errors
-    /// [`Error::UnsupportedUrl`], [`Error::File`], or a database error.
+    /// [`Error::UnsupportedUrl`], [`Error::Missing`], [`Error::File`], or a database error.
     pub async fn connect(url: &str, options: &Options) -> Result<Self, Error> {
         if url.starts_with("sqlite:") {
-            let path = sqlite::prepare_file(url)?;
+            let path = sqlite::prepare_file(url, options.must_exist)?;
             tracing::debug!(path = %path.display(), "prepared the SQLite database file");
             let reader = open(sqlite::reader(base(url, options), options), options).await?;
             let writer = open(sqlite::writer(base(url, options), options), options).await?;

@@ -9,15 +9,21 @@ use sea_orm::{
 
 use super::{Error, Options};
 
-/// Creates the file, readable only by its owner because it contains password hashes, and its parent
+/// Creates the file, unless it must exist, readable only by its owner because it contains password hashes, and its parent
 /// directory.
-pub(super) fn prepare_file(url: &str) -> Result<PathBuf, Error> {
+pub(super) fn prepare_file(url: &str, must_exist: bool) -> Result<PathBuf, Error> {
     let parsed = SqliteConnectOptions::from_str(url).map_err(|_| Error::UnsupportedUrl)?;
     let path = parsed.get_filename().to_path_buf();
     // Each connection would open a separate in-memory database.
     let in_memory = url.contains(":memory:") || url.contains("mode=memory");
     if in_memory || path.as_os_str().is_empty() {
         return Err(Error::UnsupportedUrl);
+    }
+    if must_exist {
+        return match path.is_file() {
+            true => Ok(path),
+            false => Err(Error::Missing(path)),
+        };
     }
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;

@@ -42,6 +42,7 @@ pub mod group_shares;
 pub mod hook_deliveries;
 pub mod iid_counters;
 pub mod imported_groups;
+pub mod instances;
 pub mod issuables;
 pub mod issue_assignees;
 pub mod issue_labels;

@@ -1,4 +1,4 @@
-//! Pipeline schedules of projects. `services::cron` computes their times, and [`running`] runs them.
+//! Pipeline schedules of projects. `kernel::cron` computes their times, and [`scheduler`] runs them.
 
 mod scheduler;
 mod update;

@@ -3,7 +3,7 @@
 //!
 //! This module runs no jobs. A future executor will read the configuration where [`making`] inserts a
 //! pipeline and insert its jobs into `ci_jobs`. It will call [`status::settle`] after each change of a job,
-//! as `services::commit_statuses` does.
+//! as `delivery::commit_statuses` does.
 //!
 //! A change of a pipeline or its jobs locks the project first, then the pipeline.
 

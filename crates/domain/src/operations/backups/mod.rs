@@ -27,12 +27,13 @@ use storage::entities::{now, projects};
 use crate::integrations::object_storage::{self, ObjectStorage};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::operations::instance_identity;
 
 /// Version of the layout.
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
-const KEY: &str = "secret.key";
-const REPOSITORIES: &str = "repositories";
+const KEY: &str = instance_identity::KEY;
+const REPOSITORIES: &str = instance_identity::REPOSITORIES;
 const OBJECTS: &str = object_storage::DIRECTORY;
 const SQLITE: &str = "holdfast.db";
 /// Projects read per statement.
@@ -88,7 +89,8 @@ pub async fn backup(backend: &Backend, data_dir: &Path, target: &Path) -> Result
     Ok(manifest)
 }
 
-/// Restores a backup into an empty or new data directory and an empty database of the same kind.
+/// Restores a backup into an empty or new data directory and an empty database of the same kind. The restored instance gets a
+/// new ID, so that its parts cannot be mixed with those of the original.
 ///
 /// # Errors
 /// Returns `Error::Refused` if the backup is incomplete or the target is not empty. Returns an error if the
@@ -130,6 +132,15 @@ pub async fn restore(
             kept.copy_to(&key, &storage).await?;
         }
     }
+    // Last, because a directory without it is refused with this database.
+    let options = database::Options {
+        must_exist: true,
+        ..database::Options::default()
+    };
+    let database = Database::connect(database_url, &options).await?;
+    database.migrate().await?;
+    instance_identity::renew(data_dir, database_url, &database).await?;
+    database.close().await?;
     Ok(manifest)
 }
 

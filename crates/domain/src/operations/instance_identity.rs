@@ -1,0 +1,425 @@
+//! The identity of an instance, by which its data directory and its database know each other.
+//!
+//! The data directory has the key, an ID of the repository store and [`FILE`] with the ID of the instance and the kind of
+//! its database. The database has one row with the ID of the instance, a fingerprint of the key and the ID of the store. A
+//! first start writes them in the order key, store ID, row, file. A start that was killed in between is completed by the
+//! next one, because key and store ID match the row. See ADR 26.
+
+mod directory;
+mod serving;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use sea_orm::{ConnectionTrait, DatabaseBackend, DbErr, Statement};
+use serde::{Deserialize, Serialize};
+
+use crate::secrets::Keyring;
+use storage::database::Database;
+use storage::entities::instances::{self, Identity};
+
+use directory::Contents;
+pub use serving::{Serving, serve_alone};
+
+/// The file of the data directory that names the instance.
+pub const FILE: &str = "instance.json";
+/// The key file of the data directory.
+pub const KEY: &str = "secret.key";
+/// The directory of the repositories in the data directory.
+pub const REPOSITORIES: &str = "repositories";
+/// The file in the directory of the repositories that names the store.
+const STORE: &str = ".store-id";
+
+/// How an instance is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// It is created when there is none.
+    Create,
+    /// It must exist.
+    Existing,
+}
+
+/// The kind of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatabaseKind {
+    /// SQLite.
+    Sqlite,
+    /// PostgreSQL.
+    Postgresql,
+}
+
+impl DatabaseKind {
+    /// The kind that a database URL names.
+    #[must_use]
+    pub fn of_url(url: &str) -> Self {
+        match url.starts_with("sqlite:") {
+            true => Self::Sqlite,
+            false => Self::Postgresql,
+        }
+    }
+}
+
+impl fmt::Display for DatabaseKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sqlite => "SQLite",
+            Self::Postgresql => "PostgreSQL",
+        })
+    }
+}
+
+/// Why a data directory and a database cannot be used together. The path is that of the data directory.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The directory is not that of an instance.
+    #[error(
+        "{} is no data directory of a server; start the server once, or name another with --data-dir",
+        .0.display()
+    )]
+    NoDirectory(PathBuf),
+    /// The database is of another kind.
+    #[error(
+        "the data directory {} belongs to an instance on {expected}, but the database URL names {found}; set --database-url \
+         or HOLDFAST_DATABASE_URL to the database of the instance", .path.display()
+    )]
+    Kind {
+        /// The data directory.
+        path: PathBuf,
+        /// The kind that the directory names.
+        expected: DatabaseKind,
+        /// The kind that the URL names.
+        found: DatabaseKind,
+    },
+    /// The database belongs to another instance, or to none.
+    #[error(
+        "the data directory {} belongs to the instance {expected}, but the database belongs to {}; set --data-dir and \
+         --database-url to the same instance. If the database is a copy from an older version, remove {FILE} from the \
+         directory and start the server", .path.display(), instance(.found)
+    )]
+    Instance {
+        /// The data directory.
+        path: PathBuf,
+        /// The instance that the directory names.
+        expected: String,
+        /// The instance that the database names.
+        found: Option<String>,
+    },
+    /// The database was used with another key or other repositories.
+    #[error(
+        "the database belongs to the instance {} with the key {} and the repository store {}, but the data directory {} has \
+         the key {} and the repository store {}; nodes of one instance share one data directory: set --data-dir to it, or \
+         --database-url to another database",
+        .expected.instance_id, short(&.expected.key_fingerprint), .expected.repository_store_id, .path.display(),
+        .key.as_deref().map_or("none", short), .store.as_deref().unwrap_or("none")
+    )]
+    Foreign {
+        /// The data directory.
+        path: PathBuf,
+        /// The identity that the database has.
+        expected: Box<Identity>,
+        /// The fingerprint of the key in the directory.
+        key: Option<String>,
+        /// The ID of the repository store in the directory.
+        store: Option<String>,
+    },
+    /// The database of an older version is in use, and the directory has no key or no repositories.
+    #[error(
+        "the database belongs to an instance, but the data directory {} has {missing}; set --data-dir to the data directory \
+         of that instance, or --database-url to another database", .path.display()
+    )]
+    Missing {
+        /// The data directory.
+        path: PathBuf,
+        /// The part that is missing.
+        missing: &'static str,
+    },
+    /// The database is empty, though there is an instance.
+    #[error(
+        "the data directory {} belongs to an instance, but the database has no users; set --database-url or \
+         HOLDFAST_DATABASE_URL to the database of the instance", .0.display()
+    )]
+    EmptyDatabase(PathBuf),
+    /// A file of the directory has no valid content.
+    #[error(
+        "{} is damaged: {cause}; remove it and start the server, which writes it again from the database", .path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// Another process serves the directory.
+    #[error(
+        "the data directory {} is served by the process {process}; on SQLite an instance has one server: stop the other one, \
+         or use PostgreSQL to run several", .path.display()
+    )]
+    Served {
+        /// The data directory.
+        path: PathBuf,
+        /// The ID of the process, as far as it is known.
+        process: String,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {cause}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The key file cannot be read.
+    #[error("key file: {0}")]
+    Key(#[from] crate::secrets::Error),
+    /// The database cannot be read.
+    #[error("database: {0}")]
+    Database(#[from] DbErr),
+}
+
+fn instance(found: &Option<String>) -> String {
+    match found {
+        Some(id) => format!("the instance {id}"),
+        None => "no instance".to_owned(),
+    }
+}
+
+/// The part of a fingerprint that messages show.
+fn short(fingerprint: &str) -> &str {
+    fingerprint.get(..16).unwrap_or(fingerprint)
+}
+
+/// A data directory whose file was read, before the database is opened.
+#[derive(Debug)]
+pub struct DataDirectory {
+    path: PathBuf,
+    opening: Opening,
+    kind: DatabaseKind,
+    record: Option<directory::Record>,
+    must_exist: bool,
+}
+
+impl DataDirectory {
+    /// Reads the file of a data directory and compares it with a database URL. Creates nothing. Blocks.
+    ///
+    /// # Errors
+    /// [`Error::NoDirectory`], [`Error::Kind`], [`Error::Damaged`], [`Error::Io`].
+    pub fn read(path: &Path, database_url: &str, opening: Opening) -> Result<Self, Error> {
+        let record = directory::Record::read(path)?;
+        let contents = Contents::read(path)?;
+        if opening == Opening::Existing && record.is_none() && !contents.has_key {
+            return Err(Error::NoDirectory(path.to_owned()));
+        }
+        let kind = DatabaseKind::of_url(database_url);
+        if let Some(record) = &record
+            && record.database != kind
+        {
+            return Err(Error::Kind {
+                path: path.to_owned(),
+                expected: record.database,
+                found: kind,
+            });
+        }
+        let must_exist = opening == Opening::Existing || record.is_some() || contents.has_repositories;
+        Ok(Self {
+            path: path.to_owned(),
+            opening,
+            kind,
+            record,
+            must_exist,
+        })
+    }
+
+    /// Whether the database must exist.
+    #[must_use]
+    pub fn needs_database(&self) -> bool {
+        self.must_exist
+    }
+
+    /// Refuses a database that does not belong to the data directory. Creates nothing and runs before migrations.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn check(&self, database: &Database) -> Result<(), Error> {
+        // The directory is read after the database: other nodes write its key and its store ID before the row.
+        let identity = identity(database).await?;
+        let is_in_use = is_in_use(database).await?;
+        let path = self.path.clone();
+        let contents = blocking(move || Contents::read(&path)).await?;
+        if let Some(record) = &self.record
+            && identity.as_ref().map(|identity| &identity.instance_id) != Some(&record.instance_id)
+        {
+            return Err(Error::Instance {
+                path: self.path.clone(),
+                expected: record.instance_id.clone(),
+                found: identity.map(|identity| identity.instance_id),
+            });
+        }
+        if let Some(identity) = identity {
+            return self.compare(identity, contents);
+        }
+        // The instance is new or from an older version.
+        let missing = |missing| Error::Missing {
+            path: self.path.clone(),
+            missing,
+        };
+        match is_in_use {
+            InUse::No if self.must_exist => Err(Error::EmptyDatabase(self.path.clone())),
+            InUse::No => Ok(()),
+            _ if !contents.has_key => Err(missing("no key")),
+            InUse::WithProjects if !contents.has_repositories => Err(missing("no repositories")),
+            InUse::WithUsers | InUse::WithProjects => Ok(()),
+        }
+    }
+
+    fn compare(&self, identity: Identity, contents: Contents) -> Result<(), Error> {
+        let key = match contents.has_key {
+            true => Some(
+                Keyring::open_existing(&self.path.join(KEY))?
+                    .fingerprint()
+                    .to_owned(),
+            ),
+            false => None,
+        };
+        let is_own = key.as_ref() == Some(&identity.key_fingerprint)
+            && contents.store.as_ref() == Some(&identity.repository_store_id);
+        match is_own {
+            true => Ok(()),
+            false => Err(Error::Foreign {
+                path: self.path.clone(),
+                expected: Box::new(identity),
+                key,
+                store: contents.store,
+            }),
+        }
+    }
+
+    /// Records the identity in the database and in the data directory where it is missing, if instances are created. Runs
+    /// after migrations, when the key and the directory of the repositories exist.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn claim(&self, database: &Database, keyring: &Keyring) -> Result<(), Error> {
+        if self.opening == Opening::Existing || self.record.is_some() {
+            return Ok(());
+        }
+        if instances::get(database.read()).await?.is_none() {
+            let path = self.path.clone();
+            let store = blocking(move || directory::own_store(&path)).await?;
+            instances::put_first(database.write(), new_identity(store, keyring)).await?;
+        }
+        self.finish(database).await
+    }
+
+    /// Writes the file of the identity that the database has.
+    async fn finish(&self, database: &Database) -> Result<(), Error> {
+        let (path, kind) = (self.path.clone(), self.kind);
+        // Another node may have been faster.
+        let Some(identity) = instances::get(database.write()).await? else {
+            return Err(Error::EmptyDatabase(path));
+        };
+        let (contents, path) = blocking(move || Ok((Contents::read(&path)?, path))).await?;
+        self.compare(identity.clone(), contents)?;
+        let record = directory::Record::new(identity.instance_id, kind);
+        blocking(move || record.write(&path)).await
+    }
+}
+
+/// Makes a restored data directory and a restored database an instance of their own, other than the one that was saved.
+///
+/// # Errors
+/// [`Error::Foreign`] when the key is not that of the database, and [`Error`] otherwise.
+pub async fn renew(path: &Path, database_url: &str, database: &Database) -> Result<(), Error> {
+    let keyring = Keyring::open_existing(&path.join(KEY))?;
+    let saved = instances::get(database.write()).await?;
+    if let Some(saved) = saved
+        && saved.key_fingerprint != keyring.fingerprint()
+    {
+        return Err(Error::Foreign {
+            path: path.to_owned(),
+            expected: Box::new(saved),
+            key: Some(keyring.fingerprint().to_owned()),
+            store: None,
+        });
+    }
+    let owned = path.to_owned();
+    let store = blocking(move || directory::own_store(&owned)).await?;
+    instances::replace(database.write(), new_identity(store, &keyring)).await?;
+    let directory = DataDirectory {
+        path: path.to_owned(),
+        opening: Opening::Create,
+        kind: DatabaseKind::of_url(database_url),
+        record: None,
+        must_exist: true,
+    };
+    directory.finish(database).await
+}
+
+fn new_identity(store: String, keyring: &Keyring) -> Identity {
+    Identity {
+        instance_id: uuid::Uuid::new_v4().to_string(),
+        repository_store_id: store,
+        key_fingerprint: keyring.fingerprint().to_owned(),
+    }
+}
+
+/// Whether a database has been used, as far as every version can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InUse {
+    No,
+    WithUsers,
+    WithProjects,
+}
+
+async fn is_in_use(database: &Database) -> Result<InUse, Error> {
+    if !has_row(database, "users").await? {
+        return Ok(InUse::No);
+    }
+    match has_row(database, "projects").await? {
+        true => Ok(InUse::WithProjects),
+        false => Ok(InUse::WithUsers),
+    }
+}
+
+async fn has_row(database: &Database, table: &str) -> Result<bool, DbErr> {
+    if !has_table(database, table).await? {
+        return Ok(false);
+    }
+    let statement = Statement::from_string(database.backend(), format!("SELECT 1 FROM {table} LIMIT 1"));
+    Ok(database.read().query_one_raw(statement).await?.is_some())
+}
+
+async fn has_table(database: &Database, table: &str) -> Result<bool, DbErr> {
+    let sql = match database.backend() {
+        DatabaseBackend::Sqlite => "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1",
+        _ => "SELECT 1 WHERE to_regclass($1) IS NOT NULL",
+    };
+    let statement = Statement::from_sql_and_values(database.backend(), sql, [table.into()]);
+    Ok(database.read().query_one_raw(statement).await?.is_some())
+}
+
+/// The identity of a database, whose schema may be older.
+async fn identity(database: &Database) -> Result<Option<Identity>, DbErr> {
+    match has_table(database, "instances").await? {
+        true => instances::get(database.read()).await,
+        false => Ok(None),
+    }
+}
+
+async fn blocking<T, F>(work: F) -> Result<T, Error>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, Error> + Send + 'static,
+{
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::Io {
+        path: PathBuf::new(),
+        cause: std::io::Error::other(error),
+    })?
+}
+
+impl From<Error> for crate::kernel::error::Error {
+    fn from(error: Error) -> Self {
+        Self::Refused(error.to_string().into())
+    }
+}

@@ -1,0 +1,225 @@
+//! The files by which a data directory names its instance.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{DatabaseKind, Error, FILE, KEY, REPOSITORIES, STORE};
+
+/// The layout of the file; another would be told apart by it.
+const FORMAT: u32 = 1;
+
+/// The content of [`FILE`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    format: u32,
+    /// ID of the instance.
+    pub(super) instance_id: String,
+    /// The kind of its database.
+    pub(super) database: DatabaseKind,
+}
+
+impl Record {
+    pub(super) fn new(instance_id: String, database: DatabaseKind) -> Self {
+        Self {
+            format: FORMAT,
+            instance_id,
+            database,
+        }
+    }
+
+    /// Reads the file of a data directory; none when it does not exist.
+    pub(super) fn read(directory: &Path) -> Result<Option<Self>, Error> {
+        let path = directory.join(FILE);
+        let Some(text) = read(&path)? else {
+            return Ok(None);
+        };
+        let damaged = |cause: String| Error::Damaged {
+            path: path.clone(),
+            cause,
+        };
+        let record: Self = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+        match record.format {
+            FORMAT => Ok(Some(record)),
+            format => Err(damaged(format!("it has the unknown format {format}"))),
+        }
+    }
+
+    /// Writes the file whole or not at all. Another node may have written the same; another content is an error.
+    pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
+        let path = directory.join(FILE);
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::Damaged {
+            path: path.clone(),
+            cause: error.to_string(),
+        })?;
+        create(&path, &format!("{text}\n"))?;
+        match Self::read(directory)? {
+            Some(found) if found == *self => Ok(()),
+            found => Err(Error::Instance {
+                path: directory.to_owned(),
+                expected: found.map(|found| found.instance_id).unwrap_or_default(),
+                found: Some(self.instance_id.clone()),
+            }),
+        }
+    }
+}
+
+/// What a data directory has, as far as it tells an instance.
+#[derive(Debug)]
+pub(super) struct Contents {
+    /// Whether it has a key.
+    pub(super) has_key: bool,
+    /// Whether it has any repository.
+    pub(super) has_repositories: bool,
+    /// The ID of the repository store.
+    pub(super) store: Option<String>,
+}
+
+impl Contents {
+    /// Reads a data directory that need not exist.
+    pub(super) fn read(directory: &Path) -> Result<Self, Error> {
+        let repositories = directory.join(REPOSITORIES);
+        Ok(Self {
+            has_key: directory.join(KEY).is_file(),
+            has_repositories: has_repositories(&repositories).map_err(|cause| Error::Io {
+                path: repositories.clone(),
+                cause,
+            })?,
+            store: store(directory)?,
+        })
+    }
+}
+
+/// Whether there is a directory in which repositories are kept, which has two hex digits for a name.
+fn has_repositories(directory: &Path) -> io::Result<bool> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let name = name.as_encoded_bytes();
+        if name.len() == 2 && name.iter().all(u8::is_ascii_hexdigit) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn store(directory: &Path) -> Result<Option<String>, Error> {
+    let path = directory.join(REPOSITORIES).join(STORE);
+    Ok(read(&path)?.map(|text| text.trim().to_owned()))
+}
+
+/// Returns the ID of the repository store, which is made up when there is none.
+pub(super) fn own_store(directory: &Path) -> Result<String, Error> {
+    let path = directory.join(REPOSITORIES).join(STORE);
+    create(&path, &format!("{}\n", uuid::Uuid::new_v4()))?;
+    store(directory)?.ok_or_else(|| Error::Io {
+        path,
+        cause: ErrorKind::NotFound.into(),
+    })
+}
+
+fn read(path: &Path) -> Result<Option<String>, Error> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::InvalidData => Err(Error::Damaged {
+            path: path.to_owned(),
+            cause: error.to_string(),
+        }),
+        Err(cause) => Err(Error::Io {
+            path: path.to_owned(),
+            cause,
+        }),
+    }
+}
+
+/// Writes a file whole or not at all, durably, unless it exists.
+fn create(path: &Path, text: &str) -> Result<(), Error> {
+    let written = || -> io::Result<()> {
+        if path.exists() {
+            return Ok(());
+        }
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        match file.persist_noclobber(path) {
+            Ok(_) => {}
+            Err(failed) if failed.error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+            Err(failed) => return Err(failed.error),
+        }
+        File::open(directory)?.sync_all()
+    };
+    written().map_err(|cause| Error::Io {
+        path: path.to_owned(),
+        cause,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn record_is_read_as_it_was_written_and_never_replaced() {
+        let directory = tempfile::tempdir().expect("a directory");
+        assert_eq!(Record::read(directory.path()).expect("no file"), None);
+        let record = Record::new("a".to_owned(), DatabaseKind::Postgresql);
+        record.write(directory.path()).expect("a file");
+        record.write(directory.path()).expect("the same file");
+        let other = Record::new("b".to_owned(), DatabaseKind::Postgresql);
+        let refused = other.write(directory.path()).expect_err("another file");
+        assert!(matches!(refused, Error::Instance { .. }), "{refused}");
+        assert_eq!(Record::read(directory.path()).expect("a file"), Some(record));
+        assert_eq!(fs::read_dir(directory.path()).expect("entries").count(), 1);
+    }
+
+    #[test]
+    fn damaged_record_is_an_error_that_names_file_and_remedy() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for text in [
+            &b"{"[..],
+            b"",
+            b"\xff",
+            b"{\"format\": 2, \"instance_id\": \"a\", \"database\": \"sqlite\"}",
+        ] {
+            fs::write(directory.path().join(FILE), text).expect("a file");
+            let refused = Record::read(directory.path())
+                .expect_err("a damaged file")
+                .to_string();
+            assert!(
+                refused.contains("instance.json is damaged") && refused.contains("remove it"),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn concurrent_starts_agree_on_one_store() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::create_dir(directory.path().join(REPOSITORIES)).expect("a directory");
+        let ids: Vec<String> = std::thread::scope(|scope| {
+            let tasks: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| own_store(directory.path()).expect("an ID")))
+                .collect();
+            tasks
+                .into_iter()
+                .map(|task| task.join().expect("a thread"))
+                .collect()
+        });
+        assert!(ids.iter().all(|id| *id == ids[0] && id.len() == 36), "{ids:?}");
+    }
+
+    #[test]
+    fn file_that_cannot_be_written_is_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let refused = own_store(directory.path()).expect_err("no directory").to_string();
+        assert!(refused.contains("repositories/.store-id: "), "{refused}");
+    }
+}

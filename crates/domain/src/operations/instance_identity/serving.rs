@@ -1,0 +1,68 @@
+//! One server for each instance on SQLite.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::Path;
+
+use super::Error;
+
+/// The file in the data directory. The kernel releases its lock when the process dies.
+const LOCK: &str = "serve.lock";
+
+/// The right to serve a data directory; dropping it ends it.
+#[derive(Debug)]
+pub struct Serving(#[expect(dead_code, reason = "held for its lock")] File);
+
+/// Locks a data directory for this server; creates the directory. Blocks, but not for another server.
+///
+/// # Errors
+/// [`Error::Served`] when another process serves the directory, [`Error::Io`].
+pub fn serve_alone(directory: &Path) -> Result<Serving, Error> {
+    let path = directory.join(LOCK);
+    let failed = |cause| Error::Io {
+        path: path.clone(),
+        cause,
+    };
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {
+            file.set_len(0).map_err(failed)?;
+            file.write_all(format!("{}\n", std::process::id()).as_bytes())
+                .map_err(failed)?;
+            Ok(Serving(file))
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            // The number is for people: the other process may not have written it yet.
+            let _ = file.read_to_string(&mut text);
+            let process: Option<u32> = text.trim().parse().ok();
+            Err(Error::Served {
+                path: directory.to_owned(),
+                process: process.map_or("of another server".to_owned(), |id| id.to_string()),
+            })
+        }
+        Err(TryLockError::Error(cause)) => Err(failed(cause)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_is_served_once_and_again_after_the_end() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let serving = serve_alone(directory.path()).expect("the first");
+        let refused = serve_alone(directory.path()).expect_err("the second").to_string();
+        assert!(refused.contains(&std::process::id().to_string()), "{refused}");
+        drop(serving);
+        serve_alone(directory.path()).expect("the next");
+    }
+}

@@ -1,0 +1,156 @@
+//! Output that a program writes before the body of the request was read.
+//!
+//! A response must not begin before that: a proxy stops forwarding a body once it has received a response head. The output
+//! is read all the same, because a program whose output is not read stops reading the body.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// How much is kept, in bytes. Progress and reports take a few kilobytes.
+const LIMIT: usize = 1 << 20;
+/// The longest packet with its length, in bytes.
+const PACKET: usize = 65_520;
+/// The digits of the length at the start of a packet.
+const DIGITS: usize = 4;
+/// The sideband of progress messages.
+const PROGRESS: u8 = 2;
+
+/// What happens to output beyond the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overflow {
+    /// The response begins.
+    Begins,
+    /// It is kept: the program writes a report whose length follows from its commands.
+    Kept,
+    /// Progress messages are dropped and all else is kept: the output consists of packets with sidebands.
+    DropsProgress,
+}
+
+/// The output so far.
+pub(super) struct EarlyOutput {
+    overflow: Overflow,
+    kept: BytesMut,
+    /// How many of the kept bytes are packets that were looked at.
+    looked_at: usize,
+}
+
+impl EarlyOutput {
+    /// Without any output yet.
+    pub(super) fn new(overflow: Overflow) -> Self {
+        Self {
+            overflow,
+            kept: BytesMut::new(),
+            looked_at: 0,
+        }
+    }
+
+    /// Where further output is appended.
+    pub(super) fn buffer(&mut self) -> &mut BytesMut {
+        self.kept.reserve(8 << 10);
+        &mut self.kept
+    }
+
+    /// Drops progress messages beyond the limit; returns whether more output can be taken.
+    pub(super) fn has_room(&mut self) -> bool {
+        if self.overflow == Overflow::DropsProgress {
+            self.drop_progress();
+        }
+        self.overflow == Overflow::Kept
+            || self.kept.len() < LIMIT
+            || (self.overflow == Overflow::DropsProgress && self.kept.len() - self.looked_at < PACKET)
+    }
+
+    /// The output that was kept.
+    pub(super) fn into_bytes(self) -> Bytes {
+        self.kept.freeze()
+    }
+
+    fn drop_progress(&mut self) {
+        while let Some(length) = packet(self.kept.get(self.looked_at..).unwrap_or_default()) {
+            let end = self.looked_at + length;
+            let is_progress = self.kept.get(self.looked_at + DIGITS) == Some(&PROGRESS) && length > DIGITS;
+            if is_progress && end > LIMIT {
+                let mut rest = self.kept.split_off(self.looked_at);
+                rest.advance(length);
+                self.kept.extend_from_slice(&rest);
+            } else {
+                self.looked_at = end;
+            }
+        }
+    }
+}
+
+/// The length of the packet that `bytes` begin with; none when it is not there whole, or is none.
+fn packet(bytes: &[u8]) -> Option<usize> {
+    let digits = std::str::from_utf8(bytes.get(..DIGITS)?).ok()?;
+    // Lengths below four are of packets without content, such as a flush.
+    let length = usize::from_str_radix(digits, 16).ok()?.max(DIGITS);
+    (length <= bytes.len()).then_some(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(band: u8, text: &str) -> Vec<u8> {
+        let mut line = format!("{:04x}", text.len() + 5).into_bytes();
+        line.push(band);
+        line.extend_from_slice(text.as_bytes());
+        line
+    }
+
+    /// Takes output in pieces of a size; returns what is kept and whether all could be taken.
+    fn taken(overflow: Overflow, output: &[u8], size: usize) -> (Bytes, bool) {
+        let mut early = EarlyOutput::new(overflow);
+        for piece in output.chunks(size) {
+            if !early.has_room() {
+                return (early.into_bytes(), false);
+            }
+            early.buffer().extend_from_slice(piece);
+        }
+        let has_room = early.has_room();
+        (early.into_bytes(), has_room)
+    }
+
+    #[test]
+    fn progress_beyond_the_limit_is_dropped_and_the_report_is_kept() {
+        let mut output = Vec::new();
+        for number in 0..40_000 {
+            output.extend(line(
+                2,
+                &format!("warning: object {number} has a fault in a tree\n"),
+            ));
+        }
+        let report = [line(1, "000eunpack ok\n0000"), b"0000".to_vec()].concat();
+        output.extend_from_slice(&report);
+        assert!(output.len() > LIMIT + PACKET);
+        for size in [1000, 4096, 65_536] {
+            let (kept, has_room) = taken(Overflow::DropsProgress, &output, size);
+            assert!(has_room && kept.len() <= LIMIT + report.len(), "{size}");
+            assert!(kept.ends_with(&report), "{size}");
+            let first = kept.len() - report.len();
+            assert!(
+                first > LIMIT - 100 && output.starts_with(&kept[..first]),
+                "{size}"
+            );
+        }
+    }
+
+    #[test]
+    fn output_below_the_limit_is_kept_as_it_is() {
+        let output = [line(2, "progress"), line(1, "report"), b"0000".to_vec()].concat();
+        for overflow in [Overflow::Begins, Overflow::Kept, Overflow::DropsProgress] {
+            let (kept, has_room) = taken(overflow, &output, 3);
+            assert!(has_room && kept == output, "{overflow:?}");
+        }
+    }
+
+    #[test]
+    fn output_without_packets_has_no_room_beyond_the_limit() {
+        let output = vec![b'x'; 2 << 20];
+        for overflow in [Overflow::Begins, Overflow::DropsProgress] {
+            let (kept, has_room) = taken(overflow, &output, 4096);
+            assert!(!has_room && kept.len() <= LIMIT + 4096, "{overflow:?}");
+        }
+        assert!(taken(Overflow::Kept, &output, 4096).1);
+    }
+}

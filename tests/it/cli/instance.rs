@@ -1,0 +1,328 @@
+//! Data directories and databases that belong together, and those that do not.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use sea_orm::{ConnectionTrait, Statement};
+use storage::database::{Database, Options};
+use tokio::process::Command;
+
+use crate::support::git::{self, Work};
+use crate::support::process::{Process, Site, TOKEN, on_every_site};
+
+/// How long a command may take that is to be refused.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Every command that opens an instance, but `serve`.
+const COMMANDS: [&[&str]; 7] = [
+    &["doctor"],
+    &["backup", "copy"],
+    &["worker"],
+    &["admin", "create-user", "eve", "--email", "eve@example.com"],
+    &["admin", "create-token", "root"],
+    &["admin", "import-repo", "--project", "root/q", "/nowhere"],
+    &["admin", "sync-members", "--group", "g", "--allow-empty"],
+];
+const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
+
+/// A run of the binary on a data directory, with a database or with the one that it chooses.
+fn command(data: &Path, url: Option<&str>, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOLDFAST_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).arg("--data-dir").arg(data);
+    if let Some(url) = url {
+        command.arg("--database-url").arg(url);
+    }
+    command
+        .env("HOLDFAST_ROOT_TOKEN", TOKEN)
+        .env("HOLDFAST_LOG", "warn")
+        .current_dir(data.parent().expect("a parent"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    command
+}
+
+/// Runs a command that must be refused; returns what it said.
+async fn refused(data: &Path, url: Option<&str>, arguments: &[&str]) -> String {
+    let output = tokio::time::timeout(PATIENCE, command(data, url, arguments).output()).await;
+    let output = output.unwrap_or_else(|_| panic!("{arguments:?} goes on")).expect("the binary");
+    let said = git::said(&output);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+    assert!(!said.contains("is ready"), "{arguments:?}: {said}");
+    said
+}
+
+async fn serve(data: &Path, url: &str) -> Process {
+    Site::ready(command(data, Some(url), SERVE)).await
+}
+
+/// All files and directories below a directory.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        // What SQLite keeps next to a database that is open comes and goes.
+        if !path.to_string_lossy().ends_with("-shm") && !path.to_string_lossy().ends_with("-wal") {
+            found.extend(entries(&path));
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The ID of the instance that a data directory names.
+fn instance_id(data: &Path) -> String {
+    let text = std::fs::read_to_string(data.join("instance.json")).expect("an instance file");
+    let record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    record["instance_id"].as_str().expect("an ID").to_owned()
+}
+
+async fn execute(url: &str, sql: &str) {
+    let database = Database::connect(url, &Options::default()).await.expect("a database");
+    database.write().execute_unprepared(sql).await.expect("a statement");
+    database.close().await.expect("closing");
+}
+
+/// Makes an instance look like one of a version that did not record identities.
+async fn forget_identity(site: &Site) {
+    std::fs::remove_file(site.data.join("instance.json")).expect("an instance file");
+    std::fs::remove_file(site.data.join("repositories/.store-id")).expect("a store ID");
+    execute(&site.database_url(), "DELETE FROM instances").await;
+}
+
+/// A stopped server with one project that has a repository.
+async fn with_project(site: &Site) -> Work {
+    site.serve(&[]).await.stop().await;
+    let work = Work::new().await;
+    site.import("p", &work.path).await;
+    work
+}
+
+async fn database_of_another_kind_is_refused(site: Site) {
+    with_project(&site).await;
+    let before = entries(site.data.parent().unwrap());
+    let (url, expected, found) = match site.kind {
+        crate::support::Kind::Sqlite => (Some("postgres://nobody@127.0.0.1:1/none"), "SQLite", "PostgreSQL"),
+        crate::support::Kind::Postgresql(_) => (None, "PostgreSQL", "SQLite"),
+    };
+    for arguments in COMMANDS.iter().copied().chain([SERVE]) {
+        let said = refused(&site.data, url, arguments).await;
+        let wanted = format!("belongs to an instance on {expected}, but the database URL names {found}");
+        assert!(said.contains(&wanted) && said.contains("--database-url"), "{said}");
+    }
+    let after = entries(site.data.parent().unwrap());
+    assert_eq!(after.iter().filter(|path| !before.contains(path)).collect::<Vec<_>>(), Vec::<&PathBuf>::new());
+}
+
+async fn commands_create_no_database(site: Site) {
+    with_project(&site).await;
+    let other = site.another().await;
+    let url = other.database_url();
+    for arguments in COMMANDS.iter().copied().chain([SERVE]) {
+        let said = refused(&site.data, Some(&url), arguments).await;
+        assert!(said.contains("--database-url"), "{said}");
+        assert!(!other.data.exists() && !site.beside("copy").exists());
+    }
+    if let crate::support::Kind::Postgresql(_) = site.kind {
+        let database = Database::connect(&url, &Options::default()).await.unwrap();
+        let tables = "SELECT 1 AS one WHERE to_regclass('users') IS NOT NULL";
+        let statement = Statement::from_string(database.backend(), tables);
+        assert!(database.read().query_one_raw(statement).await.unwrap().is_none(), "a schema was made");
+        database.close().await.unwrap();
+    }
+    other.remove().await;
+}
+
+async fn database_of_another_instance_is_refused(site: Site) {
+    with_project(&site).await;
+    let other = site.another().await;
+    with_project(&other).await;
+    let (id, other_id) = (instance_id(&site.data), instance_id(&other.data));
+    assert_ne!(id, other_id);
+    for arguments in COMMANDS.iter().copied().chain([SERVE]) {
+        let said = refused(&site.data, Some(&other.database_url()), arguments).await;
+        let wanted = format!("belongs to the instance {id}, but the database belongs to the instance {other_id}");
+        assert!(said.contains(&wanted), "{said}");
+    }
+    site.succeeds(&["doctor"]).await;
+    other.succeeds(&["doctor"]).await;
+    other.remove().await;
+}
+
+async fn server_with_another_data_directory_is_refused(site: Site) {
+    let server = site.serve(&[]).await;
+    let url = site.database_url();
+    let fresh = site.beside("fresh");
+    let said = refused(&fresh, Some(&url), SERVE).await;
+    let wanted = "has the key none and the repository store none; nodes of one instance share one data directory";
+    assert!(said.contains(wanted) && said.contains(&instance_id(&site.data)), "{said}");
+    assert!(!fresh.join("secret.key").exists() && !fresh.join("repositories").exists());
+
+    // One with a key and repositories of its own.
+    let own = Site::new(&crate::support::Kind::Sqlite).await;
+    own.serve(&[]).await.stop().await;
+    for file in ["instance.json", "serve.lock"] {
+        std::fs::remove_file(own.data.join(file)).unwrap();
+    }
+    let said = refused(&own.data, Some(&url), SERVE).await;
+    let stores = [&site, &own].map(|site| std::fs::read_to_string(site.data.join("repositories/.store-id")).unwrap());
+    assert!(stores.iter().all(|store| said.contains(store.trim())), "{said}");
+    assert!(!own.data.join("instance.json").exists());
+
+    // One with the key and the file of the instance, but without its repositories.
+    let copied = site.beside("copied");
+    std::fs::create_dir(&copied).unwrap();
+    for file in ["instance.json", "secret.key"] {
+        std::fs::copy(site.data.join(file), copied.join(file)).unwrap();
+    }
+    let said = refused(&copied, Some(&url), SERVE).await;
+    assert!(said.contains("the repository store none"), "{said}");
+    assert!(!copied.join("repositories").exists());
+    server.stop().await;
+    site.succeeds(&["doctor"]).await;
+}
+
+async fn start_that_was_killed_before_the_file_is_completed(site: Site) {
+    with_project(&site).await;
+    let id = instance_id(&site.data);
+    std::fs::remove_file(site.data.join("instance.json")).unwrap();
+    site.succeeds(&["doctor"]).await;
+    assert!(!site.data.join("instance.json").exists(), "only a server writes it");
+    site.serve(&[]).await.stop().await;
+    assert_eq!(instance_id(&site.data), id);
+}
+
+async fn damaged_instance_file_is_refused_until_it_is_removed(site: Site) {
+    with_project(&site).await;
+    let (file, id) = (site.data.join("instance.json"), instance_id(&site.data));
+    for text in ["", "{", "{\"format\": 9}"] {
+        std::fs::write(&file, text).unwrap();
+        for arguments in [&["doctor"][..], SERVE] {
+            let said = refused(&site.data, Some(&site.database_url()), arguments).await;
+            assert!(said.contains("instance.json is damaged") && said.contains("remove it"), "{said}");
+        }
+    }
+    std::fs::remove_file(&file).unwrap();
+    site.serve(&[]).await.stop().await;
+    assert_eq!(instance_id(&site.data), id);
+}
+
+async fn older_data_directory_gets_its_identity_from_the_next_server(site: Site) {
+    with_project(&site).await;
+    forget_identity(&site).await;
+    let copy = site.beside("copy");
+    site.succeeds(&["backup", copy.to_str().unwrap()]).await;
+    assert!(!site.data.join("instance.json").exists());
+
+    // Neither an empty database nor another directory is taken for the missing part.
+    let other = site.another().await;
+    for arguments in [&["doctor"][..], SERVE] {
+        let said = refused(&site.data, Some(&other.database_url()), arguments).await;
+        assert!(said.contains("--database-url"), "{said}");
+        let said = refused(&other.data, Some(&site.database_url()), arguments).await;
+        assert!(said.contains("--data-dir"), "{said}");
+    }
+    assert!(!other.data.join("holdfast.db").exists() && !other.data.join("secret.key").exists());
+    other.remove().await;
+
+    site.serve(&[]).await.stop().await;
+    assert_eq!(instance_id(&site.data).len(), 36);
+    site.succeeds(&["doctor"]).await;
+}
+
+async fn restored_instance_is_another_one(site: Site) {
+    let work = with_project(&site).await;
+    let copy = site.beside("copy");
+    let said = site.succeeds(&["backup", copy.to_str().unwrap()]).await;
+    assert_eq!(said, format!("Saved 1 repository to {}\n", copy.display()));
+    let said = refused(&site.beside("over"), Some(&site.database_url()), &["restore", copy.to_str().unwrap()]).await;
+    assert!(said.contains("is not empty") || said.contains("exists"), "{said}");
+    let other = site.another().await;
+    let said = other.succeeds(&["restore", copy.to_str().unwrap()]).await;
+    assert!(said.starts_with("Restored 1 repository of "), "{said}");
+    assert_ne!(instance_id(&site.data), instance_id(&other.data));
+    for (one, another) in [(&site, &other), (&other, &site)] {
+        let said = refused(&one.data, Some(&another.database_url()), SERVE).await;
+        assert!(said.contains("to the same instance"), "{said}");
+    }
+    other.succeeds(&["doctor"]).await;
+    let server = other.serve(&[]).await;
+    work.git(&["ls-remote", "--exit-code", &server.address("p"), "refs/heads/main"]).await;
+    server.stop().await;
+    for name in ["q", "r"] {
+        other.import(name, &work.path).await;
+    }
+    let again = other.beside("again");
+    let said = other.succeeds(&["backup", again.to_str().unwrap()]).await;
+    assert_eq!(said, format!("Saved 3 repositories to {}\n", again.display()));
+    other.remove().await;
+}
+
+async fn first_starts_at_the_same_time_agree(site: Site) {
+    let url = site.database_url();
+    let start = || {
+        let mut command = command(&site.data, Some(&url), SERVE);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary")
+    };
+    let mut nodes = [start(), start(), start()];
+    // On SQLite all but one are refused; on PostgreSQL all serve.
+    let mut ready = Vec::new();
+    for node in &mut nodes {
+        use tokio::io::{AsyncBufReadExt, BufReader};
+        let mut lines = BufReader::new(node.stdout.take().expect("its output")).lines();
+        let reading = async {
+            while let Some(line) = lines.next_line().await.expect("a line") {
+                if line.starts_with("Health: ") {
+                    return true;
+                }
+            }
+            false
+        };
+        ready.push(tokio::time::timeout(PATIENCE, reading).await.expect("a start or an end"));
+    }
+    let expected = match site.kind {
+        crate::support::Kind::Sqlite => 1,
+        crate::support::Kind::Postgresql(_) => nodes.len(),
+    };
+    let mut said = String::new();
+    for (node, ready) in nodes.into_iter().zip(&ready) {
+        if !ready {
+            said.push_str(&git::said(&node.wait_with_output().await.unwrap()));
+        }
+    }
+    assert_eq!(ready.iter().filter(|ready| **ready).count(), expected, "{said}");
+    assert!(kind_is_postgresql(&site.kind) || said.contains("on SQLite an instance has one server"), "{said}");
+    site.succeeds(&["doctor"]).await;
+}
+
+async fn directory_is_free_again_when_its_server_was_killed(site: Site) {
+    let server = site.serve(&[]).await;
+    if !kind_is_postgresql(&site.kind) {
+        let said = refused(&site.data, Some(&site.database_url()), SERVE).await;
+        assert!(said.contains(&format!("is served by the process {}", server.id())), "{said}");
+    }
+    server.kill().await;
+    let server = serve(&site.data, &site.database_url()).await;
+    server.stop().await;
+    site.serve(&[]).await.stop().await;
+}
+
+on_every_site![
+    database_of_another_kind_is_refused,
+    commands_create_no_database,
+    database_of_another_instance_is_refused,
+    server_with_another_data_directory_is_refused,
+    start_that_was_killed_before_the_file_is_completed,
+    damaged_instance_file_is_refused_until_it_is_removed,
+    older_data_directory_gets_its_identity_from_the_next_server,
+    restored_instance_is_another_one,
+    first_starts_at_the_same_time_agree,
+    directory_is_free_again_when_its_server_was_killed,
+];
+
+fn kind_is_postgresql(kind: &crate::support::Kind) -> bool {
+    matches!(kind, crate::support::Kind::Postgresql(_))
+}
