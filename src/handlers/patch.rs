@@ -1,7 +1,8 @@
 //! Nullable attributes of request bodies.
 
 use domain::kernel::patch::Patch;
-use poem_openapi::types::MaybeUndefined;
+
+use crate::api::types::MaybeUndefined;
 
 /// Converts a nullable attribute of a request body to a change.
 pub trait IntoPatch<T> {

@@ -1,171 +1,228 @@
-//! The direction of imports (design 2) and the size of files, read off the source.
+//! Checks the structure of the sources: packages, the import order of areas, file sizes and names.
 
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest file, in lines.
-const LONGEST: usize = 600;
+use serde_json::Value;
 
-/// What the files of an area may name of this crate, beside their own area. `main`, `server` and `app` tie
-/// everything together and are free.
-const AREAS: [(&str, &[&str]); 14] = [
-    ("api", &["error", "policy", "services", "app"]),
-    ("web", &["api", "config", "error", "git", "policy", "secrets", "services", "views"]),
-    ("handlers", &["api", "app", "error", "services", "views"]),
-    (
-        "services",
-        &[
-            "api::types",
-            "api::contract",
-            "database",
-            "entities",
-            "error",
-            "git",
-            "integrations",
-            "jobs",
-            "policy",
-            "secrets",
-        ],
-    ),
-    ("views", &["api::types", "api::contract", "entities", "git", "policy", "services"]),
-    ("entities", &[]),
+use super::imports::{Source, paths, sources};
+
+/// Maximum number of lines of a file.
+const MAX_LINES: usize = 600;
+/// Maximum number of entries of a folder.
+const MAX_ENTRIES: usize = 25;
+/// Folders with one file per table, tag or kind of object, and folders that are not split yet.
+const FLAT_FOLDERS: [&str; 5] =
+    ["crates/git/src", "crates/storage/src/entities", "migration/src", "src/handlers", "src/views"];
+/// Folders that contain Rust code.
+const FOLDERS: [&str; 5] = ["src", "crates", "migration/src", "benches", "tests/it"];
+
+/// The packages and the packages of this workspace that each may depend on.
+const PACKAGES: [(&str, &[&str]); 6] = [
+    ("generator", &[]),
     ("git", &[]),
-    ("integrations", &["secrets"]),
-    ("policy", &["entities"]),
-    ("jobs", &["database", "entities", "error", "git", "secrets", "services"]),
-    ("database", &["entities", "jobs"]),
-    ("secrets", &[]),
-    ("config", &["policy"]),
-    ("error", &[]),
+    ("migration", &[]),
+    ("storage", &["migration"]),
+    ("domain", &["git", "storage"]),
+    ("holdfast", &["domain", "generator", "git", "storage"]),
 ];
 
-/// External crates that only some areas may name.
-const CRATES: [(&str, &[&str]); 7] = [
-    ("poem", &["api", "web", "app", "server"]),
-    ("poem_openapi", &["api", "app"]),
-    ("sea_orm", &["entities", "services", "database", "jobs"]),
+/// Libraries, and the packages that may depend on them.
+const LIBRARIES: [(&str, &[&str]); 9] = [
+    ("clap", &["holdfast"]),
     ("git2", &["git"]),
     ("gix", &["git"]),
-    ("reqwest", &["integrations"]),
-    ("utoipa_swagger_ui", &["web"]),
+    ("hyper", &["holdfast"]),
+    ("object_store", &["domain"]),
+    ("poem", &["holdfast"]),
+    ("poem-openapi", &["holdfast"]),
+    ("reqwest", &["domain"]),
+    ("sea-orm", &["domain", "storage"]),
 ];
 
-fn sources() -> Vec<(String, PathBuf, String)> {
-    let sources = sources_below("src");
-    assert!(sources.len() > 50, "the source was not found");
-    sources
+/// The areas of `domain`, lowest first. An area imports only areas before it.
+const AREAS: [&str; 19] = [
+    "secrets",
+    "integrations",
+    "kernel",
+    "instance",
+    "identity",
+    "activity",
+    "code",
+    "accounts",
+    "spaces",
+    "delivery",
+    "planning",
+    "review",
+    "discussion",
+    "registry",
+    "security",
+    "webhooks",
+    "transfers",
+    "lifecycle",
+    "operations",
+];
+
+/// Imports against the order of [`AREAS`] that remain from the time before the areas: from, to, and the number of paths. The
+/// list only gets shorter.
+const REMAINING: [(&str, &str, usize); 17] = [
+    ("accounts", "lifecycle", 1),
+    ("accounts", "spaces", 1),
+    ("activity", "code", 3),
+    ("activity", "webhooks", 1),
+    ("code", "planning", 6),
+    ("code", "review", 2),
+    ("code", "spaces", 2),
+    ("delivery", "review", 1),
+    ("identity", "accounts", 1),
+    ("instance", "identity", 2),
+    ("kernel", "instance", 3),
+    ("planning", "discussion", 22),
+    ("review", "discussion", 9),
+    ("spaces", "lifecycle", 4),
+    ("spaces", "registry", 1),
+    ("spaces", "review", 1),
+    ("spaces", "transfers", 1),
+];
+
+/// The areas of the server, and the areas that each may import. `app`, `cli`, `server` and `worker` connect the others.
+const SERVER: [(&str, &[&str]); 5] = [
+    ("api", &["app"]),
+    ("config", &[]),
+    ("handlers", &["api", "app", "views"]),
+    ("views", &["api"]),
+    ("web", &["api", "config", "views"]),
+];
+
+fn metadata() -> Value {
+    let mut cargo = std::process::Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    cargo.args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"]);
+    let output = cargo.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).output().expect("cargo");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-fn sources_below(folder: &str) -> Vec<(String, PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut sources = Vec::new();
-    let mut folders = vec![root.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let inside = path.strip_prefix(&root).expect("below the folder").to_owned();
-                let first = inside.components().next().expect("a name").as_os_str().to_string_lossy().into_owned();
-                let text = std::fs::read_to_string(&path).expect("a file");
-                sources.push((first.trim_end_matches(".rs").to_owned(), inside, text));
-            }
-        }
-    }
-    sources
-}
-
-/// The code without comments and without the unit tests at the end of a file.
-fn code(text: &str) -> impl Iterator<Item = &str> {
-    let body = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
-    body.lines().map(str::trim).filter(|line| !line.starts_with("//"))
-}
-
-/// Unit tests in files of their own may use what they like.
-fn is_test(path: &Path) -> bool {
-    let name = path.to_string_lossy();
-    ["tests", "testing", "sample"].iter().any(|word| name.contains(word))
+/// Returns the names of the dependencies of each package, without those of its tests.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    packages
+        .iter()
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().expect("dependencies");
+            let used = dependencies.iter().filter(|dependency| dependency["kind"] != "dev");
+            (text(&package["name"]), used.map(|dependency| text(&dependency["name"])).collect())
+        })
+        .collect()
 }
 
 #[test]
-fn imports_point_one_way() {
+fn packages_depend_in_one_direction() {
+    let found = dependencies();
+    let names: BTreeSet<&str> = PACKAGES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(found.keys().map(String::as_str).collect::<BTreeSet<_>>(), names);
+    for (name, allowed) in PACKAGES {
+        let own = found[name].iter().map(String::as_str).filter(|dependency| names.contains(dependency));
+        let forbidden: Vec<&str> = own.filter(|dependency| !allowed.contains(dependency)).collect();
+        assert!(forbidden.is_empty(), "{name} must not depend on {forbidden:?}");
+    }
+}
+
+#[test]
+fn libraries_are_used_only_in_their_packages() {
+    for (package, dependencies) in dependencies() {
+        for (library, packages) in LIBRARIES {
+            let allowed = packages.contains(&package.as_str()) || !dependencies.contains(library);
+            assert!(allowed, "{package} must not depend on {library}");
+        }
+    }
+}
+
+/// Returns the area of the package that a path leads to.
+fn target(path: &[String]) -> Option<&str> {
+    match path {
+        [first, area, ..] if first == "crate" => Some(area),
+        _ => None,
+    }
+}
+
+#[test]
+fn areas_import_only_lower_areas() {
+    let rank = |area: &str| AREAS.iter().position(|known| *known == area);
+    let mut found: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for source in sources("crates/domain/src").iter().filter(|source| !source.is_test()) {
+        let Some(from) = (!source.area().is_empty()).then(|| source.area()) else { continue };
+        let own = rank(from).unwrap_or_else(|| panic!("{from} is not a known area"));
+        for path in paths(source) {
+            let Some(to) = target(&path) else { continue };
+            if rank(to).is_some_and(|other| other > own) {
+                let line = format!("{}: {}", source.path.display(), path.join("::"));
+                found.entry((from.to_owned(), to.to_owned())).or_default().push(line);
+            }
+        }
+    }
+    let counts: Vec<_> = found.iter().map(|((from, to), lines)| (from.as_str(), to.as_str(), lines.len())).collect();
+    assert!(counts == REMAINING, "imports against the order of areas: {counts:#?}\n{found:#?}");
+}
+
+#[test]
+fn server_modules_import_in_one_direction() {
     let mut faults = Vec::new();
-    for (area, path, text) in sources().iter().filter(|(_, path, _)| !is_test(path)) {
-        let Some((_, allowed)) = AREAS.iter().find(|(name, _)| name == area) else {
-            continue;
-        };
-        for line in code(text) {
-            for (at, _) in line.match_indices("crate::") {
-                // A path inside a word (`mycrate::`) is none of ours.
-                let before = line[..at].chars().next_back();
-                if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
-                    continue;
-                }
-                let named = &line[at + "crate::".len()..];
-                let fits = |known: &str| {
-                    named
-                        .strip_prefix(known)
-                        .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
-                };
-                let grouped = named.starts_with('{');
-                if !(grouped || fits(area) || allowed.iter().any(|known| fits(known))) {
-                    faults.push(format!("src/{}: {line}", path.display()));
-                }
+    for source in sources("src").iter().filter(|source| !source.is_test()) {
+        let Some((_, allowed)) = SERVER.iter().find(|(area, _)| *area == source.area()) else { continue };
+        for path in paths(source) {
+            let Some(to) = target(&path) else { continue };
+            let known =
+                to == "handlers" || to == "server" || to == "worker" || SERVER.iter().any(|(area, _)| *area == to);
+            if known && to != source.area() && !allowed.contains(&to) {
+                faults.push(format!("{}: {}", source.path.display(), path.join("::")));
             }
         }
     }
-    assert!(faults.is_empty(), "imports against the direction of design 2:\n{}", faults.join("\n"));
+    assert!(faults.is_empty(), "imports against the direction:\n{}", faults.join("\n"));
 }
 
 #[test]
-fn crates_are_named_only_where_they_belong() {
-    let mut faults = Vec::new();
-    for (area, path, text) in sources().iter().filter(|(_, path, _)| !is_test(path)) {
-        for line in code(text) {
-            for (name, areas) in CRATES {
-                let named = line.starts_with(&format!("use {name}::")) || line.contains(&format!(" {name}::"));
-                if named && !areas.contains(&area.as_str()) && area != "main" {
-                    faults.push(format!("src/{}: {line}", path.display()));
-                }
-            }
-            if line.contains("StatusCode") && !["api", "web"].contains(&area.as_str()) {
-                faults.push(format!("src/{}: {line}", path.display()));
-            }
+fn only_api_web_and_the_application_name_poem() {
+    let allowed = ["api", "app", "server", "web"];
+    let names = |source: &Source, library: &str| {
+        paths(source).iter().any(|path| path.first().is_some_and(|first| first == library))
+    };
+    for source in sources("src").iter().filter(|source| !source.is_test() && !allowed.contains(&source.area())) {
+        for library in ["poem", "poem_openapi", "hyper"] {
+            assert!(!names(source, library), "{} names {library}", source.path.display());
         }
     }
-    assert!(faults.is_empty(), "crates outside their areas:\n{}", faults.join("\n"));
 }
 
-/// A row that is created and updated at two times would show one that was changed the moment it was made.
+/// A row that is created and updated at two times would show a change that did not happen.
 #[test]
-fn a_row_is_written_at_one_time() {
+fn rows_are_written_with_one_time() {
     let asks = |line: &&str| ["Set(now())", "Set(Some(now()))", "then(now)"].iter().any(|ask| line.contains(ask));
-    for (_, path, text) in sources() {
-        let twice = code(&text).zip(code(&text).skip(1)).find(|(line, next)| asks(line) && asks(next));
-        assert!(twice.is_none(), "src/{} asks twice what time it is: {twice:?}", path.display());
+    for source in sources("crates/domain/src") {
+        let lines = || source.text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+        let twice = lines().zip(lines().skip(1)).find(|(line, next)| asks(line) && asks(next));
+        assert!(twice.is_none(), "{} reads the time twice: {twice:?}", source.path.display());
     }
 }
 
 #[test]
-fn nothing_imports_handlers_but_the_list_of_modules() {
-    for (area, path, text) in sources() {
-        let named = code(&text).any(|line| line.contains("crate::handlers"));
-        assert!(!named || area == "app" || area == "handlers", "src/{} names the handlers", path.display());
-    }
-}
-
-#[test]
-fn files_stay_short_and_are_named_for_what_they_hold() {
-    let folders = ["src", "migration/src", "benches", "tests/it", "crates"];
-    for folder in folders {
-        let sources = sources_below(folder);
-        assert!(!sources.is_empty(), "{folder} was not found");
-        for (_, path, text) in sources {
-            let lines = text.lines().count();
-            assert!(lines <= LONGEST, "{folder}/{} has {lines} lines, more than {LONGEST}", path.display());
-            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-            let empty = ["utils", "util", "helpers", "helper", "manager", "common", "misc"];
-            assert!(!empty.contains(&name.as_str()), "{folder}/{} is named for nothing", path.display());
+fn files_and_folders_are_small_and_have_specific_names() {
+    let mut entries: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in FOLDERS.iter().flat_map(|folder| sources(folder)) {
+        let (path, lines) = (source.path.display().to_string(), source.text.lines().count());
+        assert!(lines <= MAX_LINES, "{path} has {lines} lines (maximum is {MAX_LINES})");
+        let name = source.path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let unspecific = ["utils", "util", "helpers", "helper", "manager", "common", "misc"];
+        assert!(!unspecific.contains(&name.as_str()), "{path} has an unspecific name");
+        let parts: Vec<&str> = path.split('/').collect();
+        for end in 1..parts.len() {
+            entries.entry(parts[..end].join("/")).or_default().insert(parts[end].to_owned());
         }
+    }
+    for (folder, entries) in entries.iter().filter(|(folder, _)| !folder.starts_with("tests/")) {
+        let count = entries.len();
+        let small = count <= MAX_ENTRIES || FLAT_FOLDERS.contains(&folder.as_str());
+        assert!(small, "{folder} has {count} entries (maximum is {MAX_ENTRIES})");
     }
 }

@@ -4,6 +4,7 @@ mod access_matrix;
 mod confidential;
 mod everywhere;
 mod fixed_texts;
+mod imports;
 mod layering;
 mod locks;
 mod routes;
