@@ -527,16 +527,16 @@ fn read_literals(source: &str) -> Vec<String> {
             found.split_once('\n').map_or("", |(_, after)| after)
         } else if let Some(after) = found.strip_prefix(r#"'"'"#).or_else(|| found.strip_prefix(r#"'\"'"#)) {
             after
-        } else if found.starts_with('"') {
+        } else if let Some(content) = found.strip_prefix('"') {
             let marks = before.len() - before.trim_end_matches('#').len();
             let raw = before[..before.len() - marks].ends_with('r');
             let end = match raw {
-                true => found[1..].find(&format!("\"{}", "#".repeat(marks))).map(|end| end + 1),
-                false => find_end(found),
+                true => content.find(&format!("\"{}", "#".repeat(marks))),
+                false => find_end(found).map(|end| end - 1),
             };
             let end = end.expect("the end of a literal");
-            literals.push(without_names(&joined(&found[1..end])));
-            &found[end + 1..]
+            literals.push(without_names(&joined(&content[..end])));
+            &content[end + 1..]
         } else {
             &found[1..]
         };
