@@ -3,20 +3,15 @@
 use sea_orm::{ActiveValue, Value};
 
 /// A change to an attribute that can be null.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Patch<T> {
     /// The attribute was not sent and keeps its value.
+    #[default]
     Keep,
     /// The attribute becomes null.
     Clear,
     /// The attribute gets this value.
     Set(T),
-}
-
-impl<T> Default for Patch<T> {
-    fn default() -> Self {
-        Self::Keep
-    }
 }
 
 impl<T> Patch<T> {
