@@ -1,7 +1,8 @@
 //! Lints of the contract. Each fault has a file and a pointer. The lints of extension fields are in
-//! [`extensions`].
+//! [`extensions`], the lint of their wording is in [`wording`].
 
 mod extensions;
+mod wording;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,6 +48,7 @@ pub fn lint(document: &Document) -> Vec<Fault> {
         linter.paths();
         linter.components();
         linter.unused();
+        linter.wording("", &document.root);
     }
     linter.faults
 }

@@ -39,6 +39,8 @@ lints! {
     tags_are_declared: "paths/keys.yaml", "tags: [Keys]" => "tags: [Locks]", "tag-declared";
     operations_stand_in_the_file_of_their_tag: "paths/keys.yaml", "tags: [Keys]" => "tags: [Locks]", "tag-file";
     summaries_have_no_full_stop: "paths/keys.yaml", "List keys" => "List keys.", "summary";
+    summaries_are_plain_english: "paths/keys.yaml", "List keys" => "Tell keys", "wording";
+    descriptions_are_plain_english: "schemas/keys.yaml", "  description: A key.\n" => "  description: A key, whatever it is.\n", "wording";
     operations_are_described: "paths/keys.yaml", "    description: Lists the keys.\n" => "", "description";
     parameters_are_described: "paths/keys.yaml", "description: Only these., " => "", "description";
     schemas_are_described: "schemas/keys.yaml", "  description: A key.\n" => "", "description";
