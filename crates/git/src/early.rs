@@ -1,11 +1,11 @@
-//! Output that a program writes before the body of the request was read.
+//! Buffers the output that a program writes before the request body was read.
 //!
 //! A response must not begin before that: a proxy stops forwarding a body once it has received a response head. The output
 //! is read all the same, because a program whose output is not read stops reading the body.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// How much is kept, in bytes. Progress and reports take a few kilobytes.
+/// Maximum size of the buffered output, in bytes. Progress and reports take a few kilobytes.
 const LIMIT: usize = 1 << 20;
 /// The longest packet with its length, in bytes.
 const PACKET: usize = 65_520;
@@ -14,12 +14,12 @@ const DIGITS: usize = 4;
 /// The sideband of progress messages.
 const PROGRESS: u8 = 2;
 
-/// What happens to output beyond the limit.
+/// Handling of output beyond the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overflow {
     /// The response begins.
     Begins,
-    /// It is kept: the program writes a report whose length follows from its commands.
+    /// The output is kept: the length of the report depends only on the commands.
     Kept,
     /// Progress messages are dropped and all else is kept: the output consists of packets with sidebands.
     DropsProgress,
@@ -29,7 +29,7 @@ pub(super) enum Overflow {
 pub(super) struct EarlyOutput {
     overflow: Overflow,
     kept: BytesMut,
-    /// How many of the kept bytes are packets that were looked at.
+    /// Number of buffered bytes whose packets were checked.
     looked_at: usize,
 }
 
@@ -43,7 +43,7 @@ impl EarlyOutput {
         }
     }
 
-    /// Where further output is appended.
+    /// Returns the buffer for further output.
     pub(super) fn buffer(&mut self) -> &mut BytesMut {
         self.kept.reserve(8 << 10);
         &mut self.kept
@@ -59,7 +59,7 @@ impl EarlyOutput {
             || (self.overflow == Overflow::DropsProgress && self.kept.len() - self.looked_at < PACKET)
     }
 
-    /// The output that was kept.
+    /// Returns the buffered output.
     pub(super) fn into_bytes(self) -> Bytes {
         self.kept.freeze()
     }
@@ -79,7 +79,7 @@ impl EarlyOutput {
     }
 }
 
-/// The length of the packet that `bytes` begin with; none when it is not there whole, or is none.
+/// Returns the length of the packet at the start of `bytes`, or `None` if it is incomplete or not a packet.
 fn packet(bytes: &[u8]) -> Option<usize> {
     let digits = std::str::from_utf8(bytes.get(..DIGITS)?).ok()?;
     // Lengths below four are of packets without content, such as a flush.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{DatabaseKind, Error, FILE, KEY, REPOSITORIES, STORE};
 
-/// The layout of the file; another would be told apart by it.
+/// Version of the file format.
 const FORMAT: u32 = 1;
 
 /// The content of [`FILE`].
@@ -30,7 +30,7 @@ impl Record {
         }
     }
 
-    /// Reads the file of a data directory; none when it does not exist.
+    /// Reads the file of a data directory. Returns `None` if it does not exist.
     pub(super) fn read(directory: &Path) -> Result<Option<Self>, Error> {
         let path = directory.join(FILE);
         let Some(text) = read(&path)? else {
@@ -47,7 +47,7 @@ impl Record {
         }
     }
 
-    /// Writes the file whole or not at all. Another node may have written the same; another content is an error.
+    /// Writes the file atomically. Another node may have written the same content; different content is an error.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
         let path = directory.join(FILE);
         let text = serde_json::to_string_pretty(self).map_err(|error| Error::Damaged {
@@ -66,7 +66,7 @@ impl Record {
     }
 }
 
-/// What a data directory has, as far as it tells an instance.
+/// The parts of an instance that exist in a data directory.
 #[derive(Debug)]
 pub(super) struct Contents {
     /// Whether it has a key.

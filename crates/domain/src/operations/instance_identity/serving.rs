@@ -9,7 +9,7 @@ use super::Error;
 /// The file in the data directory. The kernel releases its lock when the process dies.
 const LOCK: &str = "serve.lock";
 
-/// The right to serve a data directory; dropping it ends it.
+/// The lock of a data directory. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct Serving(#[expect(dead_code, reason = "held for its lock")] File);
 
