@@ -9,8 +9,8 @@ use crate::api::contract::{
     CreateEnvironmentRequest, DeleteEnvironmentRequest, Environment, EnvironmentsApi, GetEnvironmentRequest,
     ListEnvironmentsRequest, StopEnvironmentRequest, UpdateEnvironmentRequest,
 };
-use crate::api::types::MaybeUndefined;
 use crate::app::App;
+use crate::handlers::patch::IntoPatch;
 use crate::views::environment::{detail, environment, listed};
 use crate::views::project::simple;
 
@@ -64,11 +64,7 @@ impl EnvironmentsApi for App {
         let (id, body) = (request.environment_id, request.body);
         let change = Change {
             name: body.name,
-            external_url: match body.external_url {
-                MaybeUndefined::Undefined => None,
-                MaybeUndefined::Null => Some(None),
-                MaybeUndefined::Value(url) => Some(Some(url)),
-            },
+            external_url: body.external_url.into_patch().into_update(),
             slug: body.slug,
         };
         let changed = environments::update(&self.backend, &access, id, change).await?;

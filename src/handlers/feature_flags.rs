@@ -10,8 +10,9 @@ use crate::api::contract::{
     FeatureFlagScopeCreate, FeatureFlagScopeUpdate, FeatureFlagStrategyCreate, FeatureFlagStrategyUpdate,
     FeatureFlagsApi, GetFeatureFlagRequest, ListFeatureFlagsRequest, UpdateFeatureFlagRequest,
 };
-use crate::api::types::{Map, MaybeUndefined};
+use crate::api::types::Map;
 use crate::app::App;
+use crate::handlers::patch::IntoPatch;
 use crate::views::feature_flag::feature_flag;
 
 impl FeatureFlagsApi for App {
@@ -64,7 +65,7 @@ impl FeatureFlagsApi for App {
         let strategies = body.strategies.unwrap_or_default();
         let change = Change {
             name: body.name,
-            description: said(body.description),
+            description: body.description.into_patch().into_update(),
             active: body.active,
             strategies: strategies.into_iter().map(strategy).collect(),
         };
@@ -80,15 +81,6 @@ impl FeatureFlagsApi for App {
         let (name, since) = (request.feature_flag_name, request.if_unmodified_since);
         let gone = feature_flags::delete(&self.backend, &access, &name, since.as_deref()).await?;
         Ok(feature_flag(gone))
-    }
-}
-
-/// Converts a value for which null is distinct from absent.
-fn said<T>(value: MaybeUndefined<T>) -> Option<Option<T>> {
-    match value {
-        MaybeUndefined::Undefined => None,
-        MaybeUndefined::Null => Some(None),
-        MaybeUndefined::Value(value) => Some(Some(value)),
     }
 }
 
@@ -117,7 +109,7 @@ fn strategy(sent: FeatureFlagStrategyUpdate) -> StrategyChange {
         remove: sent.destroy,
         kind: sent.name.map(Into::into),
         parameters: sent.parameters.map(Map::into_iter).map(Iterator::collect),
-        user_list_id: said(sent.user_list_id),
+        user_list_id: sent.user_list_id.into_patch().into_update(),
         scopes: sent.scopes.unwrap_or_default().into_iter().map(scope).collect(),
     }
 }

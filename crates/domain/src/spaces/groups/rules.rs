@@ -83,23 +83,14 @@ impl Settings {
             two_factor_grace_period = grace,
             project_creation_level = self.project_creation_level,
             subgroup_creation_level = self.subgroup_creation_level,
-            auto_devops_enabled = nullable(self.auto_devops_enabled),
-            emails_disabled = nullable(self.emails_disabled),
-            mentions_disabled = nullable(self.mentions_disabled),
+            auto_devops_enabled = self.auto_devops_enabled.into_update(),
+            emails_disabled = self.emails_disabled.into_update(),
+            mentions_disabled = self.mentions_disabled.into_update(),
             lfs_enabled = self.lfs_enabled,
             default_branch_protection = protection,
             request_access_enabled = self.request_access_enabled,
         );
         Ok(())
-    }
-}
-
-/// Returns the nullable value to set, if one was sent.
-fn nullable(sent: Patch<bool>) -> Option<Option<bool>> {
-    match sent {
-        Patch::Keep => None,
-        Patch::Clear => Some(None),
-        Patch::Set(value) => Some(Some(value)),
     }
 }
 

@@ -79,11 +79,7 @@ macro_rules! apply {
 /// Sets or clears the given nullable fields.
 macro_rules! apply_nullable {
     ($from:ident, $to:ident, $($field:ident),* $(,)?) => {$(
-        match $from.$field {
-            Patch::Keep => {}
-            Patch::Clear => $to.$field = Set(None),
-            Patch::Set(value) => $to.$field = Set(Some(value)),
-        }
+        $from.$field.apply_to(&mut $to.$field);
     )*};
 }
 
