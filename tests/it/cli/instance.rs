@@ -44,14 +44,14 @@ fn command(data: &Path, url: Option<&str>, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command that must be refused; returns what it said.
+/// Runs a command that must exit with status 1, and returns its output.
 async fn refused(data: &Path, url: Option<&str>, arguments: &[&str]) -> String {
     let output = tokio::time::timeout(PATIENCE, command(data, url, arguments).output()).await;
-    let output = output.unwrap_or_else(|_| panic!("{arguments:?} goes on")).expect("the binary");
-    let said = git::said(&output);
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
-    assert!(!said.contains("is ready"), "{arguments:?}: {said}");
-    said
+    let output = output.unwrap_or_else(|_| panic!("{arguments:?} does not exit")).expect("the binary");
+    let printed = git::said(&output);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}");
+    assert!(!printed.contains("is ready"), "{arguments:?}: {printed}");
+    printed
 }
 
 async fn serve(data: &Path, url: &str) -> Process {
@@ -109,9 +109,9 @@ async fn database_of_another_kind_is_refused(site: Site) {
         crate::support::Kind::Postgresql(_) => (None, "PostgreSQL", "SQLite"),
     };
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {
-        let said = refused(&site.data, url, arguments).await;
+        let printed = refused(&site.data, url, arguments).await;
         let wanted = format!("belongs to an instance on {expected}, but the database URL names {found}");
-        assert!(said.contains(&wanted) && said.contains("--database-url"), "{said}");
+        assert!(printed.contains(&wanted) && printed.contains("--database-url"), "{printed}");
     }
     let after = entries(site.data.parent().unwrap());
     assert_eq!(after.iter().filter(|path| !before.contains(path)).collect::<Vec<_>>(), Vec::<&PathBuf>::new());
@@ -122,8 +122,8 @@ async fn commands_create_no_database(site: Site) {
     let other = site.another().await;
     let url = other.database_url();
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {
-        let said = refused(&site.data, Some(&url), arguments).await;
-        assert!(said.contains("--database-url"), "{said}");
+        let printed = refused(&site.data, Some(&url), arguments).await;
+        assert!(printed.contains("--database-url"), "{printed}");
         assert!(!other.data.exists() && !site.beside("copy").exists());
     }
     if let crate::support::Kind::Postgresql(_) = site.kind {
@@ -143,9 +143,9 @@ async fn database_of_another_instance_is_refused(site: Site) {
     let (id, other_id) = (instance_id(&site.data), instance_id(&other.data));
     assert_ne!(id, other_id);
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {
-        let said = refused(&site.data, Some(&other.database_url()), arguments).await;
+        let printed = refused(&site.data, Some(&other.database_url()), arguments).await;
         let wanted = format!("belongs to the instance {id}, but the database belongs to the instance {other_id}");
-        assert!(said.contains(&wanted), "{said}");
+        assert!(printed.contains(&wanted), "{printed}");
     }
     site.succeeds(&["doctor"]).await;
     other.succeeds(&["doctor"]).await;
@@ -156,9 +156,9 @@ async fn server_with_another_data_directory_is_refused(site: Site) {
     let server = site.serve(&[]).await;
     let url = site.database_url();
     let fresh = site.beside("fresh");
-    let said = refused(&fresh, Some(&url), SERVE).await;
+    let printed = refused(&fresh, Some(&url), SERVE).await;
     let wanted = "has the key none and the repository store none; nodes of one instance share one data directory";
-    assert!(said.contains(wanted) && said.contains(&instance_id(&site.data)), "{said}");
+    assert!(printed.contains(wanted) && printed.contains(&instance_id(&site.data)), "{printed}");
     assert!(!fresh.join("secret.key").exists() && !fresh.join("repositories").exists());
 
     // One with a key and repositories of its own.
@@ -167,9 +167,9 @@ async fn server_with_another_data_directory_is_refused(site: Site) {
     for file in ["instance.json", "serve.lock"] {
         std::fs::remove_file(own.data.join(file)).unwrap();
     }
-    let said = refused(&own.data, Some(&url), SERVE).await;
+    let printed = refused(&own.data, Some(&url), SERVE).await;
     let stores = [&site, &own].map(|site| std::fs::read_to_string(site.data.join("repositories/.store-id")).unwrap());
-    assert!(stores.iter().all(|store| said.contains(store.trim())), "{said}");
+    assert!(stores.iter().all(|store| printed.contains(store.trim())), "{printed}");
     assert!(!own.data.join("instance.json").exists());
 
     // One with the key and the file of the instance, but without its repositories.
@@ -178,8 +178,8 @@ async fn server_with_another_data_directory_is_refused(site: Site) {
     for file in ["instance.json", "secret.key"] {
         std::fs::copy(site.data.join(file), copied.join(file)).unwrap();
     }
-    let said = refused(&copied, Some(&url), SERVE).await;
-    assert!(said.contains("the repository store none"), "{said}");
+    let printed = refused(&copied, Some(&url), SERVE).await;
+    assert!(printed.contains("the repository store none"), "{printed}");
     assert!(!copied.join("repositories").exists());
     server.stop().await;
     site.succeeds(&["doctor"]).await;
@@ -201,8 +201,8 @@ async fn damaged_instance_file_is_refused_until_it_is_removed(site: Site) {
     for text in ["", "{", "{\"format\": 9}"] {
         std::fs::write(&file, text).unwrap();
         for arguments in [&["doctor"][..], SERVE] {
-            let said = refused(&site.data, Some(&site.database_url()), arguments).await;
-            assert!(said.contains("instance.json is damaged") && said.contains("remove it"), "{said}");
+            let printed = refused(&site.data, Some(&site.database_url()), arguments).await;
+            assert!(printed.contains("instance.json is damaged") && printed.contains("remove it"), "{printed}");
         }
     }
     std::fs::remove_file(&file).unwrap();
@@ -220,10 +220,10 @@ async fn older_data_directory_gets_its_identity_from_the_next_server(site: Site)
     // Neither an empty database nor another directory is taken for the missing part.
     let other = site.another().await;
     for arguments in [&["doctor"][..], SERVE] {
-        let said = refused(&site.data, Some(&other.database_url()), arguments).await;
-        assert!(said.contains("--database-url"), "{said}");
-        let said = refused(&other.data, Some(&site.database_url()), arguments).await;
-        assert!(said.contains("--data-dir"), "{said}");
+        let printed = refused(&site.data, Some(&other.database_url()), arguments).await;
+        assert!(printed.contains("--database-url"), "{printed}");
+        let printed = refused(&other.data, Some(&site.database_url()), arguments).await;
+        assert!(printed.contains("--data-dir"), "{printed}");
     }
     assert!(!other.data.join("holdfast.db").exists() && !other.data.join("secret.key").exists());
     other.remove().await;
@@ -236,17 +236,17 @@ async fn older_data_directory_gets_its_identity_from_the_next_server(site: Site)
 async fn restored_instance_is_another_one(site: Site) {
     let work = with_project(&site).await;
     let copy = site.beside("copy");
-    let said = site.succeeds(&["backup", copy.to_str().unwrap()]).await;
-    assert_eq!(said, format!("Saved 1 repository to {}\n", copy.display()));
-    let said = refused(&site.beside("over"), Some(&site.database_url()), &["restore", copy.to_str().unwrap()]).await;
-    assert!(said.contains("is not empty") || said.contains("exists"), "{said}");
+    let printed = site.succeeds(&["backup", copy.to_str().unwrap()]).await;
+    assert_eq!(printed, format!("Saved 1 repository to {}\n", copy.display()));
+    let printed = refused(&site.beside("over"), Some(&site.database_url()), &["restore", copy.to_str().unwrap()]).await;
+    assert!(printed.contains("is not empty") || printed.contains("exists"), "{printed}");
     let other = site.another().await;
-    let said = other.succeeds(&["restore", copy.to_str().unwrap()]).await;
-    assert!(said.starts_with("Restored 1 repository of "), "{said}");
+    let printed = other.succeeds(&["restore", copy.to_str().unwrap()]).await;
+    assert!(printed.starts_with("Restored 1 repository of "), "{printed}");
     assert_ne!(instance_id(&site.data), instance_id(&other.data));
     for (one, another) in [(&site, &other), (&other, &site)] {
-        let said = refused(&one.data, Some(&another.database_url()), SERVE).await;
-        assert!(said.contains("to the same instance"), "{said}");
+        let printed = refused(&one.data, Some(&another.database_url()), SERVE).await;
+        assert!(printed.contains("to the same instance"), "{printed}");
     }
     other.succeeds(&["doctor"]).await;
     let server = other.serve(&[]).await;
@@ -256,8 +256,8 @@ async fn restored_instance_is_another_one(site: Site) {
         other.import(name, &work.path).await;
     }
     let again = other.beside("again");
-    let said = other.succeeds(&["backup", again.to_str().unwrap()]).await;
-    assert_eq!(said, format!("Saved 3 repositories to {}\n", again.display()));
+    let printed = other.succeeds(&["backup", again.to_str().unwrap()]).await;
+    assert_eq!(printed, format!("Saved 3 repositories to {}\n", again.display()));
     other.remove().await;
 }
 
@@ -287,22 +287,22 @@ async fn first_starts_at_the_same_time_agree(site: Site) {
         crate::support::Kind::Sqlite => 1,
         crate::support::Kind::Postgresql(_) => nodes.len(),
     };
-    let mut said = String::new();
+    let mut printed = String::new();
     for (node, ready) in nodes.into_iter().zip(&ready) {
         if !ready {
-            said.push_str(&git::said(&node.wait_with_output().await.unwrap()));
+            printed.push_str(&git::said(&node.wait_with_output().await.unwrap()));
         }
     }
-    assert_eq!(ready.iter().filter(|ready| **ready).count(), expected, "{said}");
-    assert!(kind_is_postgresql(&site.kind) || said.contains("on SQLite an instance has one server"), "{said}");
+    assert_eq!(ready.iter().filter(|ready| **ready).count(), expected, "{printed}");
+    assert!(kind_is_postgresql(&site.kind) || printed.contains("on SQLite an instance has one server"), "{printed}");
     site.succeeds(&["doctor"]).await;
 }
 
 async fn directory_is_free_again_when_its_server_was_killed(site: Site) {
     let server = site.serve(&[]).await;
     if !kind_is_postgresql(&site.kind) {
-        let said = refused(&site.data, Some(&site.database_url()), SERVE).await;
-        assert!(said.contains(&format!("is served by the process {}", server.id())), "{said}");
+        let printed = refused(&site.data, Some(&site.database_url()), SERVE).await;
+        assert!(printed.contains(&format!("is served by the process {}", server.id())), "{printed}");
     }
     server.kill().await;
     let server = serve(&site.data, &site.database_url()).await;

@@ -1,7 +1,7 @@
 //! Texts that clients compare, which stay byte for byte.
 //!
 //! Client libraries and scripts match errors, system notes and protocol words of the reference service. The table lists
-//! them as the sources write them: with escapes, and with `{}` for each placeholder whatever its name. The test fails
+//! them as the sources write them: with escapes, and with `{}` for each placeholder, without its name. The test fails
 //! if no string literal below `src` and `crates` equals an entry, unit tests excluded.
 //!
 //! When it fails:

@@ -363,7 +363,7 @@ fn new_identity(store: String, keyring: &Keyring) -> Identity {
     }
 }
 
-/// Whether a database has been used, as far as every version can tell.
+/// Whether a database is in use, judged by tables that exist in every version of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InUse {
     No,

@@ -44,7 +44,7 @@ pub struct Identity {
 /// Returns the identity, if the database has one. It names its columns, because it is read before migrations run.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns the error of the database.
 pub async fn get(db: &impl ConnectionTrait) -> Result<Option<Identity>, DbErr> {
     let columns = Entity::find_by_id(ID)
         .select_only()
@@ -64,16 +64,16 @@ pub async fn get(db: &impl ConnectionTrait) -> Result<Option<Identity>, DbErr> {
 /// Records an identity, unless the database has one.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns the error of the database.
 pub async fn put_first(db: &impl ConnectionTrait, identity: Identity) -> Result<(), DbErr> {
     let keep = OnConflict::column(Column::Id).do_nothing().to_owned();
     put(db, identity, keep).await
 }
 
-/// Records an identity in place of any that the database has.
+/// Records an identity and replaces the recorded one.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns the error of the database.
 pub async fn replace(db: &impl ConnectionTrait, identity: Identity) -> Result<(), DbErr> {
     let replace = OnConflict::column(Column::Id)
         .update_columns([
