@@ -13,6 +13,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use super::source_text::literals;
+
 /// An area, why its texts are fixed, and the texts.
 type Area = (&'static str, &'static str, &'static [&'static str]);
 
@@ -519,39 +521,7 @@ fn read_sources(folder: &str) -> Vec<String> {
 /// Returns the string literals of a source as they are written: lines that a backslash continues are joined, and
 /// placeholders have lost their names.
 fn read_literals(source: &str) -> Vec<String> {
-    let mut literals = Vec::new();
-    let mut rest = source;
-    while let Some(at) = rest.find(['"', '/', '\'']) {
-        let (before, found) = rest.split_at(at);
-        rest = if found.starts_with("//") {
-            found.split_once('\n').map_or("", |(_, after)| after)
-        } else if let Some(after) = found.strip_prefix(r#"'"'"#).or_else(|| found.strip_prefix(r#"'\"'"#)) {
-            after
-        } else if let Some(content) = found.strip_prefix('"') {
-            let marks = before.len() - before.trim_end_matches('#').len();
-            let raw = before[..before.len() - marks].ends_with('r');
-            let end = match raw {
-                true => content.find(&format!("\"{}", "#".repeat(marks))),
-                false => find_end(found).map(|end| end - 1),
-            };
-            let end = end.expect("the end of a literal");
-            literals.push(without_names(&joined(&content[..end])));
-            &content[end + 1..]
-        } else {
-            &found[1..]
-        };
-    }
-    literals
-}
-
-/// Returns where the literal that `text` starts with ends.
-fn find_end(text: &str) -> Option<usize> {
-    let mut escaped = true;
-    text.bytes().position(|byte| {
-        let ends = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        ends
-    })
+    literals(source).iter().map(|literal| without_names(&joined(literal.text))).collect()
 }
 
 fn joined(literal: &str) -> String {

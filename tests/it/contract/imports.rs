@@ -1,5 +1,6 @@
 //! Reads the imports of a package from its sources.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
@@ -22,9 +23,13 @@ impl Source {
 
     /// Returns whether the file has only tests or helpers of tests.
     pub fn is_test(&self) -> bool {
-        let names = ["tests", "testing", "test_repository", "sample"];
-        self.module.iter().any(|name| names.contains(&name.as_str()))
+        self.module.iter().any(|name| is_test_name(OsStr::new(name)))
     }
+}
+
+/// Returns whether a folder or module with this name has only tests or helpers of tests.
+pub fn is_test_name(name: &OsStr) -> bool {
+    ["tests", "testing", "test_repository", "sample"].iter().any(|known| name == *known)
 }
 
 /// Returns the Rust files below a folder of the workspace, sorted by path.

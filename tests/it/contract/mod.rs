@@ -8,4 +8,6 @@ mod imports;
 mod layering;
 mod locks;
 mod routes;
+mod source_text;
 mod statements;
+mod wording;
