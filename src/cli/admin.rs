@@ -25,7 +25,7 @@ pub(super) enum Command {
     CreateUser {
         /// User name
         username: String,
-        /// E-mail address
+        /// Email address
         #[arg(long)]
         email: String,
         /// Display name [default: the user name]

@@ -1,4 +1,4 @@
-//! Secondary e-mail addresses of users.
+//! Secondary email addresses of users.
 
 use domain::accounts::users::emails;
 use domain::identity::access::{InstanceAccess, UserAccess};

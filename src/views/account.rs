@@ -1,4 +1,4 @@
-//! SSH keys, e-mail addresses, statuses and memberships of users.
+//! SSH keys, email addresses, statuses and memberships of users.
 
 use domain::accounts::users::memberships::{Named, Source};
 use storage::entities::{user_emails, user_keys, user_statuses};
@@ -17,7 +17,7 @@ pub fn key(key: user_keys::Model) -> UserKey {
     }
 }
 
-/// Returns a secondary e-mail address.
+/// Returns a secondary email address.
 #[must_use]
 pub fn email(email: user_emails::Model) -> UserEmail {
     UserEmail {

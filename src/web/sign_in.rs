@@ -309,7 +309,7 @@ fn render(shown: &Page<'_>, token: &str) -> String {
         "{fault}<form method=\"post\" action=\"/users/sign_in\">\n\
          <input type=\"hidden\" name=\"authenticity_token\" value=\"{token}\">\n\
          <input type=\"hidden\" name=\"return_to\" value=\"{goal}\">\n\
-         <label for=\"login\">Username or e-mail</label>\n\
+         <label for=\"login\">Username or email</label>\n\
          <input id=\"login\" name=\"login\" type=\"text\" value=\"{login}\" autocomplete=\"username\" \
          autocapitalize=\"none\" spellcheck=\"false\" maxlength=\"255\" required autofocus>\n\
          <label for=\"password\">Password</label>\n\

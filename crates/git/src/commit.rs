@@ -9,12 +9,12 @@ use chrono::{DateTime, FixedOffset, Utc};
 
 use super::{Error, Oid, Repository, Result};
 
-/// Name, e-mail address and time of an author, committer or tagger.
+/// Name, email address and time of an author, committer or tagger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     /// The name: any text when read; on writing, characters that Git cannot store are removed.
     pub name: String,
-    /// The e-mail address as stored; may be empty.
+    /// The email address as stored; may be empty.
     pub email: String,
     /// The time with its UTC offset, to the second.
     pub time: DateTime<FixedOffset>,

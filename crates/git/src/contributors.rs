@@ -24,12 +24,12 @@ type Answers = moka::sync::Cache<(Oid, bool), Arc<Vec<Contributor>>>;
 /// Cache by head commit. The result depends on nothing else, so all repositories share the cache.
 static ANSWERS: LazyLock<Answers> = LazyLock::new(|| moka::sync::Cache::new(KEPT));
 
-/// An author, identified by name and e-mail address.
+/// An author, identified by name and email address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contributor {
     /// The author's name.
     pub name: String,
-    /// The author's e-mail address.
+    /// The author's email address.
     pub email: String,
     /// Number of commits without merges.
     pub commits: u64,
@@ -42,9 +42,9 @@ pub struct Contributor {
 /// Sort key of contributors, ascending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ContributorOrder {
-    /// By name, then e-mail address.
+    /// By name, then email address.
     Name,
-    /// By e-mail address, then name.
+    /// By email address, then name.
     Email,
     /// By number of commits, then name.
     #[default]

@@ -33,7 +33,7 @@ pub fn group_saml(base: &str, group: &namespaces::Model, settings: SingleSignOn)
     }
 }
 
-/// Returns the attributes of a new user. The e-mail address is the first with type `work`, else the first
+/// Returns the attributes of a new user. The email address is the first with type `work`, else the first
 /// primary one, else the first.
 #[must_use]
 pub fn account(new: contract::ScimUserCreate) -> NewAccount {

@@ -87,7 +87,7 @@ pub struct Model {
     pub subgroup_creation_level: SubgroupCreation,
     /// Whether projects without a pipeline definition use Auto DevOps; inherited if absent.
     pub auto_devops_enabled: Option<bool>,
-    /// Whether e-mail is disabled; inherited if absent.
+    /// Whether email is disabled; inherited if absent.
     pub emails_disabled: Option<bool>,
     /// Whether mentions of the group are disabled; inherited if absent.
     pub mentions_disabled: Option<bool>,

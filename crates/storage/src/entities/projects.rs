@@ -147,9 +147,9 @@ pub struct Model {
     pub lfs_enabled: bool,
     /// Whether packages are enabled.
     pub packages_enabled: bool,
-    /// Whether issues can be created by e-mail.
+    /// Whether issues can be created by email.
     pub service_desk_enabled: bool,
-    /// Whether e-mail is disabled; inherited if absent.
+    /// Whether email is disabled; inherited if absent.
     pub emails_disabled: Option<bool>,
     /// Whether Auto DevOps is used without a pipeline definition.
     pub auto_devops_enabled: bool,

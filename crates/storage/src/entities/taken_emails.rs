@@ -1,9 +1,9 @@
-//! All e-mail addresses of users, primary and secondary.
+//! All email addresses of users, primary and secondary.
 
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 
-/// All e-mail addresses of users, primary and secondary: one row for each address. The unique key prevents
+/// All email addresses of users, primary and secondary: one row for each address. The unique key prevents
 /// two users from having the same address.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "taken_emails")]

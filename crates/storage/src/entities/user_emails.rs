@@ -1,10 +1,10 @@
-//! Secondary e-mail addresses of users.
+//! Secondary email addresses of users.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// Secondary e-mail addresses of users.
+/// Secondary email addresses of users.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "user_emails")]
 pub struct Model {

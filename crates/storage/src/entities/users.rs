@@ -37,7 +37,7 @@ pub struct Model {
     pub name: String,
     /// The folded name, for searching and sorting.
     pub name_key: String,
-    /// The primary e-mail address, as given.
+    /// The primary email address, as given.
     pub email: String,
     /// The folded address; unique.
     pub email_key: String,
@@ -61,7 +61,7 @@ pub struct Model {
     pub bio: Option<String>,
     /// The location.
     pub location: Option<String>,
-    /// The e-mail address shown to other users.
+    /// The email address shown to other users.
     pub public_email: Option<String>,
     /// A contact; empty if not set, never absent (clients need a string).
     pub skype: String,
@@ -132,7 +132,7 @@ pub async fn by_username(db: &impl ConnectionTrait, username: &str) -> Result<Op
         .await
 }
 
-/// Returns a user by primary e-mail address, ignoring case.
+/// Returns a user by primary email address, ignoring case.
 ///
 /// # Errors
 /// Any database error.
