@@ -7,3 +7,4 @@ pub mod issues;
 pub mod labels;
 pub mod mentions;
 pub mod milestones;
+pub mod system_notes;

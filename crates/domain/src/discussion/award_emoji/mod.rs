@@ -19,12 +19,12 @@ use storage::entities::{notes, users};
 
 use crate::discussion::notes as notes_service;
 use crate::discussion::notes::Noteable;
-use crate::discussion::notes::system::Parent;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
+use crate::planning::system_notes::Parent;
 
 /// Key of a noteable, or of one of its notes, as a path names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,6 @@ mod changes;
 mod listing;
 pub mod noteable;
 mod removal;
-pub mod system;
 
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, Select};
 

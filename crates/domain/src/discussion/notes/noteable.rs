@@ -4,7 +4,6 @@ use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use storage::entities::{epics, issues, merge_requests, now, snippets};
 
-use super::system::Parent;
 use crate::code::snippets as snippets_service;
 use crate::code::snippets::Home;
 use crate::identity::places::Place;
@@ -13,6 +12,7 @@ use crate::kernel::policy::Role;
 use crate::planning::epics as epics_service;
 use crate::planning::issues as issues_service;
 use crate::planning::mentions::{self, Scene};
+use crate::planning::system_notes::Parent;
 use crate::review::merge_requests as merge_requests_service;
 
 /// Identifies a noteable of a project or group, as in a request path.

@@ -10,7 +10,6 @@ use storage::entities::now;
 use storage::entities::todos::Target;
 
 use super::{Row, find, lock, of_one, parents};
-use crate::discussion::notes::system::{self, Parent};
 use crate::discussion::todos;
 use crate::identity::places::Place;
 use crate::kernel::error::{Error, Result};
@@ -21,6 +20,7 @@ use crate::planning::epics::labels::Labelling;
 use crate::planning::issues::StateEvent;
 use crate::planning::mentions::{self, Scene, Written};
 use crate::planning::milestones::check_days;
+use crate::planning::system_notes::{self, Parent};
 
 /// Attributes of a new epic.
 #[derive(Debug, Clone, Default)]
@@ -211,7 +211,7 @@ async fn enter(
         && title != before.title
     {
         row.title = Set(title.to_owned());
-        notes.push(system::retitled(&before.title, title));
+        notes.push(system_notes::retitled(&before.title, title));
     }
     if !change.description.is_keep() {
         let description = change.description.into_value().filter(|text| !text.is_empty());
@@ -230,7 +230,7 @@ async fn enter(
     row.start_date = Set(start);
     row.due_date = Set(due);
     if due != before.due_date {
-        notes.push(system::due(due));
+        notes.push(system_notes::due(due));
     }
     if let Some(confidential) = change
         .confidential
@@ -266,7 +266,7 @@ async fn enter(
     let changed = change.updated_at.filter(|_| place.holds(Role::Owner));
     row.updated_at = Set(changed.unwrap_or_else(now));
     let epic = row.update(transaction).await?;
-    system::write(transaction, Parent::Epic(epic.id), Some(editor), notes).await?;
+    system_notes::write(transaction, Parent::Epic(epic.id), Some(editor), notes).await?;
     Ok(epic)
 }
 

@@ -12,7 +12,6 @@ use storage::entities::projects::FeatureAccess;
 use storage::entities::{milestones, users};
 
 use super::{Changed, Kind};
-use crate::discussion::notes::system;
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
@@ -21,6 +20,7 @@ use crate::kernel::page::PageRequest;
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::{Role, Tier, Visibility};
 use crate::planning::labels::{named, resolve_or_create};
+use crate::planning::system_notes;
 use crate::spaces::members::{self, MemberFilter};
 
 /// Attributes to change. Undefined ones stay; null and 0 remove the value.
@@ -193,7 +193,7 @@ impl Prepared {
                 .filter(|user| !before.iter().any(|other| other.id == user.id));
             outcome.newly_assigned = fresh.map(|user| user.id).collect();
             if !new {
-                outcome.notes.extend(system::assigned(&before, assignees));
+                outcome.notes.extend(system_notes::assigned(&before, assignees));
                 let ids = |all: &[users::Model]| all.iter().map(|user| user.id).collect::<Vec<_>>();
                 outcome.note("assignee_ids", json!(ids(&before)), json!(ids(assignees)));
             }

@@ -8,7 +8,6 @@ use storage::entities::{Scope, issues, now};
 
 use super::metadata::Metadata;
 use super::row::{self, Row};
-use crate::discussion::notes::system::Parent;
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
@@ -17,6 +16,7 @@ use crate::kernel::policy::Role;
 use crate::planning::issuables::{check_title, task_list};
 use crate::planning::issues::events::{Told, tell};
 use crate::planning::mentions::{self, Scene, Written};
+use crate::planning::system_notes::Parent;
 
 /// Attributes of a new issue.
 #[derive(Debug, Clone, Default)]

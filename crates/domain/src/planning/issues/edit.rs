@@ -8,7 +8,6 @@ use storage::entities::{issues, notes, now};
 use super::metadata::Metadata;
 use super::row::{self, Row};
 use super::{find, lock, may_edit};
-use crate::discussion::notes::system::{self, Parent};
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::error::{Error, Result};
@@ -18,6 +17,7 @@ use crate::kernel::{Backend, urls};
 use crate::planning::issuables::{check_title, task_list};
 use crate::planning::issues::events::{Told, tell_with};
 use crate::planning::mentions::{self, Scene, Written};
+use crate::planning::system_notes::{self, Parent};
 
 /// Change of the state of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +68,10 @@ impl Via {
     fn note(&self, on: Parent, author: i64) -> notes::ActiveModel {
         let text = format!("closed via {}", self.text);
         match self.closer {
-            Closer::MergeRequest(id) => system::naming(on, Parent::MergeRequest(id), Some(author), text),
-            Closer::CommitOf(project_id) => system::naming_commit(on, project_id, author, text),
+            Closer::MergeRequest(id) => {
+                system_notes::naming(on, Parent::MergeRequest(id), Some(author), text)
+            }
+            Closer::CommitOf(project_id) => system_notes::naming_commit(on, project_id, author, text),
         }
     }
 }
@@ -137,7 +139,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
             let (mut notes, mut closed_via) = (Vec::new(), None);
             if let Some(title) = title.filter(|title| *title != before.title) {
                 row.title = Set(title.to_owned());
-                notes.push(system::retitled(&before.title, title));
+                notes.push(system_notes::retitled(&before.title, title));
             }
             let description = change.description.as_update().map(|text| text.cloned());
             if let Some(description) = description.filter(|text| *text != before.description) {

@@ -12,11 +12,11 @@ use storage::entities::project_hooks::Kind;
 use storage::entities::{projects, todos as todo_rows};
 
 use crate::activity::events::{self, NewEvent, Target};
-use crate::discussion::notes::system::{self, Parent};
 use crate::discussion::todos;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::Result;
 use crate::planning::issuables::Changed;
+use crate::planning::system_notes::{self, Parent};
 
 /// A created or updated issue.
 pub(super) struct Told<'a> {
@@ -65,7 +65,7 @@ pub(super) async fn tell_with(
     let issue = told.after;
     let more = open_to_all(issue) - told.before.map_or(0, open_to_all);
     count(transaction, issue.project_id, more).await?;
-    system::write(transaction, Parent::Issue(issue.id), Some(told.author), notes).await?;
+    system_notes::write(transaction, Parent::Issue(issue.id), Some(told.author), notes).await?;
     let was = told.before.map(|before| before.state);
     let (action, word) = match (was, issue.state) {
         (None, _) => (Action::Created, "open"),

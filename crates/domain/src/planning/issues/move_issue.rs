@@ -13,7 +13,6 @@ use storage::entities::{Scope, award_emoji, issues, milestones, notes, now, proj
 
 use super::row::{self, Row};
 use super::{find, lock};
-use crate::discussion::notes::system::{self, Parent};
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
@@ -24,6 +23,7 @@ use crate::planning::epics;
 use crate::planning::issuables::{Kind, Prepared, assignable, require};
 use crate::planning::issues::events::{Told, tell};
 use crate::planning::labels::hold_named;
+use crate::planning::system_notes::{self, Parent};
 
 /// Notes copied per statement.
 const AT_ONCE: usize = 500;
@@ -103,8 +103,8 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             let gone = format!("moved to {}", reference(&target, new.iid));
             let come = format!("moved from {}", reference(access, old.iid));
             let notes = [
-                system::naming(here, there, Some(author), gone),
-                system::naming(there, here, Some(author), come),
+                system_notes::naming(here, there, Some(author), gone),
+                system_notes::naming(there, here, Some(author), come),
             ];
             notes::Entity::insert_many(notes)
                 .exec_without_returning(transaction)

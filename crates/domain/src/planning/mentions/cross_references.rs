@@ -10,11 +10,11 @@ use storage::entities::notes::{ActiveModel, Column, Entity};
 use storage::entities::{issuables, issues, merge_requests, now};
 
 use super::{Written, meant};
-use crate::discussion::notes::system::{self, Parent};
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::text::references;
+use crate::planning::system_notes::{self, Parent};
 
 /// Referenced noteables, by ID.
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ impl Named {
             column.eq(id),
             |target, path| {
                 let body = format!("mentioned in {noun} {path}{mark}{}", written.iid);
-                system::naming(target, written.on, author, body)
+                system_notes::naming(target, written.on, author, body)
             },
         )
         .await

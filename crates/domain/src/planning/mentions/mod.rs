@@ -17,12 +17,12 @@ use storage::entities::issuables::{self, assignees_of};
 use storage::entities::issues;
 use storage::entities::todos::Action;
 
-use crate::discussion::notes::system::Parent;
 use crate::discussion::todos::{self, Because};
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::text::mentions::{Mention, mentions};
+use crate::planning::system_notes::Parent;
 
 /// Type of the noteable that a text belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

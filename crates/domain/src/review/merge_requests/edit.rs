@@ -7,7 +7,6 @@ use storage::entities::now;
 use super::create::{follow, refuse_same, refuse_second, settle, taken};
 use super::row::{self, Row, Wanted};
 use super::{find, lock};
-use crate::discussion::notes::system::{self, Parent};
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
@@ -16,6 +15,7 @@ use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
 use crate::planning::issuables::{Kind, Metadata, Prepared, check_title, task_list};
 use crate::planning::mentions::{self, Written};
+use crate::planning::system_notes::{self, Parent};
 use crate::review::merge_requests::branch_heads::{self, BranchOf, Tips};
 use crate::review::merge_requests::closing_issues::{self, Scene};
 use crate::review::merge_requests::events::{Told, tell};
@@ -220,7 +220,7 @@ fn say(row: &mut ActiveModel, before: &Model, change: &Change, author: i64) -> R
     let title = change.title.as_deref().map(check_title).transpose()?;
     if let Some(title) = title.filter(|title| *title != before.title) {
         row.title = Set(title.to_owned());
-        notes.push(system::retitled(&before.title, title));
+        notes.push(system_notes::retitled(&before.title, title));
     }
     let description = change.description.as_update().map(|text| text.cloned());
     if let Some(description) = description.filter(|text| *text != before.description) {
@@ -239,7 +239,7 @@ fn say(row: &mut ActiveModel, before: &Model, change: &Change, author: i64) -> R
         .filter(|name| *name != before.target_branch)
     {
         row.target_branch = Set(name.to_owned());
-        notes.push(system::retargeted(&before.target_branch, name));
+        notes.push(system_notes::retargeted(&before.target_branch, name));
     }
     if let Some(wanted) = change.remove_source_branch {
         row.force_remove_source_branch = Set(Some(wanted));
@@ -284,7 +284,7 @@ pub(super) fn enter(prepared: &Prepared, row: &mut ActiveModel, before: Option<&
     if let Some(milestone) = prepared.milestone() {
         let id = milestone.map(|milestone| milestone.id);
         if before.is_some_and(|before| before.milestone_id != id) {
-            notes.push(system::milestone(
+            notes.push(system_notes::milestone(
                 milestone.map(|milestone| milestone.title.as_str()),
             ));
         }
@@ -293,7 +293,7 @@ pub(super) fn enter(prepared: &Prepared, row: &mut ActiveModel, before: Option<&
     }
     if let Some(locked) = prepared.locked() {
         if before.is_some_and(|before| before.discussion_locked != locked) {
-            notes.push(system::locked(Kind::MergeRequest.noun(), locked));
+            notes.push(system_notes::locked(Kind::MergeRequest.noun(), locked));
         }
         row.discussion_locked = Set(locked);
     }
