@@ -69,7 +69,7 @@ pub(crate) async fn enter(
     };
     let award = row.insert(transaction).await?;
     count_votes(transaction, to, name).await?;
-    if let Some(target) = to.on().parent().todo_target() {
+    if let Some(target) = to.on().id().todo_target() {
         todos::settle(transaction, user.id, target).await?;
     }
     Ok(Award {

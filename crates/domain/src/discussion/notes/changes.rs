@@ -68,7 +68,7 @@ pub async fn create(backend: &Backend, place: &Place, key: Key, new: NewNote) ->
                 confidential: Set(new.confidential),
                 created_at: Set(made),
                 updated_at: Set(made),
-                ..on.parent().row()
+                ..on.id().row()
             };
             let note = row.insert(transaction).await?;
             on.touch(transaction, counted(&note)).await?;
@@ -140,11 +140,11 @@ async fn follow(
     note: &Model,
     said: Said,
 ) -> Result<()> {
-    let (Some(target), Some(iid)) = (on.parent().todo_target(), on.iid()) else {
+    let (Some(target), Some(iid)) = (on.id().todo_target(), on.iid()) else {
         return Ok(());
     };
     todos::settle(transaction, author_id, target).await?;
-    let written = Written::on(place, on.parent(), iid, author_id).note(note.id);
+    let written = Written::on(place, on.id(), iid, author_id).note(note.id);
     said.enter(transaction, written, Vec::new()).await
 }
 

@@ -10,7 +10,6 @@ use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter,
 pub use changes::{NewNote, Posted, create, delete, edit};
 pub use listing::{Filter, Row, list, read, read_with};
 pub use noteable::{Key, Noteable};
-pub(crate) use removal::lock_all;
 pub use removal::remove_all_of;
 
 use storage::entities::notes::{self, Column, Entity, Model};
@@ -25,7 +24,7 @@ use crate::kernel::policy::Role;
 pub(crate) fn visible(place: &Place, on: &Noteable) -> Select<Entity> {
     let (viewer, today) = (place.caller.viewer(), now().date_naive());
     let all = Entity::find()
-        .filter(on.parent().holds())
+        .filter(on.id().condition())
         .filter(notes::naming_visible(viewer, today));
     if place.holds(Role::Reporter) {
         return all;

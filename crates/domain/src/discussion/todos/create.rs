@@ -97,7 +97,7 @@ pub async fn mark(backend: &Backend, place: &Place, key: Key) -> Result<Row> {
         return Err(Error::forbidden());
     }
     let on = Noteable::find(backend.database.read(), place, key).await?;
-    let target = on.parent().todo_target().ok_or_else(|| Error::not_found(""))?;
+    let target = on.id().todo_target().ok_or_else(|| Error::not_found(""))?;
     let because = Because {
         scope: place.scope(),
         author_id: Some(user),

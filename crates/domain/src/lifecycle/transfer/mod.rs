@@ -12,6 +12,7 @@ mod milestones;
 mod nearest;
 
 use std::collections::HashSet;
+use storage::entities::issuables::lock_rows;
 
 use nearest::ids;
 use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement, UnionType};
@@ -19,7 +20,6 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use storage::entities::issuables::Kind;
 use storage::entities::{Scope, namespace_ancestors};
 
-use crate::discussion::notes::lock_all;
 use crate::kernel::error::Result;
 
 /// The transfer of a project or group with its content.
@@ -105,7 +105,7 @@ impl Moved {
             let concerned = ids(kind.table(), Expr::col("id").in_subquery(concerned))
                 .and_where(Expr::col(kind.project()).in_subquery(self.projects()))
                 .take();
-            lock_all(transaction, kind.table(), concerned).await?;
+            lock_rows(transaction, kind.table(), concerned).await?;
         }
         Ok(())
     }

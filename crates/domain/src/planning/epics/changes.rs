@@ -20,7 +20,7 @@ use crate::planning::epics::labels::Labelling;
 use crate::planning::issues::StateEvent;
 use crate::planning::mentions::{self, Scene, Written};
 use crate::planning::milestones::check_days;
-use crate::planning::system_notes::{self, Parent};
+use crate::planning::system_notes::{self, NoteableId};
 
 /// Attributes of a new epic.
 #[derive(Debug, Clone, Default)]
@@ -194,7 +194,7 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
 
 /// Returns the epic as a source of text.
 fn written<'a>(place: &'a Place, epic: &Model, author_id: i64) -> Written<'a> {
-    Written::on(place, Parent::Epic(epic.id), epic.iid, author_id)
+    Written::on(place, NoteableId::Epic(epic.id), epic.iid, author_id)
 }
 
 /// Applies the columns of an update and creates its system notes.
@@ -266,7 +266,7 @@ async fn enter(
     let changed = change.updated_at.filter(|_| place.holds(Role::Owner));
     row.updated_at = Set(changed.unwrap_or_else(now));
     let epic = row.update(transaction).await?;
-    system_notes::write(transaction, Parent::Epic(epic.id), Some(editor), notes).await?;
+    system_notes::write(transaction, NoteableId::Epic(epic.id), Some(editor), notes).await?;
     Ok(epic)
 }
 

@@ -17,7 +17,7 @@ use crate::kernel::{Backend, urls};
 use crate::planning::issuables::{check_title, task_list};
 use crate::planning::issues::events::{Told, tell_with};
 use crate::planning::mentions::{self, Scene, Written};
-use crate::planning::system_notes::{self, Parent};
+use crate::planning::system_notes::{self, NoteableId};
 
 /// Change of the state of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,11 +65,11 @@ pub enum Closer {
 
 impl Via {
     /// Returns the system note of the change.
-    fn note(&self, on: Parent, author: i64) -> notes::ActiveModel {
+    fn note(&self, on: NoteableId, author: i64) -> notes::ActiveModel {
         let text = format!("closed via {}", self.text);
         match self.closer {
             Closer::MergeRequest(id) => {
-                system_notes::naming(on, Parent::MergeRequest(id), Some(author), text)
+                system_notes::naming(on, NoteableId::MergeRequest(id), Some(author), text)
             }
             Closer::CommitOf(project_id) => system_notes::naming_commit(on, project_id, author, text),
         }
@@ -159,7 +159,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
                     row.closed_at = Set(Some(now()));
                     row.closed_by_id = Set(Some(author));
                     match &change.via {
-                        Some(via) => closed_via = Some(via.note(Parent::Issue(before.id), author)),
+                        Some(via) => closed_via = Some(via.note(NoteableId::Issue(before.id), author)),
                         None => notes.push("closed".to_owned()),
                     }
                 }
@@ -189,7 +189,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
             if let Some(note) = closed_via {
                 note.insert(transaction).await?;
             }
-            let written = Written::on(&place, Parent::Issue(issue.id), issue.iid, author);
+            let written = Written::on(&place, NoteableId::Issue(issue.id), issue.iid, author);
             said.enter(transaction, written, outcome.newly_assigned).await?;
             Ok::<_, Error>(issue)
         })

@@ -16,7 +16,7 @@ use crate::discussion::todos;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::Result;
 use crate::planning::issuables::Changed;
-use crate::planning::system_notes::{self, Parent};
+use crate::planning::system_notes::{self, NoteableId};
 
 /// A created or updated issue.
 pub(super) struct Told<'a> {
@@ -65,7 +65,7 @@ pub(super) async fn tell_with(
     let issue = told.after;
     let more = open_to_all(issue) - told.before.map_or(0, open_to_all);
     count(transaction, issue.project_id, more).await?;
-    system_notes::write(transaction, Parent::Issue(issue.id), Some(told.author), notes).await?;
+    system_notes::write(transaction, NoteableId::Issue(issue.id), Some(told.author), notes).await?;
     let was = told.before.map(|before| before.state);
     let (action, word) = match (was, issue.state) {
         (None, _) => (Action::Created, "open"),

@@ -23,7 +23,7 @@ use crate::planning::epics;
 use crate::planning::issuables::{Kind, Prepared, assignable, require};
 use crate::planning::issues::events::{Told, tell};
 use crate::planning::labels::hold_named;
-use crate::planning::system_notes::{self, Parent};
+use crate::planning::system_notes::{self, NoteableId};
 
 /// Notes copied per statement.
 const AT_ONCE: usize = 500;
@@ -99,7 +99,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
                 after: &new,
             };
             tell(transaction, arrived, Vec::new()).await?;
-            let (there, here) = (Parent::Issue(new.id), Parent::Issue(old.id));
+            let (there, here) = (NoteableId::Issue(new.id), NoteableId::Issue(old.id));
             let gone = format!("moved to {}", reference(&target, new.iid));
             let come = format!("moved from {}", reference(access, old.iid));
             let notes = [

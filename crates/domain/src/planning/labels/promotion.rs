@@ -6,11 +6,11 @@ use sea_orm::{
     QueryFilter, QuerySelect, QueryTrait,
 };
 use storage::entities::issuables::Kind;
+use storage::entities::issuables::lock_rows;
 use storage::entities::labels::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{Scope, label_priorities, namespace_ancestors, namespaces, now, projects};
 
 use super::{Row, lock_own, row};
-use crate::discussion::notes::lock_all;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -84,14 +84,14 @@ async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -
         .filter(Column::ProjectId.in_subquery(inside));
     let ids = || former.clone().select_only().column(Column::Id).into_query();
     // Labels are locked first, as in the assignment of labels, and then the rows with them.
-    lock_all(transaction, "labels", ids()).await?;
+    lock_rows(transaction, "labels", ids()).await?;
     for kind in Kind::ALL {
         let carriers = Query::select()
             .column(kind.key())
             .from(kind.labels())
             .and_where(Expr::col("label_id").in_subquery(ids()))
             .take();
-        lock_all(transaction, kind.table(), carriers).await?;
+        lock_rows(transaction, kind.table(), carriers).await?;
     }
     for (table, key) in CARRIERS {
         remove_repeated(transaction, (table, key), ids(), into.id).await?;

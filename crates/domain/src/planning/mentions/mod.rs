@@ -22,7 +22,7 @@ use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::text::mentions::{Mention, mentions};
-use crate::planning::system_notes::Parent;
+use crate::planning::system_notes::NoteableId;
 
 /// Type of the noteable that a text belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub(crate) struct Written<'a> {
     /// The project or group, with the author as the caller.
     pub place: &'a Place,
     /// The noteable.
-    pub on: Parent,
+    pub on: NoteableId,
     /// The IID of the noteable.
     pub iid: i64,
     /// The note, if the text is a note.
@@ -132,7 +132,7 @@ pub(crate) struct Written<'a> {
 
 impl<'a> Written<'a> {
     /// Describes the title and description of a noteable, by its IID.
-    pub fn on(place: &'a Place, on: Parent, iid: i64, author_id: i64) -> Self {
+    pub fn on(place: &'a Place, on: NoteableId, iid: i64, author_id: i64) -> Self {
         Self {
             place,
             on,

@@ -15,7 +15,7 @@ use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
 use crate::planning::issuables::{Kind, Metadata, Prepared, check_title, task_list};
 use crate::planning::mentions::{self, Written};
-use crate::planning::system_notes::{self, Parent};
+use crate::planning::system_notes::{self, NoteableId};
 use crate::review::merge_requests::branch_heads::{self, BranchOf, Tips};
 use crate::review::merge_requests::closing_issues::{self, Scene};
 use crate::review::merge_requests::events::{Told, tell};
@@ -159,7 +159,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
             tell(transaction, told).await?;
             let written = Written::on(
                 &place,
-                Parent::MergeRequest(merge_request.id),
+                NoteableId::MergeRequest(merge_request.id),
                 merge_request.iid,
                 author,
             );

@@ -14,7 +14,7 @@ use crate::activity::events::{self, NewEvent};
 use crate::discussion::todos;
 use crate::kernel::error::Result;
 use crate::planning::issuables::Changed;
-use crate::planning::system_notes::{self, Parent};
+use crate::planning::system_notes::{self, NoteableId};
 
 /// A merge request that was created or changed.
 pub(crate) struct Told<'a> {
@@ -51,7 +51,13 @@ pub struct MergeRequestData {
 /// Returns an error if a database query fails.
 pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> Result<()> {
     let now = told.after;
-    system_notes::write(transaction, Parent::MergeRequest(now.id), told.author, told.notes).await?;
+    system_notes::write(
+        transaction,
+        NoteableId::MergeRequest(now.id),
+        told.author,
+        told.notes,
+    )
+    .await?;
     let was = told.before.map(|before| before.state);
     let (action, word) = match (was, now.state) {
         (None, _) => (Action::Created, "open"),
