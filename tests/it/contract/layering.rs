@@ -64,7 +64,7 @@ const AREAS: [&str; 19] = [
 
 /// Imports against the order of [`AREAS`] that remain from the time before the areas: from, to, and the number of paths. The
 /// list only gets shorter.
-const REMAINING: [(&str, &str, usize); 17] = [
+const REMAINING: [(&str, &str, usize); 15] = [
     ("accounts", "lifecycle", 1),
     ("accounts", "spaces", 1),
     ("activity", "code", 3),
@@ -76,8 +76,6 @@ const REMAINING: [(&str, &str, usize); 17] = [
     ("identity", "accounts", 1),
     ("instance", "identity", 2),
     ("kernel", "instance", 3),
-    ("planning", "discussion", 22),
-    ("review", "discussion", 9),
     ("spaces", "lifecycle", 4),
     ("spaces", "registry", 1),
     ("spaces", "review", 1),

@@ -8,3 +8,4 @@ pub mod labels;
 pub mod mentions;
 pub mod milestones;
 pub mod system_notes;
+pub(crate) mod todo_writer;

@@ -11,11 +11,11 @@ use storage::entities::{now, users};
 use super::names::{THUMBS_DOWN, THUMBS_UP, known};
 use super::{Award, Awardable, Key, find};
 use crate::discussion::notes::Noteable;
-use crate::discussion::todos;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions;
+use crate::planning::todo_writer;
 
 /// Adds an award emoji to a noteable or a note.
 ///
@@ -70,7 +70,7 @@ pub(crate) async fn enter(
     let award = row.insert(transaction).await?;
     count_votes(transaction, to, name).await?;
     if let Some(target) = to.on().id().todo_target() {
-        todos::settle(transaction, user.id, target).await?;
+        todo_writer::complete(transaction, user.id, target).await?;
     }
     Ok(Award {
         award,

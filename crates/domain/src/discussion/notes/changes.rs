@@ -12,13 +12,13 @@ use super::listing::{Row, of_one, read};
 use super::noteable::{Key, Noteable};
 use crate::activity::events::{self, NewEvent, Target, TargetType, Told};
 use crate::discussion::award_emoji::{self, Award, Awardable};
-use crate::discussion::todos;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::preconditions;
 use crate::planning::mentions::{self, Said, Written};
+use crate::planning::todo_writer;
 
 /// A new note.
 #[derive(Debug, Clone, Default)]
@@ -143,7 +143,7 @@ async fn follow(
     let (Some(target), Some(iid)) = (on.id().todo_target(), on.iid()) else {
         return Ok(());
     };
-    todos::settle(transaction, author_id, target).await?;
+    todo_writer::complete(transaction, author_id, target).await?;
     let written = Written::on(place, on.id(), iid, author_id).note(note.id);
     said.enter(transaction, written, Vec::new()).await
 }

@@ -10,7 +10,6 @@ use storage::entities::now;
 use storage::entities::todos::Target;
 
 use super::{Row, find, lock, of_one, parents};
-use crate::discussion::todos;
 use crate::identity::places::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
@@ -21,6 +20,7 @@ use crate::planning::issues::StateEvent;
 use crate::planning::mentions::{self, Scene, Written};
 use crate::planning::milestones::check_days;
 use crate::planning::system_notes::{self, NoteableId};
+use crate::planning::todo_writer;
 
 /// Attributes of a new epic.
 #[derive(Debug, Clone, Default)]
@@ -184,7 +184,7 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
             let before = lock(transaction, place, iid).await?;
             change.labels.enter(transaction, place, before.id).await?;
             let epic = enter(transaction, place, editor, before, change).await?;
-            todos::settle(transaction, editor, Target::Epic(epic.id)).await?;
+            todo_writer::complete(transaction, editor, Target::Epic(epic.id)).await?;
             said.enter(transaction, written(place, &epic, editor), Vec::new())
                 .await?;
             of_one(transaction, place.caller.viewer(), epic).await

@@ -12,11 +12,11 @@ use storage::entities::project_hooks::Kind;
 use storage::entities::{projects, todos as todo_rows};
 
 use crate::activity::events::{self, NewEvent, Target};
-use crate::discussion::todos;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::Result;
 use crate::planning::issuables::Changed;
 use crate::planning::system_notes::{self, NoteableId};
+use crate::planning::todo_writer;
 
 /// A created or updated issue.
 pub(super) struct Told<'a> {
@@ -93,7 +93,7 @@ pub(super) async fn tell_with(
     };
     events::record(transaction, event.with_data(&data)?).await?;
     match told.before {
-        Some(_) => todos::settle(transaction, told.author, todo_rows::Target::Issue(issue.id)).await,
+        Some(_) => todo_writer::complete(transaction, told.author, todo_rows::Target::Issue(issue.id)).await,
         None => Ok(()),
     }
 }

@@ -17,12 +17,12 @@ use storage::entities::issuables::{self, assignees_of};
 use storage::entities::issues;
 use storage::entities::todos::Action;
 
-use crate::discussion::todos::{self, Because};
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::text::mentions::{Mention, mentions};
 use crate::planning::system_notes::NoteableId;
+use crate::planning::todo_writer::{self, TodoCause};
 
 /// Type of the noteable that a text belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,7 +199,7 @@ impl Said {
         written: Written<'_>,
         assigned: Vec<i64>,
     ) -> Result<()> {
-        let because = Because {
+        let cause = TodoCause {
             scope: written.place.scope(),
             author_id: Some(written.author_id),
             note_id: written.note_id,
@@ -208,7 +208,7 @@ impl Said {
             // For a user who is assigned and mentioned, the assignment takes precedence.
             let assigned = assigned.into_iter().map(|id| (id, Action::Assigned));
             let users = assigned.chain(self.mentioned).collect();
-            todos::make(transaction, target, because, users).await?;
+            todo_writer::create(transaction, target, cause, users).await?;
         }
         self.named.enter(transaction, written).await
     }

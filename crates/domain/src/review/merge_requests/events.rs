@@ -11,10 +11,10 @@ use storage::entities::project_hooks::Kind;
 use storage::entities::todos::Target;
 
 use crate::activity::events::{self, NewEvent};
-use crate::discussion::todos;
 use crate::kernel::error::Result;
 use crate::planning::issuables::Changed;
 use crate::planning::system_notes::{self, NoteableId};
+use crate::planning::todo_writer;
 
 /// A merge request that was created or changed.
 pub(crate) struct Told<'a> {
@@ -87,7 +87,9 @@ pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> R
     };
     events::record(transaction, event.with_data(&data)?).await?;
     match (told.before, told.author) {
-        (Some(_), Some(author)) => todos::settle(transaction, author, Target::MergeRequest(now.id)).await,
+        (Some(_), Some(author)) => {
+            todo_writer::complete(transaction, author, Target::MergeRequest(now.id)).await
+        }
         _ => Ok(()),
     }
 }
