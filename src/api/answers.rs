@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::identity::authentication::Caller;
 use domain::kernel::cache::{Remembered, Version};
+use domain::kernel::caller::Caller;
 use poem::http::header::RANGE;
 use poem::http::{HeaderMap, StatusCode};
 use poem::{Body, Response};

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use domain::identity::access::{Admission, Rule};
-use domain::identity::authentication::{self, Caller};
+use domain::identity::authentication;
 use domain::instance::settings;
 use domain::kernel::Backend;
+use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use poem::Response;
 use poem::http::StatusCode;

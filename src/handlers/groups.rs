@@ -3,7 +3,7 @@
 use domain::accounts::avatars;
 use domain::accounts::uploads::UploadedFile;
 use domain::identity::access::{GroupAccess, InstanceAccess};
-use domain::identity::authentication::Caller;
+use domain::kernel::caller::Caller;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::spaces::groups::{self, Change, Filter, NewGroup, Order, Settings, Within};

@@ -1,8 +1,8 @@
 //! Issues.
 
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use domain::identity::authentication::Caller;
 use domain::identity::places;
+use domain::kernel::caller::Caller;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;

@@ -2,8 +2,8 @@
 
 use domain::delivery::deployments;
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use domain::identity::authentication::Caller;
 use domain::identity::places;
+use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;

@@ -11,11 +11,11 @@ use storage::entities::{namespace_ancestors, namespaces, now, projects};
 
 use crate::code::commits;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 pub use crate::integrations::templates::licenses::License;
 use crate::integrations::templates::licenses::{self, Meant};
 use crate::integrations::templates::{CI_FILES, DOCKERFILES, File, GITIGNORES};
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::Tier;

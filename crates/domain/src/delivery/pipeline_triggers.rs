@@ -14,8 +14,9 @@ use storage::entities::{now, projects, users};
 
 use crate::delivery::pipelines::{self, NewPipeline, NewVariable};
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::{Caller, refuse_shut_out};
+use crate::identity::authentication::refuse_shut_out;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;

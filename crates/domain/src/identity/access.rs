@@ -12,10 +12,10 @@ use storage::entities::access as levels;
 use storage::entities::access::{Viewer, visible_groups};
 use storage::entities::{namespaces, now, projects, saml_providers, users};
 
-use crate::identity::authentication::Caller;
 use crate::instance::feature_gates::{self, Actors};
 use crate::kernel::Backend;
 use crate::kernel::cache::{SeenGroup, SeenProject};
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{Access, Minimum, Role, Standing, Tier, Visibility};
 
@@ -104,32 +104,6 @@ pub struct ScimAccess {
     pub group: namespaces::Model,
     /// Its SAML provider, which is enabled.
     pub provider: saml_providers::Model,
-}
-
-impl Caller {
-    /// Returns the effective access of the caller to a resource in which they have `role`.
-    #[must_use]
-    pub fn standing(&self, role: Option<Role>) -> Standing {
-        Standing {
-            signed_in: self.is_signed_in(),
-            external: self.as_user().is_some_and(|user| user.external),
-            admin: self.is_admin(),
-            role,
-        }
-    }
-
-    /// Returns the viewer for the database's visibility conditions.
-    #[must_use]
-    pub fn viewer(&self) -> Viewer {
-        match self.as_user() {
-            None => Viewer::Anonymous,
-            Some(user) if user.admin => Viewer::Admin,
-            Some(user) => Viewer::User {
-                id: user.id,
-                external: user.external,
-            },
-        }
-    }
 }
 
 impl GroupAccess {

@@ -3,6 +3,7 @@
 pub mod backend;
 pub mod blob_content;
 pub mod cache;
+pub mod caller;
 pub mod cron;
 pub mod download;
 pub mod durations;

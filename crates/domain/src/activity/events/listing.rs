@@ -12,8 +12,8 @@ use storage::entities::{AccessLevel, commit_comments, issues, merge_requests, no
 use crate::code::commits::may_read_code;
 use crate::code::push_events::PushData;
 use crate::identity::access::{ProjectAccess, UserAccess};
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;

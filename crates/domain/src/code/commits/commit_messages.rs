@@ -9,9 +9,9 @@ use storage::entities::{issues, merge_requests, now, users};
 
 use crate::code::push_events::{Unread, between, oid};
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::text::references::closed_issues;
 use crate::planning::issues as issues_service;

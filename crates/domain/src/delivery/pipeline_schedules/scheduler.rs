@@ -22,8 +22,8 @@ use crate::delivery::pipelines::{
     self, NewPipeline, Reference, refuse_maker, refuse_reference, resolve, unknown,
 };
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::cron::Recurrence;
 use crate::kernel::error::{Error, Result};
 

@@ -5,8 +5,8 @@ use storage::entities::now;
 use storage::entities::todos::{self, Column, Entity};
 
 use super::row::{self, Row};
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::planning::todo_writer::complete_pending_of;
 

@@ -7,8 +7,8 @@ use storage::entities::feature_gate_targets::{Column, Entity};
 use storage::entities::feature_gates::{self, Model};
 use storage::entities::namespace_ancestors;
 
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 
 /// The actors of a gate query: the caller, and the project or group of the request.

@@ -17,7 +17,7 @@ use storage::entities::{issues, namespaces, notes, now, projects, users};
 use super::find;
 use super::row::{Row, decorate_within};
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::{contains_in, page_of};

@@ -7,9 +7,9 @@ use storage::entities::{AccessLevel, Visibility, fold, members, namespace_ancest
 use super::rules::{self, DEEPEST, Settings};
 use super::runners_token_place;
 use crate::identity::access::GroupAccess;
-use crate::identity::authentication::Caller;
 use crate::instance::settings;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::secrets::Token;
 

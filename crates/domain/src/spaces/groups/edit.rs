@@ -9,8 +9,8 @@ use storage::entities::{Visibility, fold, namespace_ancestors, namespaces, now, 
 
 use super::rules::{self, Settings, word};
 use crate::identity::access::GroupAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Tier;

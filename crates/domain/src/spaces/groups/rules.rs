@@ -11,7 +11,7 @@ use storage::entities::namespaces::{self, Kind, ProjectCreation, SubgroupCreatio
 use storage::entities::{AccessLevel, Visibility, now};
 
 use crate::identity::access::GroupAccess;
-use crate::identity::authentication::Caller;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Tier;

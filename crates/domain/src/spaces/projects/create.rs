@@ -18,8 +18,8 @@ use crate::activity::events::{self, Action as Happening, NewEvent, project_targe
 use crate::code::jobs::create_repository::CreateRepository;
 use crate::code::ref_updates::{Moved, Mover, moving};
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::instance::settings;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::{Backend, names};
 use crate::secrets::Token;
