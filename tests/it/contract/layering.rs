@@ -64,7 +64,7 @@ const AREAS: [&str; 19] = [
 
 /// Imports against the order of [`AREAS`] that remain from the time before the areas: from, to, and the number of paths. The
 /// list only gets shorter.
-const REMAINING: [(&str, &str, usize); 14] = [
+const REMAINING: [(&str, &str, usize); 13] = [
     ("accounts", "lifecycle", 1),
     ("accounts", "spaces", 1),
     ("activity", "code", 3),
@@ -74,7 +74,6 @@ const REMAINING: [(&str, &str, usize); 14] = [
     ("code", "spaces", 2),
     ("delivery", "review", 1),
     ("identity", "accounts", 1),
-    ("kernel", "instance", 3),
     ("spaces", "lifecycle", 4),
     ("spaces", "registry", 1),
     ("spaces", "review", 1),

@@ -16,6 +16,7 @@ pub mod preconditions;
 pub mod query;
 pub mod rate_limit;
 pub mod record_validator;
+pub mod settings;
 pub mod ssh_keys;
 pub mod text;
 pub mod upload_slots;

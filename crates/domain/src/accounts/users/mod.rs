@@ -12,6 +12,7 @@ use storage::entities::{
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::settings::InstanceSettings;
 use crate::secrets;
 
 mod avatar;
@@ -202,7 +203,7 @@ pub async fn register(backend: &Backend, mut new: NewUser, details: Details) -> 
 }
 
 /// Returns the row of a new user with the defaults of the settings.
-fn drafted(in_force: &settings::Settings, new: NewUser, password_hash: Option<String>) -> users::ActiveModel {
+fn drafted(in_force: &InstanceSettings, new: NewUser, password_hash: Option<String>) -> users::ActiveModel {
     let at = now();
     users::ActiveModel {
         username_key: Set(fold(&new.username)),

@@ -25,6 +25,7 @@ use crate::kernel::caller::Caller;
 use crate::kernel::download::Content;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
+use crate::kernel::settings::InstanceSettings;
 use crate::spaces::jobs::fork_repository::ForkRepository;
 
 /// Attributes of a new fork.
@@ -187,7 +188,7 @@ fn may_fork(access: &ProjectAccess) -> Result<()> {
 /// Returns the visibility of a fork, limited by that of its source and by what the instance allows the
 /// caller.
 fn visibility(
-    in_force: &settings::Settings,
+    in_force: &InstanceSettings,
     caller: &Caller,
     namespace: &namespaces::Model,
     source: Visibility,

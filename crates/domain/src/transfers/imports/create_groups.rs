@@ -15,6 +15,7 @@ use crate::instance::settings;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Tier;
+use crate::kernel::settings::InstanceSettings;
 use crate::spaces::groups::{self, DEEPEST, NewGroup, Settings};
 use crate::transfers::imports::archive::fault;
 use crate::transfers::imports::importer::Entering;
@@ -45,7 +46,7 @@ impl Entering<'_> {
     async fn plant_all(
         &mut self,
         transaction: &DatabaseTransaction,
-        in_force: settings::Settings,
+        in_force: InstanceSettings,
     ) -> Result<()> {
         namespaces::keep_shape(transaction).await?;
         let root = groups::locked(transaction, self.root).await?;
