@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::activity::jobs::deliver_hook::DeliverHook;
 use domain::integrations::object_storage::{self, ObjectStorage};
 use domain::integrations::webhooks;
 use domain::kernel::cache::Memory;
@@ -17,7 +18,6 @@ use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, O
 use domain::operations::startup::{self, Presence};
 use domain::secrets::{Keyring, Secret};
 use domain::transfers::jobs::import_group::ImportGroup;
-use domain::webhooks::jobs::deliver_hook::DeliverHook;
 use git::Store;
 use storage::database::{self, Database};
 use storage::jobs::{Job, Options as RunnerOptions, Runner};

@@ -64,12 +64,10 @@ const AREAS: [&str; 19] = [
 
 /// Imports against the order of [`AREAS`] that remain from the time before the areas: from, to, and the number of paths. The
 /// list only gets shorter.
-const REMAINING: [(&str, &str, usize); 13] = [
+const REMAINING: [(&str, &str, usize); 11] = [
     ("accounts", "lifecycle", 1),
     ("accounts", "spaces", 1),
-    ("activity", "code", 3),
-    ("activity", "webhooks", 1),
-    ("code", "planning", 6),
+    ("code", "planning", 5),
     ("code", "review", 2),
     ("code", "spaces", 2),
     ("delivery", "review", 1),

@@ -7,9 +7,9 @@ use storage::entities::{events, now};
 use storage::jobs;
 
 use crate::activity::events::Told;
-use crate::code::branch_protection::fits;
+use crate::activity::jobs::deliver_hook::DeliverHook;
 use crate::kernel::error::{Error, Result};
-use crate::webhooks::jobs::deliver_hook::DeliverHook;
+use crate::kernel::patterns::matches_pattern;
 
 /// Inserts a delivery for every webhook that subscribes to an event. Disabled webhooks get deliveries as
 /// well, and send them once they are enabled again.
@@ -55,7 +55,7 @@ pub(crate) async fn announce(
 /// are not filtered.
 fn wants(filter: Option<&str>, branch: Option<&str>) -> bool {
     match (filter, branch) {
-        (Some(filter), Some(branch)) => filter.is_empty() || fits(filter, branch),
+        (Some(filter), Some(branch)) => filter.is_empty() || matches_pattern(filter, branch),
         _ => true,
     }
 }

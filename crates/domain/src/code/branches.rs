@@ -15,6 +15,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::patterns::matches_pattern;
 use crate::kernel::preconditions;
 
 /// A branch with its attributes in the project.
@@ -312,7 +313,7 @@ async fn details(
             let mut covering = rules
                 .protected()
                 .iter()
-                .filter(|row| branch_protection::fits(&row.name, &branch.name));
+                .filter(|row| matches_pattern(&row.name, &branch.name));
             covering.any(|row| level(row) == i32::from(AccessLevel::Developer))
         };
         BranchDetails {

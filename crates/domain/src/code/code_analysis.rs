@@ -78,7 +78,7 @@ fn percent(part: i64, whole: i64) -> f64 {
 /// # Errors
 /// Returns an error if Git or the database fails.
 pub async fn license(backend: &Backend, access: &ProjectAccess) -> Result<Option<Licensed>> {
-    if !commits::may_read_code(access) {
+    if !access.can_read_code() {
         return Ok(None);
     }
     let found = current(backend, &access.project).await?;

@@ -6,61 +6,12 @@ use storage::entities::project_hooks::Kind;
 use storage::entities::projects;
 
 use crate::activity::events::{Action, NewEvent, Told};
+use crate::activity::push_data::{COUNTED, Change, PushData, RefType};
 use crate::code::ref_updates::Moved;
-use crate::planning::mentions::is_silent;
+use crate::kernel::text::references::has_references;
 
 /// Maximum branches, or tags, updated together that get an event each.
 const TOLD_SINGLY: usize = 3;
-/// Maximum number up to which the commits of a push are counted, because the client waits.
-pub const COUNTED: usize = 10_001;
-
-/// Change of a ref.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    /// The ref was created.
-    Created,
-    /// The ref was deleted.
-    Removed,
-    /// The ref was updated.
-    Pushed,
-}
-
-/// Kind of a ref.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefType {
-    /// A branch.
-    Branch,
-    /// A tag.
-    Tag,
-}
-
-/// Details of a push event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PushData {
-    /// Number of pushed commits, at most [`COUNTED`].
-    pub commit_count: usize,
-    /// Change of the ref.
-    pub action: Change,
-    /// Kind of the ref.
-    pub ref_type: RefType,
-    /// ID of the previous object; absent for a new ref.
-    pub commit_from: Option<String>,
-    /// ID of the new object; absent for a deleted ref.
-    pub commit_to: Option<String>,
-    /// Short name of the ref; absent for an event about several refs.
-    #[serde(rename = "ref")]
-    pub name: Option<String>,
-    /// Title of the newest commit.
-    pub commit_title: Option<String>,
-    /// Number of refs, for an event about several refs.
-    pub ref_count: Option<usize>,
-    /// The commit whose history is not counted: the previous head, or for a new branch the head of the
-    /// default branch.
-    pub base: Option<String>,
-}
-
 /// Context of a push.
 pub struct Scene<'a> {
     /// The project.
@@ -215,7 +166,9 @@ async fn branch(scene: &Scene<'_>, name: &str, moved: &Moved) -> (PushData, Opti
     };
     let silent = match data.commit_count {
         0 => true,
-        1 => newest.as_ref().is_some_and(|commit| is_silent(&commit.message)),
+        1 => newest
+            .as_ref()
+            .is_some_and(|commit| !has_references(&commit.message)),
         _ => false,
     };
     data.commit_title = newest.map(|commit| commit.title().to_owned());

@@ -250,7 +250,7 @@ fn filled(text: &str, caller: &Caller, said: &Said) -> String {
 /// Returns the templates of a project from repositories that the caller can read, in descending precedence.
 async fn kept(backend: &Backend, access: &ProjectAccess, kind: Kind) -> Result<Vec<Kept>> {
     let mut found = Vec::new();
-    if let Some(place) = kind.of_project().filter(|_| commits::may_read_code(access)) {
+    if let Some(place) = kind.of_project().filter(|_| access.can_read_code()) {
         found.extend(files_in(backend, &access.project, place).await?);
     }
     if let Some(place) = kind.of_group() {

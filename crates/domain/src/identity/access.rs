@@ -127,6 +127,13 @@ impl ProjectAccess {
         self.caller.standing(self.role)
     }
 
+    /// Returns whether the caller may read the code.
+    #[must_use]
+    pub fn can_read_code(&self) -> bool {
+        self.standing()
+            .reads_code(self.project.repository_access_level, self.project.visibility)
+    }
+
     /// Returns access to a project, or `None` if the caller cannot see it.
     ///
     /// # Errors

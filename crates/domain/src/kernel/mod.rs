@@ -11,6 +11,7 @@ pub mod error;
 pub mod names;
 pub mod page;
 pub mod patch;
+pub mod patterns;
 pub mod policy;
 pub mod preconditions;
 pub mod query;

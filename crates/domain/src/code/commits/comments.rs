@@ -5,11 +5,11 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
 };
 use storage::entities::commit_comments;
+use storage::entities::project_hooks::Kind;
+use storage::entities::{now, users};
 
 use crate::kernel::page::{Page, PageRequest};
 pub use storage::entities::commit_comments::LineType;
-use storage::entities::project_hooks::Kind;
-use storage::entities::{now, users};
 
 use crate::activity::events::{self, Action, NewEvent, Target, TargetType, Told};
 use crate::identity::access::ProjectAccess;
@@ -70,7 +70,7 @@ pub async fn create(
     new: NewComment,
 ) -> Result<Written> {
     let repository = super::repository(backend, access)?;
-    if !super::may_read_code(access) {
+    if !access.can_read_code() {
         return Err(Error::forbidden());
     }
     let author = access.caller.signed_in()?;

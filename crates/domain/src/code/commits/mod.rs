@@ -23,15 +23,6 @@ pub fn has_repository(access: &ProjectAccess) -> bool {
     access.standing().has(access.project.repository_access_level)
 }
 
-/// Returns whether the caller may read the code.
-#[must_use]
-pub fn may_read_code(access: &ProjectAccess) -> bool {
-    let project = &access.project;
-    access
-        .standing()
-        .reads_code(project.repository_access_level, project.visibility)
-}
-
 /// Returns the repository of a project.
 ///
 /// # Errors

@@ -62,7 +62,7 @@ async fn other_start(
     branch: &str,
     sha: Option<&str>,
 ) -> Result<Oid> {
-    if !super::may_read_code(other) {
+    if !other.can_read_code() {
         return Err(Error::not_found("Project"));
     }
     let (ours, theirs) = (

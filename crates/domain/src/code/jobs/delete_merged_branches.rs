@@ -9,9 +9,9 @@ use storage::entities::ref_updates::Kind;
 use storage::entities::{projects, protected_branches};
 use storage::jobs::{Failure, Job};
 
-use crate::code::branch_protection;
 use crate::code::ref_updates::{Moved, Mover, moving};
 use crate::kernel::Backend;
+use crate::kernel::patterns::matches_pattern;
 
 /// Deletes the branches of a project that are merged into its default branch, except protected ones.
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,11 +54,7 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), Fail
     let chosen: HashSet<String> = merged(&repository, &into)
         .await?
         .into_iter()
-        .filter(|name| {
-            !protected
-                .iter()
-                .any(|row| branch_protection::fits(&row.name, name))
-        })
+        .filter(|name| !protected.iter().any(|row| matches_pattern(&row.name, name)))
         .collect();
     if chosen.is_empty() {
         return Ok(());

@@ -95,7 +95,7 @@ async fn is_there(backend: &Backend, access: &ProjectAccess, path: &str) -> Resu
     if path == BUILT_IN {
         return Ok(true);
     }
-    if !names_a_file(path) || !commits::may_read_code(access) {
+    if !names_a_file(path) || !access.can_read_code() {
         return Ok(false);
     }
     let repository = commits::open(backend, access);

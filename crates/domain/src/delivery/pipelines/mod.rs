@@ -29,7 +29,7 @@ pub use variables::{NewVariable, Variable, list as list_variables};
 use storage::entities::pipelines::{self, Entity, Model, Status};
 use storage::entities::{ci_jobs, now, users};
 
-use crate::code::commits::{has_repository, may_read_code};
+use crate::code::commits::has_repository;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -52,7 +52,7 @@ pub struct Row {
 pub fn may_read(access: &ProjectAccess) -> bool {
     let project = &access.project;
     access.standing().has(project.builds_access_level)
-        && may_read_code(access)
+        && access.can_read_code()
         && (project.public_jobs || access.holds(Role::Reporter))
 }
 

@@ -17,6 +17,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::preconditions;
+use crate::kernel::text::references::has_references;
 use crate::planning::mentions::{self, Said, Written};
 use crate::planning::todo_writer;
 
@@ -118,7 +119,7 @@ pub async fn edit(backend: &Backend, place: &Place, key: Key, id: i64, body: Str
 
 /// Resolves mentions and references in the text that were not in the previous one.
 async fn listen(backend: &Backend, place: &Place, key: Key, before: &str, new: &NewNote) -> Result<Said> {
-    if mentions::is_silent(&new.body) {
+    if !has_references(&new.body) {
         return Ok(Said::default());
     }
     let db = backend.database.read();

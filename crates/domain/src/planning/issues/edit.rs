@@ -13,6 +13,7 @@ use crate::identity::places::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
+use crate::kernel::text::references::has_references;
 use crate::kernel::{Backend, urls};
 use crate::planning::issuables::{check_title, task_list};
 use crate::planning::issues::events::{Told, tell_with};
@@ -122,7 +123,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
     let said = mentions::texts(title, change.description.value());
     let readers = match prepared.assignee_ids() {
         Some(readers) => readers,
-        None if confidential && !said.iter().all(|text| mentions::is_silent(text)) => {
+        None if confidential && said.iter().any(|text| has_references(text)) => {
             mentions::assignees(db, &found).await?
         }
         None => Vec::new(),

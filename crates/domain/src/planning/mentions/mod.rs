@@ -21,6 +21,7 @@ use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::text::mentions::{Mention, mentions};
+use crate::kernel::text::references::has_references;
 use crate::planning::system_notes::NoteableId;
 use crate::planning::todo_writer::{self, TodoCause};
 
@@ -156,11 +157,6 @@ pub(crate) fn texts<'a>(title: Option<&'a str>, description: Option<&'a String>)
     [title.unwrap_or_default(), description.map_or("", String::as_str)]
 }
 
-/// Returns whether a text contains neither mentions nor references.
-pub(crate) fn is_silent(text: &str) -> bool {
-    !text.contains(['@', '#', '!']) && !text.contains("://")
-}
-
 /// Finds the mentions and references in `after` that are not in `before`. Mentions of users who cannot read
 /// the text are ignored, as are references that the writer cannot see.
 ///
@@ -172,7 +168,7 @@ pub(crate) async fn listen(
     before: &[&str],
     after: &[&str],
 ) -> Result<Said> {
-    if after.iter().all(|text| is_silent(text)) {
+    if !after.iter().any(|text| has_references(text)) {
         return Ok(Said::default());
     }
     let old: Vec<Mention> = before.iter().flat_map(|text| mentions(text)).collect();

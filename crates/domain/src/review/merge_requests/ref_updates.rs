@@ -15,7 +15,8 @@ use storage::entities::merge_requests::{self, Column, Entity, MergeStatus, Model
 use storage::entities::now;
 use storage::jobs;
 
-use crate::code::push_events::{COUNTED, between, oid};
+use crate::activity::push_data::COUNTED;
+use crate::code::push_events::{between, oid};
 use crate::code::ref_updates::{Moved, Mover};
 use crate::kernel::error::{Error, Result};
 use crate::review::jobs::finish_merge::FinishMerge;

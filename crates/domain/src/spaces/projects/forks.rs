@@ -16,7 +16,6 @@ use super::create::{
 use super::settings::replace_topics;
 use super::{avatar, set_avatar};
 use crate::accounts::uploads::UploadedFile;
-use crate::code::commits;
 use crate::code::ref_updates::{Moved, Mover, moving};
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
@@ -178,7 +177,7 @@ async fn copy_picture(
 /// Checks that the caller can fork: they must be able to read the code, and forking must be enabled.
 fn may_fork(access: &ProjectAccess) -> Result<()> {
     let open = access.standing().has(access.project.forking_access_level);
-    if open && access.caller.is_signed_in() && commits::may_read_code(access) {
+    if open && access.caller.is_signed_in() && access.can_read_code() {
         Ok(())
     } else {
         Err(Error::not_found(""))
