@@ -1,9 +1,10 @@
 //! Binds every job kind to its handler.
 
-use domain::code::jobs::{create_repository, delete_merged_branches, maintain_repository, read_messages};
+use domain::code::jobs::{create_repository, delete_merged_branches, maintain_repository};
 use domain::delivery::jobs::{run_schedule, ship_merge_requests};
 use domain::kernel::Backend;
 use domain::lifecycle::jobs::{delete_group, delete_project, delete_user};
+use domain::planning::jobs::read_messages;
 use domain::registry::jobs::{collect_images, delete_registry_repository, delete_registry_tags};
 use domain::review::jobs::{finish_merge, keep_merge_request, merge_waiting, recount_closing};
 use domain::spaces::jobs::{fork_repository, sweep_expired_access};

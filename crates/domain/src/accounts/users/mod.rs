@@ -9,11 +9,11 @@ use storage::entities::{
     Visibility, fold, namespace_ancestors, namespaces, now, sessions, taken_emails, user_identities, users,
 };
 
+use crate::identity::passwords::hash_password;
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::settings::InstanceSettings;
-use crate::secrets;
 
 mod avatar;
 pub mod deletion;
@@ -28,11 +28,6 @@ pub mod status;
 
 pub use crate::accounts::users::state::{activate, block, deactivate, unblock};
 pub use avatar::{avatar, set_avatar};
-
-/// Minimum length of a password, in characters.
-const MIN_PASSWORD: usize = 8;
-/// Maximum length of a password, in characters. Hashing more would only cost time.
-const MAX_PASSWORD: usize = 128;
 
 /// Attributes of a new user.
 #[derive(Debug, Clone, Default)]
@@ -422,34 +417,4 @@ async fn end_sessions(transaction: &DatabaseTransaction, user_id: i64) -> Result
         .exec(transaction)
         .await?;
     Ok(())
-}
-
-/// Hashes a password on a blocking thread.
-///
-/// # Errors
-/// Returns a validation error if it is too short or too long.
-pub async fn hash_password(password: String) -> Result<String> {
-    let length = password.chars().count();
-    if length < MIN_PASSWORD {
-        let text = format!("is too short (minimum is {MIN_PASSWORD} characters)");
-        return Err(Error::attribute("password", text));
-    }
-    if length > MAX_PASSWORD {
-        let text = format!("is too long (maximum is {MAX_PASSWORD} characters)");
-        return Err(Error::attribute("password", text));
-    }
-    let hash = tokio::task::spawn_blocking(move || secrets::hash_password(&password));
-    Ok(hash.await.map_err(Error::internal)??)
-}
-
-/// Replaces a user's password by one that the user chose.
-///
-/// # Errors
-/// Returns the errors of [`hash_password`].
-pub async fn set_password(backend: &Backend, user: users::Model, password: String) -> Result<users::Model> {
-    let mut row = user.into_active_model();
-    row.password_hash = Set(Some(hash_password(password).await?));
-    row.password_change_required = Set(false);
-    row.updated_at = Set(now());
-    Ok(row.update(backend.database.write()).await?)
 }

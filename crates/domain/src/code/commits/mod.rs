@@ -3,7 +3,6 @@
 pub mod cherry_pick;
 pub mod comments;
 pub mod commit;
-pub mod commit_messages;
 pub mod content;
 pub mod create;
 pub mod listing;
