@@ -64,15 +64,12 @@ const AREAS: [&str; 19] = [
 
 /// Imports against the order of [`AREAS`] that remain from the time before the areas: from, to, and the number of paths. The
 /// list only gets shorter.
-const REMAINING: [(&str, &str, usize); 9] = [
+const REMAINING: [(&str, &str, usize); 6] = [
     ("accounts", "lifecycle", 1),
     ("accounts", "spaces", 1),
     ("code", "review", 2),
-    ("code", "spaces", 2),
-    ("delivery", "review", 1),
     ("spaces", "lifecycle", 4),
     ("spaces", "registry", 1),
-    ("spaces", "review", 1),
     ("spaces", "transfers", 1),
 ];
 

@@ -7,10 +7,11 @@ use storage::entities::{AccessLevel, now, projects, protected_branches};
 use storage::jobs;
 
 use crate::code::branch_protection::{self, PushRules};
-use crate::code::commits::{self, commit};
+use crate::code::commits::commit;
 use crate::code::jobs::delete_merged_branches::DeleteMergedBranches;
 use crate::code::ref_updates::{Moved, moving};
 use crate::code::repositories;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -58,7 +59,7 @@ pub async fn list(
     search: Option<&str>,
     page: &PageRequest,
 ) -> Result<Page<BranchDetails>> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let found = repository.branches(search, repositories::window(page)).await?;
     let found = Page::new(page, found.branches, found.total as u64);
     Ok(Page {
@@ -72,7 +73,7 @@ pub async fn list(
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     one(backend, access, &repository, branch).await
 }
@@ -82,7 +83,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Resul
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
 pub async fn exists(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<()> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     repository.branch(name).await.map_err(unfit_name)?;
     Ok(())
 }
@@ -98,7 +99,7 @@ pub async fn create(
     name: String,
     revision: String,
 ) -> Result<BranchDetails> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     git::check_branch_name(&name).map_err(|_| Error::Refused("Branch name is invalid".into()))?;
     if !branch_protection::rules(backend, access).await?.may_push(&name) {
         return Err(Error::forbidden_because(commit::NOT_ALLOWED));
@@ -145,7 +146,7 @@ pub async fn delete(
     name: &str,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     let commit = repository.commit(branch.commit).await?;
     preconditions::unmodified_since(unmodified_since, commit.author.time.to_utc())?;
@@ -172,7 +173,7 @@ pub async fn delete(
 /// # Errors
 /// Returns `Error::NotFound` if the repository is disabled.
 pub async fn delete_merged(backend: &Backend, access: &ProjectAccess) -> Result<()> {
-    commits::repository(backend, access)?;
+    repository_access::repository(backend, access)?;
     let job = DeleteMergedBranches {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
@@ -193,7 +194,7 @@ pub async fn protect(
     name: &str,
     protection: Protection,
 ) -> Result<BranchDetails> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     backend
         .database
@@ -222,7 +223,7 @@ pub async fn protect(
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
 pub async fn unprotect(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     protected_branches::Entity::delete_many()
         .filter(protected_branches::Column::ProjectId.eq(access.project.id))

@@ -9,7 +9,7 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use storage::entities::access::{code_readable_projects, visible_projects};
 use storage::entities::{namespace_ancestors, namespaces, now, projects};
 
-use crate::code::commits;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 pub use crate::integrations::templates::licenses::License;
 use crate::integrations::templates::licenses::{self, Meant};
@@ -270,7 +270,7 @@ async fn files_in(
 ) -> Result<Vec<Kept>> {
     let id = RepositoryId::of_project(project.id);
     let repository = backend.repositories.repository(&id);
-    let Some(commit) = commits::tip(&repository, project).await? else {
+    let Some(commit) = repository_access::tip(&repository, project).await? else {
         return Ok(Vec::new());
     };
     let window = Window {

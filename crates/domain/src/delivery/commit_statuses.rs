@@ -11,7 +11,7 @@ use storage::entities::ci_jobs::{self, ActiveModel, Column, EXTERNAL, Entity, Mo
 use storage::entities::pipelines::{self, Source};
 use storage::entities::{now, users};
 
-use crate::code::commits;
+use crate::code::repository_access;
 use crate::delivery::pipelines::status::{job_changed, settle};
 use crate::delivery::pipelines::{
     NewPipeline, Reference, insert, refuse_maker, refuse_reader, refuse_reference, resolve,
@@ -87,7 +87,7 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<Row>> {
     // A missing repository is reported before missing permissions.
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     refuse_reader(access)?;
     let sha = repository.resolve_commit(revision).await?;
     let mut of_commit = pipelines::of_project(access.project.id)
@@ -160,7 +160,7 @@ pub async fn report(
     refuse_maker(access)?;
     check(&report)?;
     let user = access.caller.signed_in()?;
-    let commit = commits::repository(backend, access)?
+    let commit = repository_access::repository(backend, access)?
         .resolve_commit(revision)
         .await?;
     let sha = commit.to_string();
@@ -277,7 +277,10 @@ async fn reference(
             None => Wanted::There(Reference::of(&one)),
         }));
     }
-    let branches = commits::open(backend, access).containing(commit).await?.branches;
+    let branches = repository_access::open(backend, access)
+        .containing(commit)
+        .await?
+        .branches;
     let default = access.project.default_branch.as_ref();
     let branch = branches
         .iter()

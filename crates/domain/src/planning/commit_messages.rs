@@ -7,8 +7,8 @@ use git::{ListCommits, Selection};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::entities::{issues, merge_requests, now, users};
 
-use crate::code::commits;
 use crate::code::push_events::{Unread, between, oid};
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
@@ -55,7 +55,7 @@ async fn messages(
     access: &ProjectAccess,
     selection: Selection,
 ) -> Result<Vec<(String, String)>> {
-    let repository = commits::open(backend, access);
+    let repository = repository_access::open(backend, access);
     let page = ListCommits {
         selection,
         offset: 0,

@@ -5,6 +5,7 @@ use git::Repository;
 use super::listing::{self, Listed};
 use crate::code::commits::commit::{self, AuthorOverride, OVERTAKEN};
 use crate::code::ref_updates::{Moved, moving};
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -31,7 +32,7 @@ pub async fn transplant(
     branch: &str,
     direction: Direction,
 ) -> Result<Listed> {
-    let repository = super::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     if !commit::may_push(backend, access, branch).await? {
         return Err(Error::forbidden_because(commit::NOT_ALLOWED));
     }

@@ -12,6 +12,7 @@ use crate::kernel::page::{Page, PageRequest};
 pub use storage::entities::commit_comments::LineType;
 
 use crate::activity::events::{self, Action, NewEvent, Target, TargetType, Told};
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -43,7 +44,7 @@ pub async fn list(
     revision: &str,
     page: &PageRequest,
 ) -> Result<Page<Written>> {
-    let repository = super::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let sha = repository.resolve_commit(revision).await?.to_string();
     let database = backend.database.read();
     let rows = commit_comments::on_commit(access.project.id, &sha)
@@ -69,7 +70,7 @@ pub async fn create(
     revision: &str,
     new: NewComment,
 ) -> Result<Written> {
-    let repository = super::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     if !access.can_read_code() {
         return Err(Error::forbidden());
     }

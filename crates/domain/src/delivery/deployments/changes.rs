@@ -12,7 +12,7 @@ use storage::entities::iid_counters::{self, Subject};
 use storage::entities::{Scope, ci_jobs, now, pipelines};
 
 use super::{Row, missing, one};
-use crate::code::commits;
+use crate::code::repository_access;
 use crate::delivery::deployments::{job_status, merge_request_links};
 use crate::delivery::pipelines::refuse_maker;
 use crate::delivery::{environments, variables};
@@ -157,7 +157,10 @@ async fn check(backend: &Backend, access: &ProjectAccess, new: &NewDeployment) -
 
 /// Returns the commit of a revision, if it exists.
 async fn commit_of(backend: &Backend, access: &ProjectAccess, revision: &str) -> Result<Option<git::Oid>> {
-    match commits::open(backend, access).resolve_commit(revision).await {
+    match repository_access::open(backend, access)
+        .resolve_commit(revision)
+        .await
+    {
         Ok(commit) => Ok(Some(commit)),
         Err(git::Error::RevisionNotFound | git::Error::RepositoryMissing) => Ok(None),
         Err(error) => Err(error.into()),

@@ -22,7 +22,7 @@ use git::Oid;
 use storage::entities::deployments::{self, Column, Model, Status};
 use storage::entities::{ci_jobs, environments, pipelines, users};
 
-use crate::code::commits;
+use crate::code::repository_access;
 use crate::delivery::pipelines::{may_read as may_read_pipelines, refuse_reader};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -182,7 +182,7 @@ async fn commits_of(
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    match commits::open(backend, access).commits_there(ids).await {
+    match repository_access::open(backend, access).commits_there(ids).await {
         Ok(found) => Ok(found
             .into_iter()
             .map(|commit| (commit.id.to_string(), commit))

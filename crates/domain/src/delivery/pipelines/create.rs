@@ -8,6 +8,7 @@ use storage::entities::pipelines::{ActiveModel, Model, Source, Status};
 
 use super::variables::{self, NewVariable};
 use super::{Row, refuse_maker, with_user};
+use crate::code::repository_access;
 use crate::code::{branch_protection, commits};
 use crate::delivery::freeze_periods;
 use crate::delivery::pipelines::{events, status};
@@ -113,7 +114,7 @@ pub(crate) async fn resolve(
     if name.trim().is_empty() {
         return Err(Error::parameter("ref is empty"));
     }
-    let repository = commits::open(backend, access);
+    let repository = repository_access::open(backend, access);
     let (branch, tag) = match (name.strip_prefix("refs/heads/"), name.strip_prefix("refs/tags/")) {
         (Some(branch), _) => (Some(branch), None),
         (_, Some(tag)) => (None, Some(tag)),

@@ -29,7 +29,7 @@ pub use variables::{NewVariable, Variable, list as list_variables};
 use storage::entities::pipelines::{self, Entity, Model, Status};
 use storage::entities::{ci_jobs, now, users};
 
-use crate::code::commits::has_repository;
+use crate::code::repository_access::has_repository;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};

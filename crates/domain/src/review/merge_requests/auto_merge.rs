@@ -11,12 +11,12 @@ use storage::jobs;
 use super::row::{self, Row, Wanted};
 use super::{find, head_pipeline, lock};
 use crate::code::branch_protection;
+use crate::delivery::jobs::merge_waiting::MergeWaiting;
 use crate::identity::access::ProjectAccess;
 use crate::identity::authentication::refuse_shut_out;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::review::jobs::merge_waiting::MergeWaiting;
 use crate::review::merge_requests::events::{Told, tell};
 use crate::review::merge_requests::merge::{Acceptance, accept, another_head, check_open, not_allowed};
 

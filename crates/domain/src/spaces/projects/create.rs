@@ -17,6 +17,7 @@ use super::settings::replace_topics;
 use crate::activity::events::{self, Action as Happening, NewEvent, project_target};
 use crate::code::jobs::create_repository::CreateRepository;
 use crate::code::ref_updates::{Moved, Mover, moving};
+use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
 use crate::kernel::caller::Caller;
@@ -446,22 +447,6 @@ fn readme(project: &projects::Model) -> String {
     match project.description.as_deref().filter(|text| !text.is_empty()) {
         Some(description) => format!("# {}\n\n{description}\n", project.name),
         None => format!("# {}\n", project.name),
-    }
-}
-
-/// Creates the repository of a project unless it exists.
-///
-/// # Errors
-/// Returns an error if a file operation fails.
-pub async fn ensure_repository(
-    backend: &Backend,
-    project_id: i64,
-    default_branch: &str,
-) -> Result<(), git::Error> {
-    let id = RepositoryId::of_project(project_id);
-    match backend.repositories.create(&id, default_branch).await {
-        Ok(_) | Err(git::Error::RepositoryExists) => Ok(()),
-        Err(error) => Err(error),
     }
 }
 

@@ -17,6 +17,7 @@ use super::settings::replace_topics;
 use super::{avatar, set_avatar};
 use crate::accounts::uploads::UploadedFile;
 use crate::code::ref_updates::{Moved, Mover, moving};
+use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
 use crate::kernel::Backend;
@@ -349,7 +350,7 @@ pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
 pub async fn give_up(backend: &Backend, job: &ForkRepository) -> Result<()> {
-    super::ensure_repository(backend, job.project_id, super::create::DEFAULT_BRANCH).await?;
+    ensure_repository(backend, job.project_id, super::create::DEFAULT_BRANCH).await?;
     let why = "The repository could not be copied";
     set_status(backend, job.project_id, ImportStatus::Failed, Some(why)).await
 }
