@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::activity::jobs::deliver_hook::DeliverHook;
+use domain::code::push_events::PushEvents;
 use domain::integrations::object_storage::{self, ObjectStorage};
 use domain::integrations::webhooks;
 use domain::kernel::cache::Memory;
@@ -16,6 +17,7 @@ use domain::kernel::{Backend, Instance, Parts};
 use domain::operations::first_start::{self, Chosen, MadeUp};
 use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, Opening, Serving};
 use domain::operations::startup::{self, Presence};
+use domain::review::merge_requests::MergeRequestUpdates;
 use domain::secrets::{Keyring, Secret};
 use domain::transfers::jobs::import_group::ImportGroup;
 use git::Store;
@@ -147,6 +149,7 @@ async fn open_as(
     let webhooks = webhooks::Client::new(settings.allow_local_webhooks)?;
     let backend = Backend::new(Parts {
         record_validator: Arc::new(ContractValidator),
+        ref_update_listeners: vec![Box::new(PushEvents), Box::new(MergeRequestUpdates)],
         database,
         repositories,
         objects,

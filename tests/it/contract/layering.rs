@@ -64,10 +64,9 @@ const AREAS: [&str; 19] = [
 
 /// Imports against the order of [`AREAS`] that remain from the time before the areas: from, to, and the number of paths. The
 /// list only gets shorter.
-const REMAINING: [(&str, &str, usize); 6] = [
+const REMAINING: [(&str, &str, usize); 5] = [
     ("accounts", "lifecycle", 1),
     ("accounts", "spaces", 1),
-    ("code", "review", 2),
     ("spaces", "lifecycle", 4),
     ("spaces", "registry", 1),
     ("spaces", "transfers", 1),

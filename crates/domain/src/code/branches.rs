@@ -9,7 +9,7 @@ use storage::jobs;
 use crate::code::branch_protection::{self, PushRules};
 use crate::code::commits::commit;
 use crate::code::jobs::delete_merged_branches::DeleteMergedBranches;
-use crate::code::ref_updates::{Moved, moving};
+use crate::code::ref_updates::moving;
 use crate::code::repositories;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -18,6 +18,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::patterns::matches_pattern;
 use crate::kernel::preconditions;
+use crate::kernel::ref_changes::RefChange;
 
 /// A branch with its attributes in the project.
 #[derive(Debug, Clone)]
@@ -115,7 +116,7 @@ pub async fn create(
             }
             other => repositories::write_failure(other),
         })?;
-        let moved = Moved::branch(&branch.name, None, Some(branch.commit));
+        let moved = RefChange::branch(&branch.name, None, Some(branch.commit));
         Ok((branch, vec![moved]))
     })
     .await?;
@@ -162,7 +163,7 @@ pub async fn delete(
             .delete_branch(&branch.name, Some(branch.commit))
             .await
             .map_err(repositories::write_failure)?;
-        Ok(((), vec![Moved::branch(&branch.name, Some(old), None)]))
+        Ok(((), vec![RefChange::branch(&branch.name, Some(old), None)]))
     })
     .await
 }

@@ -1,7 +1,7 @@
 //! Tags of a project's repository.
 
 use crate::code::commits::commit;
-use crate::code::ref_updates::{Moved, moving};
+use crate::code::ref_updates::moving;
 use crate::code::repositories;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -9,6 +9,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
+use crate::kernel::ref_changes::RefChange;
 pub use git::TagOrder;
 
 /// A tag with its commit.
@@ -100,7 +101,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
             }
             other => repositories::write_failure(other),
         })?;
-        let moved = Moved::tag(&tag.name, None, Some(tag.target));
+        let moved = RefChange::tag(&tag.name, None, Some(tag.target));
         Ok((tag, vec![moved]))
     })
     .await?;
@@ -129,7 +130,7 @@ pub async fn delete(
             .delete_tag(&tag.name, Some(tag.target))
             .await
             .map_err(repositories::write_failure)?;
-        Ok(((), vec![Moved::tag(&tag.name, Some(old), None)]))
+        Ok(((), vec![RefChange::tag(&tag.name, Some(old), None)]))
     })
     .await
 }

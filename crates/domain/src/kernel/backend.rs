@@ -13,6 +13,7 @@ use crate::kernel::cache::Memory;
 use crate::kernel::error::Error;
 use crate::kernel::policy::Tier;
 use crate::kernel::record_validator::RecordValidator;
+use crate::kernel::ref_changes::RefUpdateListener;
 use crate::kernel::upload_slots::Places;
 use crate::secrets::Keyring;
 
@@ -36,6 +37,8 @@ pub struct Parts {
     pub instance: Instance,
     /// Checks records of imported archives.
     pub record_validator: Arc<dyn RecordValidator>,
+    /// Areas that react to ref updates. Their effects are recorded in this order.
+    pub ref_update_listeners: Vec<Box<dyn RefUpdateListener>>,
     /// Caches of database rows.
     pub memory: Memory,
     /// Ref updates and blob uploads in progress, including those whose client disconnected.

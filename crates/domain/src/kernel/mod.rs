@@ -17,6 +17,7 @@ pub mod preconditions;
 pub mod query;
 pub mod rate_limit;
 pub mod record_validator;
+pub mod ref_changes;
 pub mod settings;
 pub mod ssh_keys;
 pub mod text;

@@ -7,7 +7,8 @@ use git::{ListCommits, Selection};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::entities::{issues, merge_requests, now, users};
 
-use crate::code::push_events::{Unread, between, oid};
+use crate::code::jobs::read_messages::Unread;
+use crate::code::push_events::{between, oid};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;

@@ -3,7 +3,16 @@
 use serde::{Deserialize, Serialize};
 use storage::jobs::Job;
 
-use crate::code::push_events::Unread;
+/// Commits pushed to a branch. IDs have 40 hex digits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unread {
+    /// Short name of the branch.
+    pub branch: String,
+    /// The commit whose history is excluded, if any.
+    pub base: Option<String>,
+    /// The newest commit.
+    pub tip: String,
+}
 
 /// Processes the messages of commits that were pushed to branches of a project.
 #[derive(Debug, Serialize, Deserialize)]

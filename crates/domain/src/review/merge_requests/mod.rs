@@ -36,7 +36,7 @@ pub use drafts::is_draft;
 pub use edit::{Change, StateEvent, edit};
 pub use list::{Filter, Order, list};
 pub use recounting::recount_closing;
-pub(crate) use ref_updates::{Consequences, apply, of_moved};
+pub use ref_updates::MergeRequestUpdates;
 pub(crate) use row::rows;
 pub use row::{Details, Row, Wanted, read};
 

@@ -7,11 +7,12 @@ use storage::entities::{closing_merge_requests, users};
 
 use crate::code::branch_protection;
 use crate::code::commits::commit;
-use crate::code::ref_updates::{Moved, moving};
+use crate::code::ref_updates::moving;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::ref_changes::RefChange;
 use crate::planning::issues::{self, Closer};
 use crate::review::jobs::finish_merge::FinishMerge;
 use crate::review::merge_requests::branch_heads::{self, BranchOf};
@@ -130,7 +131,7 @@ async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Resu
     let planned = vec![format!("refs/heads/{branch}")];
     let removed = moving(backend, commit::mover(&source), planned, async move {
         match repository.delete_branch(&branch, Some(head)).await {
-            Ok(old) => Ok(((), vec![Moved::branch(&branch, Some(old), None)])),
+            Ok(old) => Ok(((), vec![RefChange::branch(&branch, Some(old), None)])),
             // The branch was deleted or has received new commits. It is not deleted then.
             Err(git::Error::BranchNotFound | git::Error::StaleReference) => Ok(((), Vec::new())),
             Err(error) => Err(error.into()),

@@ -16,12 +16,13 @@ use super::row::runners_token_place;
 use super::settings::replace_topics;
 use crate::activity::events::{self, Action as Happening, NewEvent, project_target};
 use crate::code::jobs::create_repository::CreateRepository;
-use crate::code::ref_updates::{Moved, Mover, moving};
+use crate::code::ref_updates::moving;
 use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::ref_changes::{RefChange, RefUpdate};
 use crate::kernel::{Backend, names};
 use crate::secrets::Token;
 
@@ -412,7 +413,7 @@ async fn fill(
     if !with_readme {
         return Ok(());
     }
-    let mover = Mover {
+    let mover = RefUpdate {
         project_id: project.id,
         user_id: Some(user.id),
         kind: ref_updates::Kind::Api,
@@ -438,7 +439,10 @@ async fn fill(
     let branch = branch.to_owned();
     moving(backend, mover, planned, async move {
         let result = repository.commit_actions(request).await?;
-        Ok(((), vec![Moved::branch(&branch, result.old, Some(result.commit))]))
+        Ok((
+            (),
+            vec![RefChange::branch(&branch, result.old, Some(result.commit))],
+        ))
     })
     .await
 }

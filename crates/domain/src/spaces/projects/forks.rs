@@ -16,7 +16,7 @@ use super::create::{
 use super::settings::replace_topics;
 use super::{avatar, set_avatar};
 use crate::accounts::uploads::UploadedFile;
-use crate::code::ref_updates::{Moved, Mover, moving};
+use crate::code::ref_updates::moving;
 use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
@@ -25,6 +25,7 @@ use crate::kernel::caller::Caller;
 use crate::kernel::download::Content;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
+use crate::kernel::ref_changes::{RefChange, RefUpdate};
 use crate::kernel::settings::InstanceSettings;
 use crate::spaces::jobs::fork_repository::ForkRepository;
 
@@ -316,7 +317,7 @@ pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
         return Ok(());
     }
     set_status(backend, job.project_id, ImportStatus::Started, None).await?;
-    let mover = Mover {
+    let mover = RefUpdate {
         project_id: job.project_id,
         user_id: job.user_id,
         kind: ref_updates::Kind::Api,
@@ -336,7 +337,7 @@ pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
         // The copied branches are not new pushes; only the default branch is reported.
         let head = fork.default_branch().await?;
         let moved = match fork.branch(&head).await {
-            Ok(branch) => vec![Moved::branch(&head, None, Some(branch.commit))],
+            Ok(branch) => vec![RefChange::branch(&head, None, Some(branch.commit))],
             Err(_) => Vec::new(),
         };
         Ok(((), moved))
