@@ -6,6 +6,7 @@ use domain::identity::access::{GroupAccess, InstanceAccess};
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
+use domain::lifecycle::{deletion, transfer};
 use domain::spaces::groups::{self, Change, Filter, NewGroup, Order, Settings, Within};
 use domain::spaces::projects::{self, OfGroup};
 
@@ -232,19 +233,19 @@ impl GroupsApi for App {
     }
 
     async fn delete_group(&self, access: GroupAccess, request: DeleteGroupRequest) -> Result<Message> {
-        groups::delete(&self.backend, &access, request.if_unmodified_since.as_deref()).await?;
+        deletion::groups::delete(&self.backend, &access, request.if_unmodified_since.as_deref()).await?;
         Ok(Message {
             message: "202 Accepted".to_owned(),
         })
     }
 
     async fn restore_group(&self, access: GroupAccess) -> Result<Group> {
-        let restored = groups::restore(&self.backend, access).await?;
+        let restored = deletion::groups::restore(&self.backend, access).await?;
         self.group(restored).await
     }
 
     async fn transfer_group(&self, access: GroupAccess, request: TransferGroupRequest) -> Result<Group> {
-        let moved = groups::transfer(&self.backend, access, request.body.group_id.take()).await?;
+        let moved = transfer::groups::transfer(&self.backend, access, request.body.group_id.take()).await?;
         self.group(moved).await
     }
 
@@ -253,7 +254,7 @@ impl GroupsApi for App {
         access: GroupAccess,
         request: TransferProjectToGroupRequest,
     ) -> Result<Group> {
-        groups::take_in(&self.backend, &access, &request.project_id).await?;
+        transfer::groups::take_in(&self.backend, &access, &request.project_id).await?;
         self.group(access).await
     }
 

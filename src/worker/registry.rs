@@ -3,7 +3,7 @@
 use domain::code::jobs::{create_repository, delete_merged_branches, maintain_repository};
 use domain::delivery::jobs::{run_schedule, ship_merge_requests};
 use domain::kernel::Backend;
-use domain::lifecycle::jobs::{delete_group, delete_project, delete_user};
+use domain::lifecycle::deletion;
 use domain::planning::jobs::read_messages;
 use domain::registry::jobs::{collect_images, delete_registry_repository, delete_registry_tags};
 use domain::review::jobs::{finish_merge, keep_merge_request, merge_waiting, recount_closing};
@@ -21,12 +21,12 @@ pub fn registry(backend: &Backend) -> Registry {
     };
     of.run(collect_images::run)
         .run(create_repository::run)
-        .run(delete_group::run)
+        .run(deletion::groups::run)
         .run(delete_merged_branches::run)
-        .run(delete_project::run)
+        .run(deletion::projects::run)
         .run(delete_registry_repository::run)
         .run(delete_registry_tags::run)
-        .run(delete_user::run)
+        .run(deletion::users::run)
         .run(deliver_hook::run)
         .run(export_group::run)
         .run(finish_merge::run)

@@ -214,7 +214,7 @@ fn no_namespace() -> Error {
 ///
 /// # Errors
 /// Returns `NotFound` if the namespace does not exist.
-pub(super) async fn target_id(backend: &Backend, reference: &str) -> Result<i64> {
+pub(crate) async fn target_id(backend: &Backend, reference: &str) -> Result<i64> {
     let found = namespaces::by_reference(backend.database.read(), reference).await?;
     found.map(|namespace| namespace.id).ok_or_else(no_target)
 }
@@ -224,7 +224,7 @@ pub(super) async fn target_id(backend: &Backend, reference: &str) -> Result<i64>
 /// # Errors
 /// Returns `NotFound` for a namespace in which the caller cannot create projects, and `Forbidden` beyond
 /// their project limit.
-pub(super) async fn target(
+pub(crate) async fn target(
     transaction: &DatabaseTransaction,
     caller: &Caller,
     user: &users::Model,
@@ -308,7 +308,7 @@ pub(super) fn check_visibility(namespace: &namespaces::Model, wanted: Visibility
 }
 
 /// Refuses a name or path that is already used in the namespace, which is locked.
-pub(super) async fn refuse_taken(
+pub(crate) async fn refuse_taken(
     db: &impl ConnectionTrait,
     namespace: &namespaces::Model,
     name: Option<&str>,
@@ -361,7 +361,7 @@ pub(super) async fn insert(
 }
 
 /// Maps a unique violation to its attribute.
-pub(super) fn taken(error: DbErr) -> Error {
+pub(crate) fn taken(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(name)) if name.ends_with("path_key") => {
             Error::attribute("path", "has already been taken")
