@@ -3,13 +3,13 @@
 use futures_util::future::BoxFuture;
 use git::{Oid, Selection};
 use sea_orm::DatabaseTransaction;
+use storage::database::Database;
 use storage::entities::project_hooks::Kind;
 use storage::jobs;
 
 use crate::activity::events::{self, Action, NewEvent, Told};
 use crate::activity::push_data::{COUNTED, Change, PushData, RefType};
 use crate::code::jobs::read_messages::{ReadMessages, Unread};
-use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateListener, UpdatedRefs};
 use crate::kernel::text::references::has_references;
@@ -23,7 +23,7 @@ pub struct PushEvents;
 impl RefUpdateListener for PushEvents {
     fn plan<'a>(
         &'a self,
-        _: &'a Backend,
+        _: &'a Database,
         refs: &'a UpdatedRefs<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn PlannedEffect>>> {
         Box::pin(async move { Ok(Box::new(plan(refs).await) as Box<dyn PlannedEffect>) })

@@ -142,7 +142,7 @@ async fn settle(backend: &Backend, intent: i64, mover: &RefUpdate, moved: &[RefC
             repository: &repository,
         };
         let listeners = backend.ref_update_listeners.iter();
-        effects = try_join_all(listeners.map(|listener| listener.plan(backend, &refs))).await?;
+        effects = try_join_all(listeners.map(|listener| listener.plan(&backend.database, &refs))).await?;
     }
     let changes = serde_json::to_string(moved).map_err(Error::internal)?;
     backend

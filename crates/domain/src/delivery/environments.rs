@@ -13,7 +13,7 @@ use storage::database::Violation;
 use storage::entities::environments::{self, ActiveModel, Column, Entity, Model, State};
 use storage::entities::{fold, now};
 
-use crate::delivery::pipelines::{refuse_maker, refuse_reader};
+use crate::delivery::access::{check_can_create, check_can_read};
 use crate::delivery::{deployments, variables};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
@@ -61,7 +61,7 @@ pub struct Change {
 /// Returns a page of a project's environments, oldest first. Includes the project if the page is not empty.
 ///
 /// # Errors
-/// Returns `Error::InvalidParameters` if filters exclude each other. Fails like [`refuse_reader`].
+/// Returns `Error::InvalidParameters` if filters exclude each other. Fails like [`check_can_read`].
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -71,7 +71,7 @@ pub async fn list(
     if filter.name.is_some() && filter.search.is_some() {
         return Err(Error::parameter("name, search cannot be used together"));
     }
-    refuse_reader(access)?;
+    check_can_read(access)?;
     let mut wanted = environments::of_project(access.project.id);
     if let Some(name) = filter.name {
         wanted = wanted.filter(Column::Name.eq(name));
@@ -96,13 +96,13 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another project. Fails like
-/// [`refuse_reader`].
+/// [`check_can_read`].
 pub async fn get(
     backend: &Backend,
     access: &ProjectAccess,
     id: i64,
 ) -> Result<(Model, Option<deployments::Row>)> {
-    refuse_reader(access)?;
+    check_can_read(access)?;
     let found = find(backend.database.read(), access.project.id, id).await?;
     let last = deployments::last_to(backend, access, found.id).await?;
     Ok((found, last))
@@ -113,10 +113,10 @@ pub async fn get(
 /// # Errors
 /// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
 /// taken. Returns `Error::Refused` if the project has `MOST` environments already. Fails like
-/// [`refuse_maker`].
+/// [`check_can_create`].
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
     let external_url = check(&change)?;
-    refuse_maker(access)?;
+    check_can_create(access)?;
     let project_id = access.project.id;
     let name = change.name.unwrap_or_default();
     backend
@@ -134,7 +134,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
 /// Returns `Error::NotFound` if it does not exist. Otherwise fails like [`create`].
 pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: Change) -> Result<Model> {
     let external_url = check(&change)?;
-    refuse_maker(access)?;
+    check_can_create(access)?;
     backend
         .database
         .transaction(async |transaction| {
@@ -160,9 +160,9 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: 
 /// Stops an environment. A stopped one stays unchanged.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if it does not exist. Fails like [`refuse_maker`].
+/// Returns `Error::NotFound` if it does not exist. Fails like [`check_can_create`].
 pub async fn stop(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     backend
         .database
         .transaction(async |transaction| {
@@ -177,14 +177,14 @@ pub async fn stop(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist. Returns `Error::PreconditionFailed` if it changed after
-/// `unmodified_since`. Returns `Error::Forbidden` if it is not stopped. Fails like [`refuse_maker`].
+/// `unmodified_since`. Returns `Error::Forbidden` if it is not stopped. Fails like [`check_can_create`].
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     backend
         .database
         .transaction(async |transaction| {

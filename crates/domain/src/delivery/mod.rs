@@ -1,5 +1,6 @@
 //! Pipelines, deployments, environments, schedules, triggers, variables and feature flags.
 
+pub mod access;
 pub mod clusters;
 pub mod commit_statuses;
 pub mod deployments;

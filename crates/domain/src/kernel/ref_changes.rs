@@ -4,10 +4,10 @@ use futures_util::future::BoxFuture;
 use git::Repository;
 use sea_orm::DatabaseTransaction;
 use serde::{Deserialize, Serialize};
+use storage::database::Database;
 use storage::entities::projects;
 use storage::entities::ref_updates::Kind;
 
-use crate::kernel::Backend;
 use crate::kernel::error::Result;
 
 /// An updated ref; IDs have 40 hex digits.
@@ -77,7 +77,7 @@ pub trait RefUpdateListener: Send + Sync {
     /// Returns an error if a database query or a Git operation fails; nothing is recorded then.
     fn plan<'a>(
         &'a self,
-        backend: &'a Backend,
+        database: &'a Database,
         refs: &'a UpdatedRefs<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn PlannedEffect>>>;
 }

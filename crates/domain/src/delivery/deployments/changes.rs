@@ -13,8 +13,8 @@ use storage::entities::{Scope, ci_jobs, now, pipelines};
 
 use super::{Row, missing, one};
 use crate::code::repository_access;
+use crate::delivery::access::check_can_create;
 use crate::delivery::deployments::{job_status, merge_request_links};
-use crate::delivery::pipelines::refuse_maker;
 use crate::delivery::{environments, variables};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -45,9 +45,9 @@ pub struct NewDeployment {
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid or references a missing resource. Fails like
-/// [`refuse_maker`].
+/// [`check_can_create`].
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeployment) -> Result<Row> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     let sha = check(backend, access, &new).await?;
     let user = access.caller.signed_in()?;
     let project_id = access.project.id;
@@ -89,9 +89,9 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the deployment does not exist. Returns `Error::Forbidden` if it belongs to a
-/// job. Fails like [`refuse_maker`].
+/// job. Fails like [`check_can_create`].
 pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, status: Status) -> Result<Row> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     let project_id = access.project.id;
     let changed = backend
         .database

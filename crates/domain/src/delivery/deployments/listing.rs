@@ -6,8 +6,8 @@ use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder};
 use storage::entities::deployments::{self, Column, Status};
 
 use super::{Row, decorate};
+use crate::delivery::access::check_can_read;
 use crate::delivery::environments;
-use crate::delivery::pipelines::refuse_reader;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -58,7 +58,7 @@ pub async fn list(
     filter: Filter,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
-    refuse_reader(access)?;
+    check_can_read(access)?;
     let db = backend.database.read();
     let project_id = access.project.id;
     let mut condition = Condition::all()

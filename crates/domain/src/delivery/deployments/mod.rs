@@ -23,7 +23,7 @@ use storage::entities::deployments::{self, Column, Model, Status};
 use storage::entities::{ci_jobs, environments, pipelines, users};
 
 use crate::code::repository_access;
-use crate::delivery::pipelines::{may_read as may_read_pipelines, refuse_reader};
+use crate::delivery::access::{can_read_pipelines, check_can_read};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -58,14 +58,14 @@ pub struct Job {
 /// Returns whether the caller may read the deployments of the project.
 #[must_use]
 pub fn may_read(access: &ProjectAccess) -> bool {
-    may_read_pipelines(access) && access.holds(Role::Reporter)
+    can_read_pipelines(access) && access.holds(Role::Reporter)
 }
 
 /// Returns one deployment of a project.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another project. Fails like
-/// [`refuse_reader`].
+/// [`check_can_read`].
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     let found = find(backend, access, id).await?;
     one(backend, access, found).await
@@ -76,7 +76,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<R
 /// # Errors
 /// Fails like [`get`].
 pub async fn find(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
-    refuse_reader(access)?;
+    check_can_read(access)?;
     let found = deployments::of_project(access.project.id).filter(Column::Id.eq(id));
     let found = found.one(backend.database.read()).await?;
     found.ok_or_else(missing)

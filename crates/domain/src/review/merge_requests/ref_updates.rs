@@ -12,13 +12,13 @@ use sea_orm::{
     QueryFilter, QueryOrder, QuerySelect,
 };
 use serde::{Deserialize, Serialize};
+use storage::database::Database;
 use storage::entities::merge_requests::{self, Column, Entity, MergeStatus, Model, State};
 use storage::entities::now;
 use storage::jobs;
 
 use crate::activity::push_data::COUNTED;
 use crate::code::push_events::{between, oid};
-use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateListener, UpdatedRefs};
 use crate::review::jobs::finish_merge::FinishMerge;
@@ -74,12 +74,11 @@ pub struct MergeRequestUpdates;
 impl RefUpdateListener for MergeRequestUpdates {
     fn plan<'a>(
         &'a self,
-        backend: &'a Backend,
+        database: &'a Database,
         refs: &'a UpdatedRefs<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn PlannedEffect>>> {
         Box::pin(async move {
-            let db = backend.database.read();
-            let planned = plan(db, refs.project.id, refs.repository, refs.changes).await?;
+            let planned = plan(database.read(), refs.project.id, refs.repository, refs.changes).await?;
             Ok(Box::new(planned) as Box<dyn PlannedEffect>)
         })
     }
