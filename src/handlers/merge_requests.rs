@@ -10,9 +10,9 @@ use domain::kernel::patch::Patch;
 use domain::planning::issuables::time_tracking::Change as TimesChange;
 use domain::planning::issuables::{self, Place, Scope, assignees};
 use domain::planning::milestones;
+use domain::planning::state_event::StateEvent;
 use domain::review::merge_requests::{
-    self, Change, Filter, NewMergeRequest, Order, Row, StateEvent, Wanted, closing_issues, subscriptions,
-    time_tracking,
+    self, Change, Filter, NewMergeRequest, Order, Row, Wanted, closing_issues, subscriptions, time_tracking,
 };
 
 use crate::api::contract::{

@@ -9,5 +9,6 @@ pub mod jobs;
 pub mod labels;
 pub mod mentions;
 pub mod milestones;
+pub mod state_event;
 pub mod system_notes;
 pub(crate) mod todo_writer;

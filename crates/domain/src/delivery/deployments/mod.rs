@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 
-pub use crate::delivery::deployments::merge_request_links::ship;
+pub use crate::delivery::deployments::merge_request_links::{run_job, ship};
 pub use changes::{NewDeployment, create, update};
 pub(crate) use job_status::{follow, pass_on};
 pub use listing::{Filter, Order, list};

@@ -8,7 +8,7 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
-pub use crate::delivery::pipeline_schedules::scheduler::{enqueue_due, play, run_due};
+pub use crate::delivery::pipeline_schedules::scheduler::{enqueue_due, play, run_due, run_job};
 pub use crate::delivery::pipeline_schedules::update::{Change, create, delete, take_ownership, update};
 pub use variables::{create as create_variable, delete as delete_variable, update as update_variable};
 

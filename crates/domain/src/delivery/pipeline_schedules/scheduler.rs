@@ -14,7 +14,7 @@ use storage::entities::pipeline_schedules::{self, Entity, Model};
 use storage::entities::pipelines::Source;
 use storage::entities::users::{self, State};
 use storage::entities::{now, projects};
-use storage::jobs;
+use storage::jobs::{self, Failure};
 
 use super::{find, variables};
 use crate::delivery::access::check_can_create;
@@ -185,4 +185,12 @@ async fn lock(transaction: &DatabaseTransaction, schedule: &Model) -> Result<Opt
     }
     let found = Entity::find_by_id(schedule.id).lock_exclusive();
     Ok(found.one(transaction).await?)
+}
+
+/// Runs the job. A schedule that is not due is skipped.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run_job(backend: Backend, job: RunSchedule) -> Result<(), Failure> {
+    Ok(run_due(&backend, job.schedule_id).await?)
 }

@@ -10,7 +10,7 @@ use storage::entities::{now, users};
 
 use super::names::{THUMBS_DOWN, THUMBS_UP, known};
 use super::{Award, Awardable, Key, find};
-use crate::discussion::notes::Noteable;
+use crate::discussion::noteable::Noteable;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};

@@ -17,8 +17,8 @@ pub use removal::remove_all_of;
 use storage::entities::award_emoji::{ActiveModel, Column, Entity, Model};
 use storage::entities::{notes, users};
 
-use crate::discussion::notes as notes_service;
-use crate::discussion::notes::Noteable;
+use crate::discussion::note_lookup;
+use crate::discussion::noteable::{self, Noteable};
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -30,7 +30,7 @@ use crate::planning::system_notes::NoteableId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// Key of the noteable.
-    pub on: notes_service::Key,
+    pub on: noteable::Key,
     /// ID of the note, if the key names one.
     pub note: Option<i64>,
 }
@@ -129,7 +129,7 @@ impl Awardable {
         match note {
             None => Ok(Self::Noteable(on)),
             Some(id) => {
-                let note = notes_service::find(db, place, &on, id).await?;
+                let note = note_lookup::find(db, place, &on, id).await?;
                 Ok(Self::Note(Box::new(note), on))
             }
         }

@@ -7,11 +7,11 @@ use storage::entities::notes::{ActiveModel, Entity, Model};
 use storage::entities::now;
 use storage::entities::project_hooks::Kind;
 
-use super::find;
 use super::listing::{Row, of_one, read};
-use super::noteable::{Key, Noteable};
 use crate::activity::events::{self, NewEvent, Target, TargetType, Told};
 use crate::discussion::award_emoji::{self, Award, Awardable};
+use crate::discussion::note_lookup::find;
+use crate::discussion::noteable::{Key, Noteable};
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};

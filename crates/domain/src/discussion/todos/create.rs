@@ -4,7 +4,7 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::todos::{Action, Column, Entity, State};
 
 use super::row::{self, Row};
-use crate::discussion::notes::{Key, Noteable};
+use crate::discussion::noteable::{Key, Noteable};
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};

@@ -103,6 +103,6 @@ pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate
 ///
 /// # Errors
 /// Returns an error if the file system or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: DeleteGroup) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: DeleteGroup) -> Result<(), Failure> {
     Ok(erase(&backend, job.group_id, job.marked_on).await?)
 }

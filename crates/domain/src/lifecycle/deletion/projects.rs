@@ -200,6 +200,6 @@ pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> 
 ///
 /// # Errors
 /// Returns an error if the file system or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: DeleteProject) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: DeleteProject) -> Result<(), Failure> {
     Ok(erase(&backend, job.project_id, job.marked_on, job.user_id).await?)
 }

@@ -14,7 +14,7 @@ use crate::lifecycle::deletion::namespaces::remove_tree;
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
     // Only a user who is marked for deletion: the payload alone is not sufficient proof. The user row is
     // deleted last.
     let user = users::Entity::find_by_id(job.user_id)

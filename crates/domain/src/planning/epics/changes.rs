@@ -16,9 +16,9 @@ use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
 use crate::kernel::{Backend, preconditions};
 use crate::planning::epics::labels::Labelling;
-use crate::planning::issues::StateEvent;
 use crate::planning::mentions::{self, Scene, Written};
 use crate::planning::milestones::check_days;
+use crate::planning::state_event::StateEvent;
 use crate::planning::system_notes::{self, NoteableId};
 use crate::planning::todo_writer;
 

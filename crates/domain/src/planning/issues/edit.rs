@@ -18,16 +18,8 @@ use crate::kernel::{Backend, urls};
 use crate::planning::issuables::{check_title, task_list};
 use crate::planning::issues::events::{Told, tell_with};
 use crate::planning::mentions::{self, Scene, Written};
+use crate::planning::state_event::StateEvent;
 use crate::planning::system_notes::{self, NoteableId};
-
-/// Change of the state of an issue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StateEvent {
-    /// Closes the issue.
-    Close,
-    /// Reopens the issue.
-    Reopen,
-}
 
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default, PartialEq)]

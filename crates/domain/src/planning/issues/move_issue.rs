@@ -9,7 +9,7 @@ use sea_orm::{
 };
 use storage::entities::iid_counters::{self, Subject};
 use storage::entities::issuables::{assignees_of, labels_of};
-use storage::entities::{Scope, award_emoji, issues, milestones, notes, now, projects};
+use storage::entities::{Scope, award_emoji, epic_issues, issues, milestones, notes, now, projects};
 
 use super::row::{self, Row};
 use super::{find, lock};
@@ -19,7 +19,6 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::urls;
-use crate::planning::epics;
 use crate::planning::issuables::{Kind, Prepared, assignable, require};
 use crate::planning::issues::events::{Told, tell};
 use crate::planning::labels::hold_named;
@@ -73,7 +72,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             replan(transaction, &target, &old, &new).await?;
             copy_notes(transaction, old.id, new.id).await?;
             copy_awards(transaction, old.id, new.id).await?;
-            epics::issues::hand_on(transaction, &target, old.id, new.id).await?;
+            epic_issues::reassign(transaction, target.namespace.id, old.id, new.id).await?;
             let new = lock_again(transaction, new.id).await?;
             let at = now();
             let mut row = old.clone().into_active_model();

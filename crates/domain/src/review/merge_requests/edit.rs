@@ -15,19 +15,11 @@ use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
 use crate::planning::issuables::{Kind, Metadata, Prepared, check_title, task_list};
 use crate::planning::mentions::{self, Written};
+use crate::planning::state_event::StateEvent;
 use crate::planning::system_notes::{self, NoteableId};
 use crate::review::merge_requests::branch_heads::{self, BranchOf, Tips};
 use crate::review::merge_requests::closing_issues::{self, Scene};
 use crate::review::merge_requests::events::{Told, tell};
-
-/// A change of the state of a merge request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StateEvent {
-    /// Close it.
-    Close,
-    /// Reopen it.
-    Reopen,
-}
 
 /// Changes to a merge request; absent fields are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -4,6 +4,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
 use storage::entities::{closing_merge_requests, users};
+use storage::jobs::Failure;
 
 use crate::code::branch_protection;
 use crate::code::commits::commit;
@@ -15,6 +16,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::RefChange;
 use crate::planning::issues::{self, Closer};
 use crate::review::jobs::finish_merge::FinishMerge;
+use crate::review::jobs::keep_merge_request::KeepMergeRequest;
 use crate::review::merge_requests::branch_heads::{self, BranchOf};
 use crate::review::merge_requests::closing_issues;
 use crate::review::merge_requests::head_refs::{self, oid};
@@ -138,4 +140,20 @@ async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Resu
         }
     });
     removed.await
+}
+
+/// Runs the job. Steps that are done already are skipped.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run_finish_merge(backend: Backend, job: FinishMerge) -> Result<(), Failure> {
+    Ok(finish(&backend, &job).await?)
+}
+
+/// Runs the job.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run_keep_merge_request(backend: Backend, job: KeepMergeRequest) -> Result<(), Failure> {
+    Ok(refresh(&backend, job.merge_request_id).await?)
 }

@@ -7,7 +7,7 @@ use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, E
 use storage::entities::namespaces::{self, Kind};
 use storage::entities::projects::{self, Column, ImportStatus};
 use storage::entities::{Visibility, now, project_topics, ref_updates};
-use storage::jobs;
+use storage::jobs::{self, Attempt, Failure};
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
 use super::create::{
@@ -369,4 +369,17 @@ async fn set_status(
         .exec(backend.database.write())
         .await?;
     Ok(())
+}
+
+/// Runs the job. It can be interrupted at any point and run again. If the last attempt fails, the failure is
+/// recorded on the fork.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run_job(backend: Backend, job: ForkRepository, attempt: Attempt) -> Result<(), Failure> {
+    let copied = copy(&backend, &job).await;
+    if copied.is_err() && attempt.is_last() {
+        give_up(&backend, &job).await?;
+    }
+    Ok(copied?)
 }

@@ -17,7 +17,7 @@ use storage::database::Violation;
 use storage::entities::group_exports::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::users::State;
 use storage::entities::{namespaces, now, users};
-use storage::jobs;
+use storage::jobs::{self, Failure};
 use tokio::fs::File;
 use writer::Writer;
 
@@ -243,6 +243,18 @@ fn file_name(full_path: &str) -> String {
     );
     let stem: String = stem.chars().take(LONGEST_STEM).collect();
     format!("{stem}_export.tar.gz")
+}
+
+/// Runs the job. It can be interrupted at any point and run again.
+///
+/// # Errors
+/// Returns an error if the database, the storage or the disk fails; the job is then retried. A rejected
+/// export is not retried.
+pub async fn run_job(backend: Backend, job: ExportGroup) -> Result<(), Failure> {
+    match run(&backend, &job).await {
+        Err(refused @ Error::Refused(_)) => Err(Failure::permanent(refused)),
+        done => Ok(done?),
+    }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub use report::{Kind, Progress, Report, Status, Unmapped};
 use storage::database::Violation;
 use storage::entities::group_imports::{self, ActiveModel, Column, Entity, Model, State};
 use storage::entities::{imported_groups, namespaces, now, users};
-use storage::jobs::{self, Job};
+use storage::jobs::{self, Attempt, Failure, Job};
 
 use super::{SWEPT, broken, secret};
 use crate::accounts::uploads::UploadedFile;
@@ -364,4 +364,17 @@ async fn save_report(db: &impl ConnectionTrait, import_id: i64, report: &Report)
 async fn live(db: &impl ConnectionTrait, id: i64) -> Result<Option<namespaces::Model>> {
     let found = namespaces::lock(db, id).await?;
     Ok(found.filter(|group| group.deletion_started_at.is_none()))
+}
+
+/// Runs the job. It can be interrupted at any point and run again. If the last attempt fails, the failure is
+/// recorded in the import.
+///
+/// # Errors
+/// Returns an error if the database, the storage or the disk fails; the job is then retried.
+pub async fn run_job(backend: Backend, job: ImportGroup, attempt: Attempt) -> Result<(), Failure> {
+    let done = run(&backend, job.import_id).await;
+    if done.is_err() && attempt.is_last() {
+        give_up(&backend, job.import_id).await?;
+    }
+    Ok(done?)
 }
