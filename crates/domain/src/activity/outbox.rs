@@ -2,14 +2,22 @@
 
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait};
 use storage::entities::hook_deliveries::{self, State};
-use storage::entities::project_hooks;
+use storage::entities::project_hooks::{self, Kind};
 use storage::entities::{events, now};
 use storage::jobs;
 
-use crate::activity::events::Told;
 use crate::activity::jobs::deliver_hook::DeliverHook;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patterns::matches_pattern;
+
+/// Selects the webhooks that receive an event.
+#[derive(Debug, Clone)]
+pub struct WebhookTarget {
+    /// The kind of event that webhooks subscribe to.
+    pub kind: Kind,
+    /// The branch, for webhooks that filter branches.
+    pub branch: Option<String>,
+}
 
 /// Inserts a delivery for every webhook that subscribes to an event. Disabled webhooks get deliveries as
 /// well, and send them once they are enabled again.
@@ -19,7 +27,7 @@ use crate::kernel::patterns::matches_pattern;
 pub(crate) async fn announce(
     transaction: &DatabaseTransaction,
     event: &events::Model,
-    told: &Told,
+    told: &WebhookTarget,
 ) -> Result<()> {
     let Some(project_id) = event.project_id else {
         return Ok(());

@@ -7,7 +7,8 @@ use storage::database::Database;
 use storage::entities::project_hooks::Kind;
 use storage::jobs;
 
-use crate::activity::events::{self, Action, NewEvent, Told};
+use crate::activity::events::{self, Action, NewEvent};
+use crate::activity::outbox::WebhookTarget;
 use crate::activity::push_data::{COUNTED, Change, PushData, RefType};
 use crate::code::jobs::read_messages::{ReadMessages, Unread};
 use crate::kernel::error::{Error, Result};
@@ -103,11 +104,11 @@ async fn plan(refs: &UpdatedRefs<'_>) -> PlannedEvents {
                 RefType::Tag => tag(refs, name, moved).await,
             };
             let told = match ref_type {
-                RefType::Branch => Told {
+                RefType::Branch => WebhookTarget {
                     kind: Kind::Push,
                     branch: Some(name.to_owned()),
                 },
-                RefType::Tag => Told {
+                RefType::Tag => WebhookTarget {
                     kind: Kind::TagPush,
                     branch: None,
                 },
@@ -140,7 +141,7 @@ fn together(ref_type: RefType, action: Change, count: usize) -> PushData {
     }
 }
 
-fn event(refs: &UpdatedRefs<'_>, data: PushData, told: Option<Told>) -> Option<NewEvent> {
+fn event(refs: &UpdatedRefs<'_>, data: PushData, told: Option<WebhookTarget>) -> Option<NewEvent> {
     Some(NewEvent {
         project_id: Some(refs.project.id),
         author_id: refs.update.user_id,

@@ -4,6 +4,7 @@ pub mod access;
 pub mod clusters;
 pub mod commit_statuses;
 pub mod deployments;
+mod environment_rows;
 pub mod environments;
 pub mod feature_flag_user_lists;
 pub mod feature_flags;

@@ -11,7 +11,8 @@ use storage::entities::{now, users};
 use crate::kernel::page::{Page, PageRequest};
 pub use storage::entities::commit_comments::LineType;
 
-use crate::activity::events::{self, Action, NewEvent, Target, TargetType, Told};
+use crate::activity::events::{self, Action, NewEvent, Target, TargetType};
+use crate::activity::outbox::WebhookTarget;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -107,7 +108,7 @@ pub async fn create(
                     iid: None,
                     title: Some(title),
                 }),
-                told: Some(Told {
+                told: Some(WebhookTarget {
                     kind: Kind::Note,
                     branch: None,
                 }),

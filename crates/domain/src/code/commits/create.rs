@@ -5,7 +5,7 @@ use git::{Action, CommitRequest, CommitResult};
 
 use super::listing;
 use crate::code::commits::commit::{self, AuthorOverride};
-use crate::code::commits::start_point;
+use crate::code::commits::start_point::{self, StartPoint};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -28,17 +28,6 @@ pub struct NewCommit {
     pub actions: Vec<NewAction>,
     /// Whether the response includes line statistics.
     pub with_stats: bool,
-}
-
-/// Start point of a commit. Empty texts are ignored.
-#[derive(Debug, Clone, Default)]
-pub struct StartPoint {
-    /// A branch.
-    pub branch: Option<String>,
-    /// A full commit ID.
-    pub sha: Option<String>,
-    /// ID or path of the project that contains them.
-    pub project: Option<String>,
 }
 
 /// Kind of a file action.

@@ -6,4 +6,4 @@ pub mod commit;
 pub mod content;
 pub mod create;
 pub mod listing;
-mod start_point;
+pub mod start_point;

@@ -15,7 +15,7 @@ use super::{Row, missing, one};
 use crate::code::repository_access;
 use crate::delivery::access::check_can_create;
 use crate::delivery::deployments::{job_status, merge_request_links};
-use crate::delivery::{environments, variables};
+use crate::delivery::{environment_rows, variables};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -59,7 +59,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
                 Some(id) => job_status::status_of(&job(transaction, project_id, id, &sha).await?),
                 None => new.status,
             };
-            let environment = environments::ensure(transaction, project_id, new.environment).await?;
+            let environment = environment_rows::ensure(transaction, project_id, new.environment).await?;
             let scope = Scope::Project(project_id);
             let at = now();
             let row = ActiveModel {

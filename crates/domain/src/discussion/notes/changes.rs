@@ -8,7 +8,8 @@ use storage::entities::now;
 use storage::entities::project_hooks::Kind;
 
 use super::listing::{Row, of_one, read};
-use crate::activity::events::{self, NewEvent, Target, TargetType, Told};
+use crate::activity::events::{self, NewEvent, Target, TargetType};
+use crate::activity::outbox::WebhookTarget;
 use crate::discussion::award_emoji::{self, Award, Awardable};
 use crate::discussion::note_lookup::find;
 use crate::discussion::noteable::{Key, Noteable};
@@ -222,7 +223,7 @@ async fn tell(
             iid: None,
             title: Some(on.title().to_owned()),
         }),
-        told: Some(Told { kind, branch: None }),
+        told: Some(WebhookTarget { kind, branch: None }),
         ..NewEvent::new(project.id, author, Action::Commented)
     };
     events::record(transaction, event).await

@@ -12,6 +12,7 @@ use storage::entities::project_hooks::Kind;
 use storage::entities::{projects, todos as todo_rows};
 
 use crate::activity::events::{self, NewEvent, Target};
+use crate::activity::outbox::WebhookTarget;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::Result;
 use crate::planning::issuables::Changed;
@@ -84,7 +85,7 @@ pub(super) async fn tell_with(
     };
     let event = NewEvent {
         target: Some(target(issue)),
-        told: Some(events::Told { kind, branch: None }),
+        told: Some(WebhookTarget { kind, branch: None }),
         ..NewEvent::new(told.access.project.id, told.author, action)
     };
     let data = IssueData {

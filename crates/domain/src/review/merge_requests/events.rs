@@ -11,6 +11,7 @@ use storage::entities::project_hooks::Kind;
 use storage::entities::todos::Target;
 
 use crate::activity::events::{self, NewEvent};
+use crate::activity::outbox::WebhookTarget;
 use crate::kernel::error::Result;
 use crate::planning::issuables::Changed;
 use crate::planning::system_notes::{self, NoteableId};
@@ -75,7 +76,7 @@ pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> R
         action,
         target: Some(target(now)),
         data: None,
-        told: Some(events::Told {
+        told: Some(WebhookTarget {
             kind: Kind::MergeRequest,
             branch: None,
         }),

@@ -21,13 +21,13 @@ use storage::jobs::{self, Failure};
 use tokio::fs::File;
 use writer::Writer;
 
-use super::{SWEPT, secret};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::download::{Content, Download};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::rate_limit::{self, Allowance};
 use crate::transfers::jobs::export_group::ExportGroup;
+use crate::transfers::stored_archives::{SWEPT, secret};
 
 /// Time for which an archive can be downloaded, and for which a row without one is kept.
 const KEPT: TimeDelta = TimeDelta::hours(24);

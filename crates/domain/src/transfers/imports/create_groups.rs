@@ -7,7 +7,6 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTra
 use storage::entities::imported_groups::{ActiveModel, Entity, of_import};
 use storage::entities::{Visibility, namespace_ancestors, namespaces, now};
 
-use super::super::records::{Group, PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of};
 use super::checks::text_of;
 use super::report::{Kind, Report};
 use super::save_report;
@@ -20,6 +19,7 @@ use crate::spaces::groups::{self, DEEPEST, NewGroup, Settings};
 use crate::transfers::imports::archive::fault;
 use crate::transfers::imports::importer::Entering;
 use crate::transfers::imports::record_reader::Records;
+use crate::transfers::records::{Group, PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of};
 
 impl Entering<'_> {
     /// Creates the subgroups, unless an earlier attempt has done so.

@@ -39,7 +39,6 @@ use storage::entities::group_imports::{self, ActiveModel, Column, Entity, Model,
 use storage::entities::{imported_groups, namespaces, now, users};
 use storage::jobs::{self, Attempt, Failure, Job};
 
-use super::{SWEPT, broken, secret};
 use crate::accounts::uploads::UploadedFile;
 use crate::identity::access::GroupAccess;
 use crate::identity::authentication;
@@ -52,6 +51,7 @@ use crate::spaces::groups::{self, NewGroup, Settings};
 use crate::transfers::imports::archive::{Opened, fault};
 use crate::transfers::imports::importer::Entering;
 use crate::transfers::jobs::import_group::ImportGroup;
+use crate::transfers::stored_archives::{SWEPT, broken, secret};
 
 /// Age from which an archive without a group is removed. Younger ones may belong to a request in progress.
 const ADRIFT: TimeDelta = TimeDelta::hours(24);
