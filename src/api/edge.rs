@@ -14,6 +14,7 @@ use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use poem::Response;
 use poem::http::StatusCode;
+use poem::http::header::RANGE;
 use poem_openapi::Object;
 use poem_openapi::types::ParseFromJSON;
 use serde_json::{Map, Value};
@@ -104,7 +105,10 @@ impl<H> Edge<H> {
         // Read before any lookup, so that a concurrent write invalidates the response.
         let version = self.inner.backend.database.version()?;
         let caller = self.identify(exchange).await.ok()?;
-        let memorable = Memorable::of(exchange, &caller, version);
+        // Other responses do not depend only on the URL.
+        let is_cacheable = exchange.is_bare() && !exchange.headers().contains_key(RANGE);
+        let uri = || exchange.request().original_uri().to_string();
+        let memorable = is_cacheable.then(|| Memorable::new(&uri(), &caller, version));
         exchange.identified = Some(caller);
         let memorable = memorable?;
         let known = self.inner.answers.known(&memorable);
