@@ -14,7 +14,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
-use storage::entities::ref_updates::{self, Kind, State};
+use storage::entities::ref_updates::{self, State};
 use storage::entities::{AccessLevel, now, projects, protected_branches};
 use storage::jobs;
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use sea_orm::sea_query::{Expr, Func};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
-    EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
+    QueryFilter,
 };
-use storage::entities::environments::{self, ActiveModel, Column, Entity, Model, State};
+use storage::entities::environments::{self, Column, Entity, Model, State};
 use storage::entities::{fold, now};
 
 use crate::delivery::access::{check_can_create, check_can_read};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::entities::access as levels;
-use storage::entities::access::{Viewer, visible_groups};
+use storage::entities::access::visible_groups;
 use storage::entities::{namespaces, now, projects, saml_providers, users};
 
 use crate::instance::feature_gates::{self, Actors};

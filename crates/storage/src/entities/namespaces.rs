@@ -304,9 +304,9 @@ pub async fn path_taken(db: &impl ConnectionTrait, full_path: &str) -> Result<bo
     let Some((above, path)) = key.rsplit_once('/') else {
         return Ok(false);
     };
-    super::projects::Entity::find()
+    projects::Entity::find()
         .inner_join(Entity)
-        .filter(super::projects::Column::PathKey.eq(path))
+        .filter(projects::Column::PathKey.eq(path))
         .filter(Column::FullPathKey.eq(above))
         .exists(db)
         .await

@@ -12,7 +12,6 @@ use sea_orm::{
 use serde::Serialize;
 
 pub use storage::entities::events::{Action, TargetType};
-use storage::entities::project_hooks::Kind;
 use storage::entities::{events, now, projects};
 
 use crate::activity::outbox::{self, WebhookTarget};

@@ -8,8 +8,8 @@ use storage::entities::pipelines::{ActiveModel, Model, Source, Status};
 
 use super::variables::{self, NewVariable};
 use super::{Row, with_user};
+use crate::code::branch_protection;
 use crate::code::repository_access;
-use crate::code::{branch_protection, commits};
 use crate::delivery::access::check_can_create;
 use crate::delivery::freeze_periods;
 use crate::delivery::pipelines::{events, status};

@@ -50,7 +50,7 @@ impl InheritedItems {
     }
 
     /// Selects the IDs of the projects.
-    fn projects(&self) -> SelectStatement {
+    pub(super) fn projects(&self) -> SelectStatement {
         let condition = match self.what {
             Scope::Project(id) => Expr::col("id").eq(id),
             Scope::Group(id) => Expr::col("namespace_id").in_subquery(namespace_ancestors::at_or_below(id)),
@@ -59,7 +59,7 @@ impl InheritedItems {
     }
 
     /// Selects the IDs of their issues or merge requests.
-    fn things(&self, kind: Kind) -> SelectStatement {
+    pub(super) fn things(&self, kind: Kind) -> SelectStatement {
         ids(
             kind.table(),
             Expr::col(kind.project()).in_subquery(self.projects()),
@@ -67,7 +67,7 @@ impl InheritedItems {
     }
 
     /// Selects the IDs of labels, milestones or epics that are no longer available.
-    fn out_of_reach(&self, table: &'static str) -> SelectStatement {
+    pub(super) fn out_of_reach(&self, table: &'static str) -> SelectStatement {
         ids(table, Expr::col("namespace_id").is_in(self.lost.iter().copied()))
     }
 

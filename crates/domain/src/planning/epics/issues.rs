@@ -3,17 +3,15 @@
 
 use std::collections::HashMap;
 
-use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, QueryFilter, QuerySelect, QueryTrait, SelectTwo,
 };
 use storage::database::Violation;
 use storage::entities::epic_issues::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::{epics, issues, namespace_ancestors, now, projects};
+use storage::entities::{issues, namespace_ancestors, now, projects};
 
 use super::{Row, find, lock, of_one};
-use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};

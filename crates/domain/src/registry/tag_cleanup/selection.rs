@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
+use chrono::{DateTime, Utc};
 use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{
