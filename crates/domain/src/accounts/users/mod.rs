@@ -13,6 +13,7 @@ use crate::identity::passwords::hash_password;
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::patch::assign;
 use crate::kernel::settings::InstanceSettings;
 
 mod avatar;
@@ -353,14 +354,20 @@ fn apply(row: &mut users::ActiveModel, details: Details) -> Result<Option<(Strin
     if let Some(id) = details.color_scheme_id {
         row.color_scheme_id = Set(number(id, "color_scheme_id")?);
     }
-    macro_rules! set {
-        ($($field:ident),*; $($optional:ident),*) => {
-            $(if let Some(value) = details.$field { row.$field = Set(value); })*
-            $(if let Some(value) = details.$optional { row.$optional = Set(Some(value)); })*
-        };
-    }
-    set!(skype, linkedin, twitter, website_url, admin, can_create_group, external, private_profile;
-        organization, job_title, bio, location, public_email, note);
+    assign(&mut row.skype, details.skype);
+    assign(&mut row.linkedin, details.linkedin);
+    assign(&mut row.twitter, details.twitter);
+    assign(&mut row.website_url, details.website_url);
+    assign(&mut row.admin, details.admin);
+    assign(&mut row.can_create_group, details.can_create_group);
+    assign(&mut row.external, details.external);
+    assign(&mut row.private_profile, details.private_profile);
+    assign(&mut row.organization, details.organization.map(Some));
+    assign(&mut row.job_title, details.job_title.map(Some));
+    assign(&mut row.bio, details.bio.map(Some));
+    assign(&mut row.location, details.location.map(Some));
+    assign(&mut row.public_email, details.public_email.map(Some));
+    assign(&mut row.note, details.note.map(Some));
     if let Some(confirmed) = details.confirmed {
         row.confirmed_at = Set(confirmed.then(now));
     }

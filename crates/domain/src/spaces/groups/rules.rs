@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sea_orm::{
-    ActiveValue::Set, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
-};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::database::Violation;
 use storage::entities::access::group_level;
 use storage::entities::namespaces::{self, Kind, ProjectCreation, SubgroupCreation};
@@ -13,7 +11,7 @@ use storage::entities::{AccessLevel, Visibility, now};
 use crate::identity::access::GroupAccess;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::patch::Patch;
+use crate::kernel::patch::{Patch, assign};
 use crate::kernel::policy::Tier;
 use crate::kernel::{Backend, names};
 
@@ -68,28 +66,22 @@ impl Settings {
         let locks = self
             .membership_lock
             .filter(|_| backend.instance.plan >= Tier::Starter);
-        macro_rules! apply {
-            ($($field:ident = $value:expr),* $(,)?) => {$(
-                if let Some(value) = $value {
-                    row.$field = Set(value);
-                }
-            )*};
-        }
-        apply!(
-            description = self.description,
-            share_with_group_lock = self.share_with_group_lock,
-            membership_lock = locks,
-            require_two_factor_authentication = self.require_two_factor_authentication,
-            two_factor_grace_period = grace,
-            project_creation_level = self.project_creation_level,
-            subgroup_creation_level = self.subgroup_creation_level,
-            auto_devops_enabled = self.auto_devops_enabled.into_update(),
-            emails_disabled = self.emails_disabled.into_update(),
-            mentions_disabled = self.mentions_disabled.into_update(),
-            lfs_enabled = self.lfs_enabled,
-            default_branch_protection = protection,
-            request_access_enabled = self.request_access_enabled,
+        assign(&mut row.description, self.description);
+        assign(&mut row.share_with_group_lock, self.share_with_group_lock);
+        assign(&mut row.membership_lock, locks);
+        assign(
+            &mut row.require_two_factor_authentication,
+            self.require_two_factor_authentication,
         );
+        assign(&mut row.two_factor_grace_period, grace);
+        assign(&mut row.project_creation_level, self.project_creation_level);
+        assign(&mut row.subgroup_creation_level, self.subgroup_creation_level);
+        self.auto_devops_enabled.apply_to(&mut row.auto_devops_enabled);
+        self.emails_disabled.apply_to(&mut row.emails_disabled);
+        self.mentions_disabled.apply_to(&mut row.mentions_disabled);
+        assign(&mut row.lfs_enabled, self.lfs_enabled);
+        assign(&mut row.default_branch_protection, protection);
+        assign(&mut row.request_access_enabled, self.request_access_enabled);
         Ok(())
     }
 }
