@@ -18,6 +18,7 @@ use poem::http::header::RANGE;
 use poem_openapi::Object;
 use poem_openapi::types::ParseFromJSON;
 use serde_json::{Map, Value};
+use storage::error_chain;
 
 use crate::api::answers::{Answers, Memorable};
 use crate::api::credentials;
@@ -247,7 +248,7 @@ impl<H> Edge<H> {
         let operation = exchange.operation();
         let response = outcome.unwrap_or_else(|error| {
             if let Error::Internal(cause) = &error {
-                tracing::error!(operation = operation.id, cause = %chain(cause.as_ref()), "request failed");
+                tracing::error!(operation = operation.id, cause = %error_chain(cause.as_ref()), "request failed");
             }
             failure::answer_in(operation.errors, &error)
         });
@@ -285,16 +286,4 @@ fn container_key<'a>(operation: &Operation, path: &'a [(&'static str, String)]) 
         On::User => named("user_id").or_else(|| named("id")),
         On::Scim => named("group_path"),
     }
-}
-
-/// Formats an error and its sources for the log.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
