@@ -113,7 +113,7 @@ impl From<git::Error> for Error {
             git::Error::TagNotFound => Self::not_found("Tag"),
             git::Error::Protocol(text) => Self::Refused(text.into()),
             git::Error::RepositoryMissing => Self::not_found("Repository"),
-            git::Error::Locked => Self::Conflict("409 Conflict: Resource lock".into()),
+            git::Error::Locked => Self::ResourceLocked,
             git::Error::Timeout | git::Error::Busy(_) => Self::TimedOut,
             git::Error::LimitExceeded(text) => Self::Refused(text.into()),
             other => Self::internal(other),

@@ -5,6 +5,7 @@ use storage::entities::{AccessLevel, Scope};
 
 use crate::kernel::error::{Error, Result};
 use crate::kernel::record_validator::RecordValidator;
+use crate::kernel::stored_reason::stored_reason;
 use crate::planning::labels::NewLabel;
 use crate::planning::milestones::NewMilestone;
 use crate::planning::{boards, epics, labels, milestones};
@@ -234,6 +235,6 @@ pub fn text_of(error: &Error) -> Option<String> {
             Some(faults.collect::<Vec<_>>().join(", "))
         }
         Error::Internal(_) | Error::Busy | Error::TimedOut => None,
-        other => Some(other.to_string()),
+        other => Some(stored_reason(other)),
     }
 }
