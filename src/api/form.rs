@@ -8,7 +8,6 @@ use domain::accounts::uploads::UploadedFile;
 use domain::kernel::error::{Error, Result};
 use futures_util::StreamExt;
 use poem::http::HeaderMap;
-use poem::http::header::CONTENT_TYPE;
 use poem::web::{Field, Multipart};
 use poem::{Body, FromRequest, RequestBody};
 use serde_json::{Map, Value};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use domain::activity::jobs::deliver_hook::DeliverHook;
 use domain::code::push_events::PushEvents;
-use domain::integrations::object_storage::{self, ObjectStorage};
+use domain::integrations::object_storage::ObjectStorage;
 use domain::integrations::webhooks;
 use domain::kernel::cache::Memory;
 use domain::kernel::upload_slots::Places;
