@@ -15,7 +15,7 @@ use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
 use crate::kernel::text::references::has_references;
 use crate::kernel::{Backend, urls};
-use crate::planning::issuables::{check_title, task_list};
+use crate::planning::issuables::{IssuableRow, check_title};
 use crate::planning::issues::events::{Told, tell_with};
 use crate::planning::mentions::{self, Scene, Written};
 use crate::planning::state_event::StateEvent;
@@ -129,28 +129,14 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
             prepared.hold(transaction, access).await?;
             let before = lock(transaction, access, iid).await?;
             let mut row = before.clone().into_active_model();
-            let (mut notes, mut closed_via) = (Vec::new(), None);
-            if let Some(title) = title.filter(|title| *title != before.title) {
-                row.title = Set(title.to_owned());
-                notes.push(system_notes::retitled(&before.title, title));
-            }
-            let description = change.description.as_update().map(|text| text.cloned());
-            if let Some(description) = description.filter(|text| *text != before.description) {
-                let (all, completed) = task_list::count(description.as_deref());
-                (row.tasks, row.completed_tasks) = (Set(all), Set(completed));
-                row.description = Set(description);
-                notes.push("changed the description".to_owned());
-            }
-            if !notes.is_empty() {
-                row.last_edited_at = Set(Some(now()));
-                row.last_edited_by_id = Set(Some(author));
-            }
+            let mut columns = issues::Model::columns(&mut row);
+            let mut notes = columns.edit(&before, title, &change.description, author);
+            let mut closed_via = None;
             notes.extend(prepared.enter(&mut row, Some(&before)));
             match (change.state_event, before.state) {
                 (Some(StateEvent::Close), State::Opened) => {
                     row.state = Set(State::Closed);
-                    row.closed_at = Set(Some(now()));
-                    row.closed_by_id = Set(Some(author));
+                    issues::Model::columns(&mut row).close(author);
                     match &change.via {
                         Some(via) => closed_via = Some(via.note(NoteableId::Issue(before.id), author)),
                         None => notes.push("closed".to_owned()),
@@ -158,8 +144,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
                 }
                 (Some(StateEvent::Reopen), State::Closed) => {
                     row.state = Set(State::Opened);
-                    row.closed_at = Set(None);
-                    row.closed_by_id = Set(None);
+                    issues::Model::columns(&mut row).reopen();
                     notes.push("reopened".to_owned());
                 }
                 _ => {}

@@ -66,16 +66,7 @@ impl Prepared {
     /// Applies the change to the row of the issue. Returns the texts of the system notes.
     pub fn enter(&self, row: &mut issues::ActiveModel, before: Option<&issues::Model>) -> Vec<String> {
         let mut notes = Vec::new();
-        if let Some(milestone) = self.shared.milestone() {
-            let id = milestone.map(|milestone| milestone.id);
-            if before.is_some_and(|before| before.milestone_id != id) {
-                notes.push(system_notes::milestone(
-                    milestone.map(|milestone| milestone.title.as_str()),
-                ));
-            }
-            row.milestone_id = Set(id);
-            row.milestone_due_on = Set(milestone.and_then(|milestone| milestone.due_date));
-        }
+        notes.extend(self.shared.apply_milestone(row, before));
         if let Some(due) = opt(&self.due_date) {
             if before.is_some_and(|before| before.due_date != due) {
                 notes.push(system_notes::due(due));
@@ -100,12 +91,7 @@ impl Prepared {
             }
             row.confidential = Set(confidential);
         }
-        if let Some(locked) = self.shared.locked() {
-            if before.is_some_and(|before| before.discussion_locked != locked) {
-                notes.push(system_notes::locked(Kind::Issue.noun(), locked));
-            }
-            row.discussion_locked = Set(locked);
-        }
+        notes.extend(self.shared.apply_lock(row, before));
         notes
     }
 
