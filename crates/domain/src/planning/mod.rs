@@ -9,6 +9,7 @@ pub mod jobs;
 pub mod labels;
 pub mod mentions;
 pub mod milestones;
+mod promotion;
 pub mod state_event;
 pub mod system_notes;
 pub(crate) mod todo_writer;
