@@ -192,7 +192,7 @@ impl GroupsApi for App {
         };
         let mut made = groups::create(&self.backend, &access.caller, new).await?;
         if picture.is_some() {
-            made = groups::set_avatar(&self.backend, made, picture).await?;
+            made = avatars::set(&self.backend, made, picture).await?;
         }
         self.group(made).await
     }
@@ -227,7 +227,7 @@ impl GroupsApi for App {
         };
         let mut changed = groups::edit(&self.backend, access, change).await?;
         if pictured {
-            changed = groups::set_avatar(&self.backend, changed, picture).await?;
+            changed = avatars::set(&self.backend, changed, picture).await?;
         }
         self.group(changed).await
     }

@@ -1,5 +1,6 @@
 //! Projects: create, get, list, update, archive and delete.
 
+use domain::accounts::avatars;
 use domain::accounts::uploads::UploadedFile;
 use domain::code::code_analysis;
 use domain::identity::access::{InstanceAccess, ProjectAccess, UserAccess};
@@ -243,7 +244,10 @@ impl ProjectsApi for App {
             projects::edit(&self.backend, access, change).await?
         };
         let changed = match pictured {
-            true => projects::set_avatar(&self.backend, changed, picture).await?,
+            true => {
+                let picture = avatars::checked(picture).await?;
+                avatars::set(&self.backend, changed, picture).await?
+            }
             false => changed,
         };
         self.changed(changed, true).await

@@ -28,7 +28,7 @@ mod state;
 pub mod status;
 
 pub use crate::accounts::users::state::{activate, block, deactivate, unblock};
-pub use avatar::{avatar, set_avatar};
+pub use avatar::avatar;
 
 /// Attributes of a new user.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,6 @@ pub(crate) mod rules;
 mod share;
 
 pub use attributes::custom_attributes;
-pub use avatar::{avatar, set_avatar};
 pub use create::{NewGroup, create};
 pub(crate) use create::{admit, make, make_below};
 pub use edit::{Change, edit};

@@ -14,7 +14,7 @@ use super::create::{
     add_maintainer, check_names, insert, own_namespace, refuse_taken, row, target, target_id,
 };
 use super::settings::replace_topics;
-use super::{avatar, set_avatar};
+use crate::accounts::avatars;
 use crate::accounts::uploads::UploadedFile;
 use crate::code::ref_updates::moving;
 use crate::code::repository_access::ensure_repository;
@@ -159,7 +159,7 @@ async fn copy_picture(
     let Some(file_name) = source.project.avatar.clone() else {
         return Ok(None);
     };
-    let Content::Seekable { size, open } = avatar(backend, source, &file_name).await?.content else {
+    let Content::Seekable { size, open } = avatars::open(backend, source, &file_name).await?.content else {
         return Ok(None);
     };
     let mut file = tokio::fs::File::from_std(backend.objects.spool().map_err(Error::internal)?);
@@ -173,7 +173,8 @@ async fn copy_picture(
         size,
         file,
     };
-    set_avatar(backend, fork.clone(), Some(picture)).await.map(Some)
+    let picture = avatars::checked(Some(picture)).await?;
+    avatars::set(backend, fork.clone(), picture).await.map(Some)
 }
 
 /// Checks that the caller can fork: they must be able to read the code, and forking must be enabled.

@@ -17,7 +17,6 @@ mod statistics;
 
 pub use archive::set_archived;
 pub use attributes::add_custom_attributes;
-pub use avatar::{avatar, set_avatar};
 pub use create::{NewProject, create, insert_bare};
 pub use edit::{Change, edit};
 pub(crate) use hold::hold;
