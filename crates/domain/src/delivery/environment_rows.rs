@@ -73,7 +73,8 @@ pub(super) async fn become_now(
 /// Inserts an environment. The caller has locked the project.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the project has `MOST` environments already, and a validation error if the name is taken.
+/// Returns `Error::Refused` if the project has `MOST` environments already, and a validation error if the name
+/// is taken.
 pub(super) async fn insert(
     transaction: &DatabaseTransaction,
     project_id: i64,

@@ -70,8 +70,8 @@ pub struct UpdatedRefs<'a> {
 
 /// An area that reacts to ref updates.
 pub trait RefUpdateListener: Send + Sync {
-    /// Determines the effects of an update. Runs before the transaction that records the update, and at the same time as
-    /// the other listeners.
+    /// Determines the effects of an update. Runs before the transaction that records the update, and at the
+    /// same time as the other listeners.
     ///
     /// # Errors
     /// Returns an error if a database query or a Git operation fails; nothing is recorded then.

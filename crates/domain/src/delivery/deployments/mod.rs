@@ -1,5 +1,5 @@
-//! Deployments of projects. [`changes`] creates and updates them, [`listing`] lists them, and [`following`]
-//! synchronizes them with jobs. [`shipping`] finds the merge requests that they contain.
+//! Deployments of projects. [`changes`] creates and updates them, [`listing`] lists them, and [`job_status`]
+//! synchronizes them with jobs. [`merge_request_links`] finds the merge requests that they contain.
 //!
 //! Every change locks the project first.
 

@@ -1,7 +1,7 @@
 //! Pipelines of projects. A pipeline is a record: a request, a trigger or a schedule creates it, or a commit
-//! status of an external system. Its status follows from its jobs ([`progress`]).
+//! status of an external system. Its status follows from its jobs ([`status`]).
 //!
-//! This module runs no jobs. A future executor will read the configuration where [`making`] inserts a
+//! This module runs no jobs. A future executor will read the configuration where [`create()`] inserts a
 //! pipeline and insert its jobs into `ci_jobs`. It will call [`status::settle`] after each change of a job,
 //! as `delivery::commit_statuses` does.
 //!

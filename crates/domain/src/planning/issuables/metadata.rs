@@ -158,8 +158,8 @@ impl Prepared {
         Some(assignees.iter().map(|user| user.id).collect())
     }
 
-    /// Applies the milestone to a row. Returns the text of the system note, unless the row is new or has the milestone
-    /// already.
+    /// Applies the milestone to a row. Returns the text of the system note, unless the row is new or has the
+    /// milestone already.
     pub fn apply_milestone<T: IssuableRow>(
         &self,
         row: &mut T::Changed,
@@ -174,8 +174,8 @@ impl Prepared {
             .map(|_| system_notes::milestone(milestone.map(|milestone| milestone.title.as_str())))
     }
 
-    /// Applies the lock of the discussion to a row. Returns the text of the system note, unless the row is new or has the
-    /// state already.
+    /// Applies the lock of the discussion to a row. Returns the text of the system note, unless the row is new
+    /// or has the state already.
     pub fn apply_lock<T: IssuableRow>(&self, row: &mut T::Changed, before: Option<&T>) -> Option<String> {
         let locked = self.said.discussion_locked?;
         *T::columns(row).discussion_locked = Set(locked);
