@@ -7,14 +7,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::identity::authentication::Caller;
 use domain::kernel::cache::{Remembered, Version};
-use poem::http::header::RANGE;
+use domain::kernel::caller::Caller;
 use poem::http::{HeaderMap, StatusCode};
 use poem::{Body, Response};
 use sha2::{Digest, Sha256};
-
-use crate::api::exchange::Exchange;
 
 /// Maximum total size of cached responses, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
@@ -32,11 +29,8 @@ pub struct Memorable {
 }
 
 impl Memorable {
-    /// Returns the key of a request, if its response depends only on the URL.
-    pub(super) fn of(exchange: &Exchange<'_>, caller: &Caller, version: Version) -> Option<Self> {
-        if !exchange.is_bare() || exchange.headers().contains_key(RANGE) {
-            return None;
-        }
+    /// Returns the key of a request of a caller whose response depends only on the URL.
+    pub(super) fn new(uri: &str, caller: &Caller, version: Version) -> Self {
         let user = caller.as_user().map_or(0, |user| user.id);
         let token = caller.access_token().map_or(0, |token| token.id);
         let mut question = Sha256::new();
@@ -47,11 +41,11 @@ impl Memorable {
         question.update(provider.to_le_bytes());
         question.update(caller.scopes().unwrap_or("*"));
         // Hashed also because a query may contain a token.
-        question.update(exchange.request().original_uri().to_string());
-        Some(Self {
+        question.update(uri);
+        Self {
             question: question.finalize().into(),
             version,
-        })
+        }
     }
 }
 

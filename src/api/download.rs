@@ -1,6 +1,7 @@
 //! Downloads over HTTP: entity tags, `If-None-Match`, single ranges, safe content types and file names.
 
 use domain::kernel::download::{Content, Download};
+use domain::kernel::error::Result;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use poem::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
@@ -10,7 +11,8 @@ use poem::http::{HeaderMap, HeaderValue, StatusCode};
 use poem::{Body, Response};
 
 use crate::api::answers::WholeBody;
-use crate::api::reply::set_headers;
+use crate::api::exchange::Exchange;
+use crate::api::reply::{Success, set_headers};
 use crate::api::revalidation::none_match;
 
 /// Characters that need no escaping in `filename*` (RFC 5987).
@@ -27,6 +29,12 @@ const ATTR_CHAR: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'`')
     .remove(b'|')
     .remove(b'~');
+
+impl Success for Download {
+    fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
+        Ok(render(self, status, exchange.headers()))
+    }
+}
 
 /// Returns the response of a download.
 #[must_use]

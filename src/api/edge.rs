@@ -7,15 +7,18 @@
 use std::sync::Arc;
 
 use domain::identity::access::{Admission, Rule};
-use domain::identity::authentication::{self, Caller};
+use domain::identity::authentication;
 use domain::instance::settings;
 use domain::kernel::Backend;
+use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use poem::Response;
 use poem::http::StatusCode;
+use poem::http::header::RANGE;
 use poem_openapi::Object;
 use poem_openapi::types::ParseFromJSON;
 use serde_json::{Map, Value};
+use storage::error_chain;
 
 use crate::api::answers::{Answers, Memorable};
 use crate::api::credentials;
@@ -103,7 +106,10 @@ impl<H> Edge<H> {
         // Read before any lookup, so that a concurrent write invalidates the response.
         let version = self.inner.backend.database.version()?;
         let caller = self.identify(exchange).await.ok()?;
-        let memorable = Memorable::of(exchange, &caller, version);
+        // Other responses do not depend only on the URL.
+        let is_cacheable = exchange.is_bare() && !exchange.headers().contains_key(RANGE);
+        let uri = || exchange.request().original_uri().to_string();
+        let memorable = is_cacheable.then(|| Memorable::new(&uri(), &caller, version));
         exchange.identified = Some(caller);
         let memorable = memorable?;
         let known = self.inner.answers.known(&memorable);
@@ -242,7 +248,7 @@ impl<H> Edge<H> {
         let operation = exchange.operation();
         let response = outcome.unwrap_or_else(|error| {
             if let Error::Internal(cause) = &error {
-                tracing::error!(operation = operation.id, cause = %chain(cause.as_ref()), "request failed");
+                tracing::error!(operation = operation.id, cause = %error_chain(cause.as_ref()), "request failed");
             }
             failure::answer_in(operation.errors, &error)
         });
@@ -280,16 +286,4 @@ fn container_key<'a>(operation: &Operation, path: &'a [(&'static str, String)]) 
         On::User => named("user_id").or_else(|| named("id")),
         On::Scim => named("group_path"),
     }
-}
-
-/// Formats an error and its sources for the log.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::ErrorKind;
 
 use domain::accounts::uploads::UploadedFile;
-use domain::identity::authentication::Caller;
+use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
 use percent_encoding::percent_decode_str;

@@ -47,6 +47,22 @@ pub fn answer_in(form: Errors, error: &Error) -> Response {
     response
 }
 
+/// Returns the text of an error for protocols without JSON bodies.
+#[must_use]
+pub fn plain_text(error: &Error) -> String {
+    match error {
+        Error::Unauthorized
+        | Error::Forbidden(None)
+        | Error::NotFound(_)
+        | Error::NotFoundOrExpired
+        | Error::ResourceLocked
+        | Error::PreconditionFailed
+        | Error::TooLarge
+        | Error::NotModified => text_of(&parts(error).1["message"]),
+        other => other.to_string(),
+    }
+}
+
 /// Returns a JSON response.
 #[must_use]
 pub fn respond(status: StatusCode, body: &Value) -> Response {
@@ -99,7 +115,7 @@ fn scim_type(error: &Error) -> Option<&'static str> {
             ProvisioningFault::Value => "invalidValue",
         }),
         Error::InvalidParameters(_) | Error::InvalidAttributes(_) => Some("invalidValue"),
-        Error::Conflict(_) => Some("uniqueness"),
+        Error::Conflict(_) | Error::ResourceLocked => Some("uniqueness"),
         _ => None,
     }
 }
@@ -164,6 +180,7 @@ fn parts(error: &Error) -> (StatusCode, Value) {
             json!({ "message": message, "error_code": code }),
         ),
         Error::Conflict(text) => message(StatusCode::CONFLICT, text),
+        Error::ResourceLocked => message(StatusCode::CONFLICT, "409 Conflict: Resource lock"),
         Error::PreconditionFailed => message(StatusCode::PRECONDITION_FAILED, "412 Precondition Failed"),
         Error::TooLarge => message(StatusCode::PAYLOAD_TOO_LARGE, "413 Request Entity Too Large"),
         Error::Unprocessable(text) => (

@@ -8,13 +8,13 @@ use domain::accounts::uploads::UploadedFile;
 use domain::kernel::error::{Error, Result};
 use futures_util::StreamExt;
 use poem::http::HeaderMap;
-use poem::http::header::CONTENT_TYPE;
 use poem::web::{Field, Multipart};
 use poem::{Body, FromRequest, RequestBody};
 use serde_json::{Map, Value};
 use tokio::io::AsyncReadExt;
 
 use crate::api::exchange::Exchange;
+use crate::api::media_type::essence;
 use crate::api::parameters::{MAX_PARTS, insert};
 use crate::api::spool;
 
@@ -25,13 +25,6 @@ pub const MOST_TEXT: u64 = 1 << 20;
 #[must_use]
 pub fn is_form(headers: &HeaderMap) -> bool {
     essence(headers) == "multipart/form-data"
-}
-
-/// Returns the media type of a body without parameters, in lowercase.
-pub(super) fn essence(headers: &HeaderMap) -> String {
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = content_type.unwrap_or_default().split(';').next();
-    essence.unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// Reads a form. The file is written to the file that `spool` opens and stored in the exchange; the other

@@ -1,6 +1,5 @@
-//! Successful responses: JSON, pages, empty responses and downloads.
+//! Successful responses: JSON, pages and empty responses.
 
-use domain::kernel::download::Download;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::Page;
 use poem::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -10,7 +9,6 @@ use poem_openapi::ApiResponse;
 use poem_openapi::registry::{MetaResponse, MetaResponses, Registry};
 use serde::Serialize;
 
-use crate::api::download;
 use crate::api::exchange::Exchange;
 use crate::api::paging;
 use crate::api::revalidation;
@@ -89,12 +87,6 @@ impl<T: Success> Success for WithHeaders<T> {
         let mut response = self.body.render(status, exchange)?;
         set_headers(response.headers_mut(), self.headers);
         Ok(response)
-    }
-}
-
-impl Success for Download {
-    fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
-        Ok(download::render(self, status, exchange.headers()))
     }
 }
 

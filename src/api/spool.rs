@@ -8,7 +8,7 @@ use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 use crate::api::exchange::{self, Exchange};
-use crate::api::form::essence;
+use crate::api::media_type::essence;
 
 /// Size of one read, in bytes.
 const PIECE: usize = 64 << 10;

@@ -9,14 +9,13 @@ use clap::{Subcommand, ValueEnum};
 use domain::accounts::users as accounts;
 use domain::accounts::users::NewUser;
 use domain::identity::access_tokens::{self, NewToken};
-use domain::kernel::error::Error;
 use domain::operations::startup;
 use domain::secrets::Token;
 use domain::spaces::{members, repository_import};
 use storage::entities::access_tokens::Kind;
 use storage::entities::{AccessLevel, Visibility, users};
 
-use super::{Common, Outcome, print};
+use super::context::{Common, Outcome, print, shown};
 
 /// A subcommand of `admin`.
 #[derive(Debug, Subcommand)]
@@ -227,19 +226,4 @@ fn first_line() -> std::io::Result<String> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-/// Formats an error for the command line.
-pub(super) fn shown(error: Error) -> String {
-    match error {
-        Error::InvalidAttributes(attributes) => {
-            let each = attributes
-                .iter()
-                .map(|(name, texts)| format!("{name} {}", texts.join(", ")));
-            each.collect::<Vec<_>>().join("; ")
-        }
-        Error::NotFound(kind) => format!("{kind} not found"),
-        Error::Internal(cause) => cause.to_string(),
-        other => other.to_string(),
-    }
 }

@@ -13,8 +13,7 @@ use holdfast::server::{self, demo};
 use storage::entities::Visibility;
 use tokio::process::{Child, Command};
 
-use super::admin::shown;
-use super::{Outcome, log, print, stopped};
+use super::context::{Outcome, log, print, shown, stopped};
 
 /// Options of a demo. It reads no settings file, so that it never fills an existing database.
 #[derive(Debug, Args)]

@@ -1,19 +1,16 @@
 //! The command line of Holdfast.
 
 mod admin;
+mod context;
 mod demo;
 mod upkeep;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use domain::kernel::Backend;
+use clap::{Parser, Subcommand, ValueEnum};
+use context::{Common, Outcome, print, stopped};
 use holdfast::api::{DOCUMENT_JSON, DOCUMENT_YAML};
-use holdfast::config::{Options, Settings};
 use holdfast::server;
-use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 /// Serve repositories over Git and a REST API
 #[derive(Debug, Parser)]
@@ -52,24 +49,11 @@ enum Command {
     Restore(upkeep::Copy),
 }
 
-/// Options of every command: settings and log format.
-#[derive(Debug, Args)]
-struct Common {
-    #[command(flatten)]
-    options: Options,
-    /// Settings file [default: holdfast.toml if it exists]
-    #[arg(long, env = "HOLDFAST_CONFIG")]
-    config: Option<PathBuf>,
-}
-
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
     Json,
     Yaml,
 }
-
-/// Result of a command; an error is printed and the process exits with 1.
-type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
 
 /// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
@@ -100,48 +84,10 @@ pub fn run() -> ExitCode {
     outcome.unwrap_or_else(|error| complain(&error.to_string()))
 }
 
-/// Writes to standard output; a closed pipe is not an error.
-fn print(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stdout().write_all(text.as_bytes());
-}
-
 fn complain(text: &str) -> ExitCode {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "holdfast: {text}");
     ExitCode::FAILURE
-}
-
-/// Initializes the log with the filter of the options, else with `filter`.
-fn log(options: &Options, filter: &str) {
-    let filter = options.log.as_deref().unwrap_or(filter);
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    if options.log_json.unwrap_or(false) {
-        builder.json().init();
-    } else {
-        builder.init();
-    }
-}
-
-impl Common {
-    /// Returns the options merged with the settings file, and initializes the log with their filter, else
-    /// with `filter`.
-    fn read(self, filter: &str) -> Result<Options, server::Error> {
-        let options = self.options.over_file(self.config.as_deref())?;
-        log(&options, filter);
-        Ok(options)
-    }
-
-    /// Opens an existing instance and logs only warnings.
-    async fn open(self) -> Result<(Settings, Backend), Box<dyn std::error::Error>> {
-        let settings = self.read("warn")?.settings()?;
-        let base_url = server::public_url(&settings, settings.listen);
-        let backend = server::open(&settings, None, base_url).await?;
-        Ok((settings, backend))
-    }
 }
 
 async fn serve(common: Common) -> Outcome {
@@ -171,16 +117,4 @@ async fn work(common: Common) -> Outcome {
     let settings = common.read("info,sqlx=warn,sea_orm_migration=warn")?.settings()?;
     server::work(&settings, stopped()?).await?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns a future that resolves at SIGTERM or SIGINT. From this call on, neither signal ends the process.
-fn stopped() -> std::io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }

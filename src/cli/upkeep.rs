@@ -8,7 +8,7 @@ use domain::operations::{backups, doctor as examination, startup};
 use domain::registry::garbage_collection;
 use holdfast::server;
 
-use super::{Common, Outcome, print};
+use super::context::{Common, Outcome, print};
 
 /// Options of `backup` and `restore`.
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! Award emoji.
 
 use domain::discussion::award_emoji::{self, Key};
-use domain::discussion::notes;
+use domain::discussion::noteable;
 use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::identity::places::Place;
 use domain::kernel::error::Result;
@@ -26,7 +26,7 @@ use crate::app::App;
 use crate::views::award_emoji::award;
 
 /// Returns the key of a noteable, or of a note on it.
-fn key(on: notes::Key, note: Option<i64>) -> Key {
+fn key(on: noteable::Key, note: Option<i64>) -> Key {
     Key { on, note }
 }
 
@@ -61,7 +61,7 @@ impl App {
     /// Returns the key of an epic by IID, or of a note on it.
     async fn epic_key(&self, access: &GroupAccess, iid: i64, note: Option<i64>) -> Result<Key> {
         let id = epics::id_of(&self.backend, &access.clone().into(), iid).await?;
-        Ok(key(notes::Key::Epic(id), note))
+        Ok(key(noteable::Key::Epic(id), note))
     }
 }
 
@@ -72,7 +72,7 @@ impl AwardEmojiApi for App {
         request: ListIssueAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(notes::Key::Issue(request.issue_iid), None);
+        let key = key(noteable::Key::Issue(request.issue_iid), None);
         self.awards(access, key, page).await
     }
 
@@ -81,7 +81,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateIssueAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(notes::Key::Issue(request.issue_iid), None);
+        let key = key(noteable::Key::Issue(request.issue_iid), None);
         self.give_award(access, key, &request.body.name).await
     }
 
@@ -90,7 +90,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetIssueAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(notes::Key::Issue(request.issue_iid), None);
+        let key = key(noteable::Key::Issue(request.issue_iid), None);
         self.award(access, key, request.award_id).await
     }
 
@@ -99,7 +99,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteIssueAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(notes::Key::Issue(request.issue_iid), None);
+        let key = key(noteable::Key::Issue(request.issue_iid), None);
         self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
@@ -110,7 +110,7 @@ impl AwardEmojiApi for App {
         request: ListIssueNoteAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(notes::Key::Issue(request.issue_iid), Some(request.note_id));
+        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
         self.awards(access, key, page).await
     }
 
@@ -119,7 +119,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateIssueNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(notes::Key::Issue(request.issue_iid), Some(request.note_id));
+        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
         self.give_award(access, key, &request.body.name).await
     }
 
@@ -128,7 +128,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetIssueNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(notes::Key::Issue(request.issue_iid), Some(request.note_id));
+        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
         self.award(access, key, request.award_id).await
     }
 
@@ -137,7 +137,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteIssueNoteAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(notes::Key::Issue(request.issue_iid), Some(request.note_id));
+        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
         self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
@@ -148,7 +148,7 @@ impl AwardEmojiApi for App {
         request: ListMergeRequestAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(notes::Key::MergeRequest(request.merge_request_iid), None);
+        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
         self.awards(access, key, page).await
     }
 
@@ -157,7 +157,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateMergeRequestAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(notes::Key::MergeRequest(request.merge_request_iid), None);
+        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
         self.give_award(access, key, &request.body.name).await
     }
 
@@ -166,7 +166,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetMergeRequestAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(notes::Key::MergeRequest(request.merge_request_iid), None);
+        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
         self.award(access, key, request.award_id).await
     }
 
@@ -175,7 +175,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteMergeRequestAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(notes::Key::MergeRequest(request.merge_request_iid), None);
+        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
         self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
@@ -187,7 +187,7 @@ impl AwardEmojiApi for App {
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
         let key = key(
-            notes::Key::MergeRequest(request.merge_request_iid),
+            noteable::Key::MergeRequest(request.merge_request_iid),
             Some(request.note_id),
         );
         self.awards(access, key, page).await
@@ -199,7 +199,7 @@ impl AwardEmojiApi for App {
         request: CreateMergeRequestNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
         let key = key(
-            notes::Key::MergeRequest(request.merge_request_iid),
+            noteable::Key::MergeRequest(request.merge_request_iid),
             Some(request.note_id),
         );
         self.give_award(access, key, &request.body.name).await
@@ -211,7 +211,7 @@ impl AwardEmojiApi for App {
         request: GetMergeRequestNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
         let key = key(
-            notes::Key::MergeRequest(request.merge_request_iid),
+            noteable::Key::MergeRequest(request.merge_request_iid),
             Some(request.note_id),
         );
         self.award(access, key, request.award_id).await
@@ -223,7 +223,7 @@ impl AwardEmojiApi for App {
         request: DeleteMergeRequestNoteAwardEmojiRequest,
     ) -> Result<()> {
         let key = key(
-            notes::Key::MergeRequest(request.merge_request_iid),
+            noteable::Key::MergeRequest(request.merge_request_iid),
             Some(request.note_id),
         );
         self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
@@ -236,7 +236,7 @@ impl AwardEmojiApi for App {
         request: ListSnippetAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(notes::Key::Snippet(request.snippet_id), None);
+        let key = key(noteable::Key::Snippet(request.snippet_id), None);
         self.awards(access, key, page).await
     }
 
@@ -245,7 +245,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateSnippetAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(notes::Key::Snippet(request.snippet_id), None);
+        let key = key(noteable::Key::Snippet(request.snippet_id), None);
         self.give_award(access, key, &request.body.name).await
     }
 
@@ -254,7 +254,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetSnippetAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(notes::Key::Snippet(request.snippet_id), None);
+        let key = key(noteable::Key::Snippet(request.snippet_id), None);
         self.award(access, key, request.award_id).await
     }
 
@@ -263,7 +263,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteSnippetAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(notes::Key::Snippet(request.snippet_id), None);
+        let key = key(noteable::Key::Snippet(request.snippet_id), None);
         self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
             .await
     }
@@ -274,7 +274,7 @@ impl AwardEmojiApi for App {
         request: ListSnippetNoteAwardEmojiRequest,
         page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(notes::Key::Snippet(request.snippet_id), Some(request.note_id));
+        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
         self.awards(access, key, page).await
     }
 
@@ -283,7 +283,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateSnippetNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(notes::Key::Snippet(request.snippet_id), Some(request.note_id));
+        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
         self.give_award(access, key, &request.body.name).await
     }
 
@@ -292,7 +292,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetSnippetNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(notes::Key::Snippet(request.snippet_id), Some(request.note_id));
+        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
         self.award(access, key, request.award_id).await
     }
 
@@ -301,7 +301,7 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteSnippetNoteAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(notes::Key::Snippet(request.snippet_id), Some(request.note_id));
+        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
         self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
             .await
     }

@@ -4,7 +4,7 @@ use domain::identity::access::GroupAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::planning::epics::{self, Change, Filter, Labelling, NewEpic, Order, Row};
-use domain::planning::issues::StateEvent;
+use domain::planning::state_event::StateEvent;
 
 use crate::api::contract::{
     CreateEpicRequest, DeleteEpicRequest, Epic, EpicOrder, EpicsApi, GetEpicRequest, IssueStateEvent,

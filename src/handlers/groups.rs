@@ -3,9 +3,10 @@
 use domain::accounts::avatars;
 use domain::accounts::uploads::UploadedFile;
 use domain::identity::access::{GroupAccess, InstanceAccess};
-use domain::identity::authentication::Caller;
+use domain::kernel::caller::Caller;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
+use domain::lifecycle::{deletion, transfer};
 use domain::spaces::groups::{self, Change, Filter, NewGroup, Order, Settings, Within};
 use domain::spaces::projects::{self, OfGroup};
 
@@ -191,7 +192,7 @@ impl GroupsApi for App {
         };
         let mut made = groups::create(&self.backend, &access.caller, new).await?;
         if picture.is_some() {
-            made = groups::set_avatar(&self.backend, made, picture).await?;
+            made = avatars::set(&self.backend, made, picture).await?;
         }
         self.group(made).await
     }
@@ -226,25 +227,25 @@ impl GroupsApi for App {
         };
         let mut changed = groups::edit(&self.backend, access, change).await?;
         if pictured {
-            changed = groups::set_avatar(&self.backend, changed, picture).await?;
+            changed = avatars::set(&self.backend, changed, picture).await?;
         }
         self.group(changed).await
     }
 
     async fn delete_group(&self, access: GroupAccess, request: DeleteGroupRequest) -> Result<Message> {
-        groups::delete(&self.backend, &access, request.if_unmodified_since.as_deref()).await?;
+        deletion::groups::delete(&self.backend, &access, request.if_unmodified_since.as_deref()).await?;
         Ok(Message {
             message: "202 Accepted".to_owned(),
         })
     }
 
     async fn restore_group(&self, access: GroupAccess) -> Result<Group> {
-        let restored = groups::restore(&self.backend, access).await?;
+        let restored = deletion::groups::restore(&self.backend, access).await?;
         self.group(restored).await
     }
 
     async fn transfer_group(&self, access: GroupAccess, request: TransferGroupRequest) -> Result<Group> {
-        let moved = groups::transfer(&self.backend, access, request.body.group_id.take()).await?;
+        let moved = transfer::groups::transfer(&self.backend, access, request.body.group_id.take()).await?;
         self.group(moved).await
     }
 
@@ -253,7 +254,7 @@ impl GroupsApi for App {
         access: GroupAccess,
         request: TransferProjectToGroupRequest,
     ) -> Result<Group> {
-        groups::take_in(&self.backend, &access, &request.project_id).await?;
+        transfer::groups::take_in(&self.backend, &access, &request.project_id).await?;
         self.group(access).await
     }
 

@@ -1,15 +1,16 @@
 //! Issues.
 
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use domain::identity::authentication::Caller;
 use domain::identity::places;
+use domain::kernel::caller::Caller;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
 use domain::planning::issuables::time_tracking::Change as TimesChange;
 use domain::planning::issuables::{self, Place, Scope, assignees};
-use domain::planning::issues::{self, Change, Filter, Metadata, NewIssue, Order, StateEvent, time_tracking};
+use domain::planning::issues::{self, Change, Filter, Metadata, NewIssue, Order, time_tracking};
 use domain::planning::milestones;
+use domain::planning::state_event::StateEvent;
 
 use crate::api::contract::{
     AddIssueSpentTimeRequest, CreateIssueRequest, DeleteIssueRequest, GetIssueRequest,

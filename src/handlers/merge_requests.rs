@@ -2,17 +2,17 @@
 
 use domain::delivery::deployments;
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use domain::identity::authentication::Caller;
 use domain::identity::places;
+use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
 use domain::planning::issuables::time_tracking::Change as TimesChange;
 use domain::planning::issuables::{self, Place, Scope, assignees};
 use domain::planning::milestones;
+use domain::planning::state_event::StateEvent;
 use domain::review::merge_requests::{
-    self, Change, Filter, NewMergeRequest, Order, Row, StateEvent, Wanted, closing_issues, subscriptions,
-    time_tracking,
+    self, Change, Filter, NewMergeRequest, Order, Row, Wanted, closing_issues, subscriptions, time_tracking,
 };
 
 use crate::api::contract::{

@@ -1,6 +1,7 @@
 //! Notes.
 
-use domain::discussion::notes::{self, Filter, Key, NewNote};
+use domain::discussion::noteable::Key;
+use domain::discussion::notes::{self, Filter, NewNote};
 use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::identity::places::Place;
 use domain::kernel::error::Result;

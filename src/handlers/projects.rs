@@ -1,10 +1,12 @@
 //! Projects: create, get, list, update, archive and delete.
 
+use domain::accounts::avatars;
 use domain::accounts::uploads::UploadedFile;
 use domain::code::code_analysis;
 use domain::identity::access::{InstanceAccess, ProjectAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
+use domain::lifecycle::{deletion, transfer};
 use domain::spaces::projects::{self, Change, Filter, NewProject, Order, Settings};
 
 use crate::api::contract::{
@@ -242,14 +244,17 @@ impl ProjectsApi for App {
             projects::edit(&self.backend, access, change).await?
         };
         let changed = match pictured {
-            true => projects::set_avatar(&self.backend, changed, picture).await?,
+            true => {
+                let picture = avatars::checked(picture).await?;
+                avatars::set(&self.backend, changed, picture).await?
+            }
             false => changed,
         };
         self.changed(changed, true).await
     }
 
     async fn delete_project(&self, access: ProjectAccess, request: DeleteProjectRequest) -> Result<Message> {
-        projects::delete(&self.backend, &access, request.if_unmodified_since.as_deref()).await?;
+        deletion::projects::delete(&self.backend, &access, request.if_unmodified_since.as_deref()).await?;
         Ok(Message {
             message: "202 Accepted".to_owned(),
         })
@@ -261,7 +266,7 @@ impl ProjectsApi for App {
     }
 
     async fn restore_project(&self, access: ProjectAccess) -> Result<Project> {
-        let restored = projects::restore(&self.backend, access).await?;
+        let restored = deletion::projects::restore(&self.backend, access).await?;
         self.changed(restored, false).await
     }
 
@@ -275,7 +280,7 @@ impl ProjectsApi for App {
         access: ProjectAccess,
         request: TransferProjectRequest,
     ) -> Result<Project> {
-        let moved = projects::transfer_to(&self.backend, access, &request.body.namespace).await?;
+        let moved = transfer::projects::transfer_to(&self.backend, access, &request.body.namespace).await?;
         self.changed(moved, true).await
     }
 

@@ -1,6 +1,6 @@
 //! To-do items.
 
-use domain::discussion::notes::Key;
+use domain::discussion::noteable::Key;
 use domain::discussion::todos::{self, Filter, Subject};
 use domain::identity::access::{InstanceAccess, ProjectAccess};
 use domain::identity::places::Place;

@@ -50,7 +50,7 @@ impl UsersApi for App {
         let (new, details) = new_user(request.body, creator)?;
         let mut made = users::register(&self.backend, new, details).await?;
         if picture.is_some() {
-            made = users::set_avatar(&self.backend, made, picture).await?;
+            made = avatars::set(&self.backend, made, picture).await?;
         }
         let profile = listing::whole(&self.backend, made).await?;
         Ok(views::users::user(profile, &self.backend.instance.base_url))
@@ -72,7 +72,7 @@ impl UsersApi for App {
         let pictured = picture.is_some() || request.body.avatar.is_some();
         let mut changed = users::update(&self.backend, access.user, changes(request.body)).await?;
         if pictured {
-            changed = users::set_avatar(&self.backend, changed, picture).await?;
+            changed = avatars::set(&self.backend, changed, picture).await?;
         }
         let profile = listing::whole(&self.backend, changed).await?;
         Ok(views::users::user(profile, &self.backend.instance.base_url))

@@ -1,13 +1,16 @@
 //! Startup and shutdown of the server.
 
 pub mod demo;
+mod error;
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::integrations::object_storage::{self, ObjectStorage};
+use domain::activity::jobs::deliver_hook::DeliverHook;
+use domain::code::push_events::PushEvents;
+use domain::integrations::object_storage::ObjectStorage;
 use domain::integrations::webhooks;
 use domain::kernel::cache::Memory;
 use domain::kernel::upload_slots::Places;
@@ -15,9 +18,9 @@ use domain::kernel::{Backend, Instance, Parts};
 use domain::operations::first_start::{self, Chosen, MadeUp};
 use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, Opening, Serving};
 use domain::operations::startup::{self, Presence};
+use domain::review::merge_requests::MergeRequestUpdates;
 use domain::secrets::{Keyring, Secret};
 use domain::transfers::jobs::import_group::ImportGroup;
-use domain::webhooks::jobs::deliver_hook::DeliverHook;
 use git::Store;
 use storage::database::{self, Database};
 use storage::jobs::{Job, Options as RunnerOptions, Runner};
@@ -25,7 +28,9 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::parameters::ContractValidator;
+pub use error::Error;
+
+use crate::api::record_validator::ContractValidator;
 use crate::app;
 use crate::config::{Options, Settings};
 use crate::web::connections::{self, Limits};
@@ -36,46 +41,6 @@ use crate::worker;
 const SETTLING: Duration = Duration::from_secs(5);
 /// Number of concurrent webhook deliveries; they mostly wait for the network.
 const DELIVERIES: usize = 64;
-
-/// Reason why the server cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A setting is invalid.
-    #[error(transparent)]
-    Settings(#[from] crate::config::Error),
-    /// The data directory or the network cannot be used.
-    #[error("{what}: {cause}")]
-    Io {
-        /// The failed operation.
-        what: String,
-        /// The cause.
-        cause: std::io::Error,
-    },
-    /// The database cannot be used.
-    #[error("database: {0}")]
-    Database(#[from] database::Error),
-    /// The repositories cannot be used.
-    #[error("repositories: {0}")]
-    Repositories(#[from] git::Error),
-    /// The object storage cannot be used.
-    #[error("object storage: {0}")]
-    Objects(#[from] object_storage::Error),
-    /// The key file cannot be used.
-    #[error("key file: {0}")]
-    Keys(#[from] domain::secrets::Error),
-    /// Webhooks cannot be sent.
-    #[error(transparent)]
-    Webhooks(#[from] webhooks::Unavailable),
-    /// The sample data cannot be created.
-    #[error("demo: {0}")]
-    Demo(String),
-    /// The data directory and the database do not belong together.
-    #[error(transparent)]
-    Instance(#[from] instance_identity::Error),
-    /// The first administrator cannot be created, or work of a stopped server cannot be finished.
-    #[error("start: {0}")]
-    Setup(#[from] domain::kernel::error::Error),
-}
 
 /// Opens the backend of an existing instance and migrates its database. Creates no part of the instance.
 ///
@@ -147,6 +112,7 @@ async fn open_as(
     let webhooks = webhooks::Client::new(settings.allow_local_webhooks)?;
     let backend = Backend::new(Parts {
         record_validator: Arc::new(ContractValidator),
+        ref_update_listeners: vec![Box::new(PushEvents), Box::new(MergeRequestUpdates)],
         database,
         repositories,
         objects,

@@ -1,13 +1,14 @@
 //! Settings of the instance.
 
-use domain::instance::settings::{SIGNUP_ENABLED, Settings, USER_OAUTH_APPLICATIONS};
+use domain::instance::settings::{SIGNUP_ENABLED, USER_OAUTH_APPLICATIONS};
 use domain::kernel::policy::Tier;
+use domain::kernel::settings::InstanceSettings;
 
 use crate::api::contract::{ApplicationSettings, Plan};
 
 /// Returns the current settings and the plan of the instance.
 #[must_use]
-pub fn application_settings(settings: Settings, plan: Tier) -> ApplicationSettings {
+pub fn application_settings(settings: InstanceSettings, plan: Tier) -> ApplicationSettings {
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let levels = settings.restricted_visibility_levels;
     ApplicationSettings {

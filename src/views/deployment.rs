@@ -1,16 +1,17 @@
 //! Deployments and their jobs.
 
 use domain::delivery::deployments::{Job, Row};
+use storage::entities::environments;
 
-use crate::api::contract::{Deployment, DeploymentJob};
+use crate::api::contract::{Deployment, DeploymentEnvironment, DeploymentJob};
+use crate::views::commit;
 use crate::views::pipeline::{At, reference};
 use crate::views::users::maker;
-use crate::views::{commit, environment};
 
 /// Returns a deployment.
 #[must_use]
 pub fn deployment(at: At<'_>, row: Row) -> Deployment {
-    let place = environment::reference(row.environment.clone());
+    let place = environment(row.environment.clone());
     Deployment {
         environment: Some(place),
         ..within_environment(at, row)
@@ -37,6 +38,16 @@ pub fn within_environment(at: At<'_>, row: Row) -> Deployment {
         user: maker(at.base, user),
         environment: None,
         deployable: job.map(|job| deployable(at, job)),
+    }
+}
+
+/// Returns the environment of a deployment.
+fn environment(row: environments::Model) -> DeploymentEnvironment {
+    DeploymentEnvironment {
+        id: row.id,
+        name: row.name,
+        slug: row.slug,
+        external_url: row.external_url,
     }
 }
 

@@ -3,7 +3,7 @@
 use domain::delivery::deployments;
 use storage::entities::environments::Model;
 
-use crate::api::contract::{DeploymentEnvironment, Environment, SimpleProject};
+use crate::api::contract::{Environment, SimpleProject};
 use crate::api::types::MaybeUndefined;
 use crate::views::deployment;
 use crate::views::pipeline::At;
@@ -38,16 +38,5 @@ pub fn detail(at: At<'_>, row: Model, last: Option<deployments::Row>) -> Environ
     Environment {
         last_deployment: last.map_or(MaybeUndefined::Null, MaybeUndefined::Value),
         ..environment(row)
-    }
-}
-
-/// Returns an environment inside of another resource.
-#[must_use]
-pub fn reference(row: Model) -> DeploymentEnvironment {
-    DeploymentEnvironment {
-        id: row.id,
-        name: row.name,
-        slug: row.slug,
-        external_url: row.external_url,
     }
 }

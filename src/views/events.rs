@@ -2,7 +2,7 @@
 
 use domain::accounts::users::listing::{Detail, Profile};
 use domain::activity::events::listing::{Happened, Noted};
-use domain::code::push_events::{Change, PushData, RefType};
+use domain::activity::push_data::{Change, PushData, RefType};
 use storage::entities::events::{Action, Model, TargetType};
 use storage::entities::users;
 

@@ -1,6 +1,7 @@
 //! Notes.
 
-use domain::discussion::notes::{Noteable, Posted, Row};
+use domain::discussion::noteable::Noteable;
+use domain::discussion::notes::{Posted, Row};
 use storage::entities::notes::{Kind, Model};
 
 use crate::api::contract::{AwardEmoji, CreatedNote, Note, NoteInDetail, NoteType, NoteableType};

@@ -2,12 +2,11 @@
 //! `/uploads/-/system/<kind>/avatar/<id>/<name>`. A file is readable by callers who can see its project or
 //! group. Avatars of users are public.
 
-use domain::accounts::{uploads, users};
+use domain::accounts::{avatars, uploads, users};
 use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::identity::authentication;
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
-use domain::spaces::{groups, projects};
 use percent_encoding::percent_decode_str;
 use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
@@ -65,11 +64,11 @@ impl<E> UploadsEndpoint<E> {
             }
             What::ProjectPicture(id) => {
                 let access = ProjectAccess::find(backend, caller, &id.to_string()).await?;
-                projects::avatar(backend, &access, name).await?
+                avatars::open(backend, &access, name).await?
             }
             What::GroupPicture(id) => {
                 let access = GroupAccess::find(backend, caller, &id.to_string()).await?;
-                groups::avatar(backend, &access, name).await?
+                avatars::open(backend, &access, name).await?
             }
             What::UserPicture(id) => users::avatar(backend, *id, name).await?,
         };

@@ -1,13 +1,17 @@
 //! Binds every job kind to its handler.
 
-use domain::code::jobs::{create_repository, delete_merged_branches, maintain_repository, read_messages};
-use domain::delivery::jobs::{run_schedule, ship_merge_requests};
+use domain::code::jobs::{create_repository, delete_merged_branches, maintain_repository};
+use domain::delivery::{deployments, pipeline_schedules};
 use domain::kernel::Backend;
-use domain::lifecycle::jobs::{delete_group, delete_project, delete_user};
-use domain::registry::jobs::{collect_images, delete_registry_repository, delete_registry_tags};
-use domain::review::jobs::{finish_merge, keep_merge_request, merge_waiting, recount_closing};
-use domain::spaces::jobs::{fork_repository, sweep_expired_access};
-use domain::transfers::jobs::{export_group, import_group};
+use domain::lifecycle::deletion;
+use domain::planning::jobs::read_messages;
+use domain::registry::jobs::{collect_images, delete_registry_repository};
+use domain::registry::tag_cleanup;
+use domain::review::jobs::{merge_waiting, recount_closing};
+use domain::review::merge_requests;
+use domain::spaces::jobs::sweep_expired_access;
+use domain::spaces::projects::forks;
+use domain::transfers::{exports, imports};
 use domain::webhooks::jobs::deliver_hook;
 use storage::jobs::{Attempt, Failure, Job, Registry};
 
@@ -20,24 +24,24 @@ pub fn registry(backend: &Backend) -> Registry {
     };
     of.run(collect_images::run)
         .run(create_repository::run)
-        .run(delete_group::run)
+        .run(deletion::groups::run_job)
         .run(delete_merged_branches::run)
-        .run(delete_project::run)
+        .run(deletion::projects::run_job)
         .run(delete_registry_repository::run)
-        .run(delete_registry_tags::run)
-        .run(delete_user::run)
+        .run(tag_cleanup::run_job)
+        .run(deletion::users::run_job)
         .run(deliver_hook::run)
-        .run(export_group::run)
-        .run(finish_merge::run)
-        .attempt(fork_repository::run)
-        .attempt(import_group::run)
-        .run(keep_merge_request::run)
+        .run(exports::run_job)
+        .run(merge_requests::run_finish_merge)
+        .attempt(forks::run_job)
+        .attempt(imports::run_job)
+        .run(merge_requests::run_keep_merge_request)
         .run(maintain_repository::run)
         .run(merge_waiting::run)
         .run(read_messages::run)
         .run(recount_closing::run)
-        .run(run_schedule::run)
-        .run(ship_merge_requests::run)
+        .run(pipeline_schedules::run_job)
+        .run(deployments::run_job)
         .run(sweep_expired_access::run)
         .registry
 }

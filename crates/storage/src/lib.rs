@@ -2,4 +2,7 @@
 
 pub mod database;
 pub mod entities;
+mod error_chain;
 pub mod jobs;
+
+pub use error_chain::error_chain;

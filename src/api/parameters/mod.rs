@@ -11,13 +11,11 @@ mod json;
 use coerce::{Faults, Slot};
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
-use domain::kernel::record_validator::RecordValidator;
 use poem::http::HeaderMap;
 use poem::{FromRequest, Request, RequestBody};
 use serde_json::{Map, Value, json};
 
-use crate::api::contract;
-use crate::api::form::essence;
+use crate::api::media_type::essence;
 use crate::api::operation::{Operation, Paging, Parameter, Place, Shape};
 
 /// Default number of items per page.
@@ -208,21 +206,13 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<(Value, Option<Pag
     }
 }
 
-/// Checks records of imported archives against the contract.
-#[derive(Debug)]
-pub struct ContractValidator;
-
-impl RecordValidator for ContractValidator {
-    fn body_faults(&self, operation_id: &str, mut attributes: Map<String, Value>) -> Vec<String> {
-        let operation = contract::OPERATIONS
-            .iter()
-            .find(|operation| operation.id == operation_id);
-        let mut faults = Faults::default();
-        if let Some(Shape::Object(fields)) = operation.and_then(|operation| operation.body) {
-            coerce::fields(fields, &mut attributes, None, &mut faults);
-        }
-        faults.into_vec()
+/// Returns the faults of a request body of an operation, or nothing if it is valid or the operation takes no body.
+pub fn body_faults(operation: &Operation, mut attributes: Map<String, Value>) -> Vec<String> {
+    let mut faults = Faults::default();
+    if let Some(Shape::Object(fields)) = operation.body {
+        coerce::fields(fields, &mut attributes, None, &mut faults);
     }
+    faults.into_vec()
 }
 
 /// Checks that exactly one attribute of each list of alternatives is sent.

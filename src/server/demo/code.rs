@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Api;
 use super::places::Places;
-use crate::server::Error;
+use crate::server::error::Error;
 
 /// A commit of the lighthouse project: author, branch, start branch, message, and files with action, path and
 /// content.

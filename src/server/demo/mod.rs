@@ -14,9 +14,9 @@ use poem::web::{LocalAddr, RemoteAddr};
 use poem::{Endpoint, Request, Response};
 use serde_json::Value;
 
-use super::Error;
 use crate::app;
 use crate::config::Settings;
+use crate::server::error::Error;
 
 /// User names in the demo, except the administrator.
 pub const PEOPLE: [&str; 4] = ["ada", "ben", "cleo", "dana"];

@@ -4,7 +4,7 @@ use poem::{Endpoint, Response};
 use serde_json::json;
 
 use super::{Api, number};
-use crate::server::Error;
+use crate::server::error::Error;
 
 /// IDs of the created resources.
 pub(super) struct Places {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::places::Places;
 use super::{Api, days_ago, in_days, number};
-use crate::server::Error;
+use crate::server::error::Error;
 
 /// Creates all planning data.
 pub(super) async fn make<E>(api: &Api<'_, E>, places: &Places) -> Result<(), Error>

@@ -91,7 +91,7 @@ pub fn refused(fault: &Fault) -> Response {
                     ("DENIED", reason.to_owned())
                 }
                 Error::RateLimited(_) => ("TOOMANYREQUESTS", cause.to_string()),
-                _ => ("UNKNOWN", cause.to_string()),
+                _ => ("UNKNOWN", failure::plain_text(cause)),
             };
             let mut response = error(status, word, &text, None);
             if let Error::RateLimited(seconds) = cause {

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use chrono::{TimeDelta, Utc};
-use domain::registry::jobs::delete_registry_tags::{self, DeleteRegistryTags};
-use domain::registry::tag_cleanup::Wish;
+use domain::registry::jobs::delete_registry_tags::{CleanupRequest, DeleteRegistryTags};
+use domain::registry::tag_cleanup;
 use futures_util::future::join_all;
 use reqwest::Method;
 use sea_orm::sea_query::Expr;
@@ -300,9 +300,9 @@ async fn delete_tags_job_ignores_deleted_repository(server: TestServer) {
     server.root().delete(&one).await.expect(202);
     server.finish_jobs().await;
     for repository_id in [repository.id, 999] {
-        let wish = Wish { delete: ".*".to_owned(), keep: None, keep_n: None, before: None };
+        let wish = CleanupRequest { delete: ".*".to_owned(), keep: None, keep_n: None, before: None };
         let job = DeleteRegistryTags { repository_id, wish, asked_at: now() };
-        delete_registry_tags::run(server.backend.clone(), job).await.expect("nothing to do");
+        tag_cleanup::run_job(server.backend.clone(), job).await.expect("nothing to do");
     }
     let backlog = jobs::backlog(server.backend.database.read()).await.expect("the jobs");
     assert_eq!((backlog.waiting, backlog.running, backlog.dead), (0, 0, 0));

@@ -2,8 +2,8 @@
 
 use chrono::{TimeDelta, Utc};
 use domain::identity::access_tokens::revoke_personal;
-use domain::identity::authentication::Caller;
 use domain::identity::sessions::{Attempt, Outcome, sign_in};
+use domain::kernel::caller::Caller;
 use reqwest::Method;
 use serde_json::json;
 

@@ -1,6 +1,7 @@
 //! Recovery of ref updates of a server that was killed before recording them.
 
-use domain::code::ref_updates::{Moved, Mover, moving, recover};
+use domain::code::ref_updates::{moving, recover};
+use domain::kernel::ref_changes::{RefChange, RefUpdate};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
 use storage::entities::ref_updates::{self, Kind, State};
@@ -18,10 +19,10 @@ async fn announce(server: &TestServer, project: &Project<'_>) {
     };
     let before = waiting().await;
     let backend = server.backend.clone();
-    let mover = Mover { project_id: project.id, user_id: Some(1), kind: Kind::Push };
+    let mover = RefUpdate { project_id: project.id, user_id: Some(1), kind: Kind::Push };
     let planned = vec!["refs/heads/main".to_owned()];
     tokio::spawn(async move {
-        let never = std::future::pending::<domain::kernel::error::Result<((), Vec<Moved>)>>();
+        let never = std::future::pending::<domain::kernel::error::Result<((), Vec<RefChange>)>>();
         moving(&backend, mover, planned, never).await
     });
     while waiting().await == before {

@@ -1,7 +1,7 @@
 //! Evaluation of gates.
 
-use domain::identity::authentication::Caller;
 use domain::instance::feature_gates::{Actors, is_open};
+use domain::kernel::caller::Caller;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::{Value, json};
 use storage::entities::users;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::spaces::groups::erase;
+use domain::lifecycle::deletion::groups::erase;
 use git::RepositoryId;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use domain::identity::access::ProjectAccess;
-use domain::identity::authentication::Caller;
 use domain::identity::places::Place;
+use domain::kernel::caller::Caller;
 use domain::planning::labels::resolve_or_create;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};

@@ -44,7 +44,8 @@ async fn delete_project_hides_it_at_once_and_job_erases_it(server: TestServer) {
 async fn interrupted_erasure_is_completed_by_the_next_run(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
-    let erase = async || domain::spaces::projects::erase(&server.backend, work, None, None).await.expect("a run");
+    let erase =
+        async || domain::lifecycle::deletion::projects::erase(&server.backend, work, None, None).await.expect("a run");
     let repository = RepositoryId::of_project(work);
     let repository_exists = async || server.backend.repositories.exists(&repository).await.expect("a look");
     // A project that was not deleted is not erased.
@@ -69,7 +70,7 @@ async fn delayed_deletion_marks_project_until_the_date(server: TestServer) {
     let today = chrono::Utc::now().date_naive();
     assert_eq!(read["marked_for_deletion_on"], json!(today));
     assert_eq!(read["marked_for_deletion_at"], read["marked_for_deletion_on"]);
-    let erase = async |day| domain::spaces::projects::erase(&server.backend, work, Some(day), None).await;
+    let erase = async |day| domain::lifecycle::deletion::projects::erase(&server.backend, work, Some(day), None).await;
     erase(today.pred_opt().expect("a day")).await.expect("a run");
     root.get(&one).await.expect(200);
     erase(today).await.expect("a run");

@@ -238,7 +238,7 @@ async fn shares_remain_after_transfer(server: TestServer) {
     let role = server.backend.clone();
     let access = domain::identity::access::ProjectAccess::find(
         &role,
-        domain::identity::authentication::Caller::user(eve.row),
+        domain::kernel::caller::Caller::user(eve.row),
         &work.to_string(),
     )
     .await

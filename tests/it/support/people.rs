@@ -49,7 +49,7 @@ impl TestServer {
 
     /// Sets [`PASSWORD`] for a user.
     pub async fn give_password(&self, person: &Person) {
-        let hash = domain::accounts::users::hash_password(PASSWORD.to_owned()).await.expect("a hash");
+        let hash = domain::identity::passwords::hash_password(PASSWORD.to_owned()).await.expect("a hash");
         let mut row = person.row.clone().into_active_model();
         row.password_hash = Set(Some(hash));
         row.update(self.backend.database.write()).await.expect("a row");

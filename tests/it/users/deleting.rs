@@ -1,6 +1,7 @@
 //! `DELETE /users/:id`.
 
-use domain::lifecycle::jobs::delete_user::{self, DeleteUser};
+use domain::accounts::jobs::delete_user::DeleteUser;
+use domain::lifecycle::deletion::users;
 use git::RepositoryId;
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
@@ -62,14 +63,14 @@ async fn interrupted_user_deletion_is_completed_by_retry(server: TestServer) {
     server.finish_jobs().await;
     assert!(!server.has_user_row(ada.id).await);
     let again = DeleteUser { user_id: ada.id, hard: false, groups: vec![] };
-    delete_user::run(server.backend.clone(), again).await.expect("a second run");
+    users::run_job(server.backend.clone(), again).await.expect("a second run");
 }
 
 async fn delete_user_job_ignores_users_not_marked_for_deletion(server: TestServer) {
     let ada = server.person("ada").await;
     let space = server.personal_namespace(ada.id).await;
     let job = DeleteUser { user_id: ada.id, hard: true, groups: vec![] };
-    delete_user::run(server.backend.clone(), job).await.expect("a run");
+    users::run_job(server.backend.clone(), job).await.expect("a run");
     assert!(server.has_user_row(ada.id).await);
     assert_eq!(server.personal_namespace(ada.id).await.id, space.id);
 }

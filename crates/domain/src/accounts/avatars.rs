@@ -77,41 +77,49 @@ pub async fn checked(picture: Option<UploadedFile>) -> Result<Option<Picture>> {
     }
 }
 
-/// Stores an avatar in place of the previous one, or deletes it. Returns the file name for the owner's row.
+/// A project, group or user with an avatar.
+pub trait AvatarOwner: Sized + Send {
+    /// Returns the owner of the avatar.
+    fn owner(&self) -> Owner;
+    /// Returns the file name of the avatar, if there is one.
+    fn file_name(&self) -> Option<&str>;
+    /// Stores the file name in the owner's row.
+    ///
+    /// # Errors
+    /// Returns `Error::NotFound` if the owner is being deleted.
+    fn save(self, backend: &Backend, file_name: Option<String>) -> impl Future<Output = Result<Self>> + Send;
+}
+
+/// Stores an avatar in place of the previous one, or deletes it.
 ///
 /// # Errors
-/// Returns an error if the storage fails.
-pub(crate) async fn keep(
-    backend: &Backend,
-    owner: Owner,
-    picture: Option<Picture>,
-) -> Result<Option<String>> {
-    let key = owner.key();
-    match picture {
+/// Returns an error if the storage fails, and `Error::NotFound` if the owner is being deleted.
+pub async fn set<T: AvatarOwner>(backend: &Backend, owner: T, picture: Option<Picture>) -> Result<T> {
+    let key = owner.owner().key();
+    let name = match picture {
         None => {
             backend.objects.delete(&key).await?;
-            Ok(None)
+            None
         }
         Some(Picture(picture)) => {
             backend.objects.put(&key, picture.file).await?;
-            Ok(Some(uploads::clean_name(&picture.file_name)))
+            Some(uploads::clean_name(&picture.file_name))
         }
-    }
+    };
+    owner.save(backend, name).await
 }
 
-/// Opens the avatar of an owner for download. `name` is the file name in the owner's row.
+/// Opens the avatar of an owner for download.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the owner has no avatar with this file name.
-pub(crate) async fn open(
-    backend: &Backend,
-    owner: Owner,
-    name: Option<&str>,
-    file_name: &str,
-) -> Result<Download> {
+pub async fn open(backend: &Backend, owner: &impl AvatarOwner, file_name: &str) -> Result<Download> {
     let missing = || Error::not_found("File");
-    let name = name.filter(|name| *name == file_name).ok_or_else(missing)?;
-    let (objects, key) = (backend.objects.clone(), owner.key());
+    let name = owner
+        .file_name()
+        .filter(|name| *name == file_name)
+        .ok_or_else(missing)?;
+    let (objects, key) = (backend.objects.clone(), owner.owner().key());
     let size = objects.size(&key).await?.ok_or_else(missing)?;
     let kind = uploads::picture_type(name).unwrap_or("application/octet-stream");
     Ok(Download {

@@ -2,6 +2,7 @@
 
 pub mod avatars;
 pub mod custom_attributes;
+pub mod jobs;
 pub mod project_access_tokens;
 pub mod uploads;
 pub mod users;

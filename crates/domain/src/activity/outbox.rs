@@ -2,14 +2,22 @@
 
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait};
 use storage::entities::hook_deliveries::{self, State};
-use storage::entities::project_hooks;
+use storage::entities::project_hooks::{self, Kind};
 use storage::entities::{events, now};
 use storage::jobs;
 
-use crate::activity::events::Told;
-use crate::code::branch_protection::fits;
+use crate::activity::jobs::deliver_hook::DeliverHook;
 use crate::kernel::error::{Error, Result};
-use crate::webhooks::jobs::deliver_hook::DeliverHook;
+use crate::kernel::patterns::matches_pattern;
+
+/// Selects the webhooks that receive an event.
+#[derive(Debug, Clone)]
+pub struct WebhookTarget {
+    /// The kind of event that webhooks subscribe to.
+    pub kind: Kind,
+    /// The branch, for webhooks that filter branches.
+    pub branch: Option<String>,
+}
 
 /// Inserts a delivery for every webhook that subscribes to an event. Disabled webhooks get deliveries as
 /// well, and send them once they are enabled again.
@@ -19,7 +27,7 @@ use crate::webhooks::jobs::deliver_hook::DeliverHook;
 pub(crate) async fn announce(
     transaction: &DatabaseTransaction,
     event: &events::Model,
-    told: &Told,
+    told: &WebhookTarget,
 ) -> Result<()> {
     let Some(project_id) = event.project_id else {
         return Ok(());
@@ -55,7 +63,7 @@ pub(crate) async fn announce(
 /// are not filtered.
 fn wants(filter: Option<&str>, branch: Option<&str>) -> bool {
     match (filter, branch) {
-        (Some(filter), Some(branch)) => filter.is_empty() || fits(filter, branch),
+        (Some(filter), Some(branch)) => filter.is_empty() || matches_pattern(filter, branch),
         _ => true,
     }
 }

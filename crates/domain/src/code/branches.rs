@@ -7,15 +7,18 @@ use storage::entities::{AccessLevel, now, projects, protected_branches};
 use storage::jobs;
 
 use crate::code::branch_protection::{self, PushRules};
-use crate::code::commits::{self, commit};
+use crate::code::commits::commit;
 use crate::code::jobs::delete_merged_branches::DeleteMergedBranches;
-use crate::code::ref_updates::{Moved, moving};
+use crate::code::ref_updates::moving;
 use crate::code::repositories;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
+use crate::kernel::patterns::matches_pattern;
 use crate::kernel::preconditions;
+use crate::kernel::ref_changes::RefChange;
 
 /// A branch with its attributes in the project.
 #[derive(Debug, Clone)]
@@ -57,7 +60,7 @@ pub async fn list(
     search: Option<&str>,
     page: &PageRequest,
 ) -> Result<Page<BranchDetails>> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let found = repository.branches(search, repositories::window(page)).await?;
     let found = Page::new(page, found.branches, found.total as u64);
     Ok(Page {
@@ -71,7 +74,7 @@ pub async fn list(
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     one(backend, access, &repository, branch).await
 }
@@ -81,7 +84,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Resul
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
 pub async fn exists(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<()> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     repository.branch(name).await.map_err(unfit_name)?;
     Ok(())
 }
@@ -97,7 +100,7 @@ pub async fn create(
     name: String,
     revision: String,
 ) -> Result<BranchDetails> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     git::check_branch_name(&name).map_err(|_| Error::Refused("Branch name is invalid".into()))?;
     if !branch_protection::rules(backend, access).await?.may_push(&name) {
         return Err(Error::forbidden_because(commit::NOT_ALLOWED));
@@ -113,7 +116,7 @@ pub async fn create(
             }
             other => repositories::write_failure(other),
         })?;
-        let moved = Moved::branch(&branch.name, None, Some(branch.commit));
+        let moved = RefChange::branch(&branch.name, None, Some(branch.commit));
         Ok((branch, vec![moved]))
     })
     .await?;
@@ -144,7 +147,7 @@ pub async fn delete(
     name: &str,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     let commit = repository.commit(branch.commit).await?;
     preconditions::unmodified_since(unmodified_since, commit.author.time.to_utc())?;
@@ -160,7 +163,7 @@ pub async fn delete(
             .delete_branch(&branch.name, Some(branch.commit))
             .await
             .map_err(repositories::write_failure)?;
-        Ok(((), vec![Moved::branch(&branch.name, Some(old), None)]))
+        Ok(((), vec![RefChange::branch(&branch.name, Some(old), None)]))
     })
     .await
 }
@@ -171,7 +174,7 @@ pub async fn delete(
 /// # Errors
 /// Returns `Error::NotFound` if the repository is disabled.
 pub async fn delete_merged(backend: &Backend, access: &ProjectAccess) -> Result<()> {
-    commits::repository(backend, access)?;
+    repository_access::repository(backend, access)?;
     let job = DeleteMergedBranches {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
@@ -192,7 +195,7 @@ pub async fn protect(
     name: &str,
     protection: Protection,
 ) -> Result<BranchDetails> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     backend
         .database
@@ -221,7 +224,7 @@ pub async fn protect(
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
 pub async fn unprotect(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     protected_branches::Entity::delete_many()
         .filter(protected_branches::Column::ProjectId.eq(access.project.id))
@@ -312,7 +315,7 @@ async fn details(
             let mut covering = rules
                 .protected()
                 .iter()
-                .filter(|row| branch_protection::fits(&row.name, &branch.name));
+                .filter(|row| matches_pattern(&row.name, &branch.name));
             covering.any(|row| level(row) == i32::from(AccessLevel::Developer))
         };
         BranchDetails {

@@ -11,7 +11,7 @@ use sea_orm::{
 use storage::database::Violation;
 use storage::entities::{code_analyses, fold, now, project_languages, projects};
 
-use crate::code::commits;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::integrations::languages::{self, Guess};
 use crate::integrations::licenses::{self, License};
@@ -53,7 +53,7 @@ pub struct Licensed {
 /// Returns `Error::NotFound` if the repository is not available to the caller.
 pub async fn languages(backend: &Backend, access: &ProjectAccess) -> Result<Vec<Share>> {
     // Called for its check only: the repository feature may be disabled.
-    commits::repository(backend, access)?;
+    repository_access::repository(backend, access)?;
     if current(backend, &access.project).await?.is_none() {
         return Ok(Vec::new());
     }
@@ -78,7 +78,7 @@ fn percent(part: i64, whole: i64) -> f64 {
 /// # Errors
 /// Returns an error if Git or the database fails.
 pub async fn license(backend: &Backend, access: &ProjectAccess) -> Result<Option<Licensed>> {
-    if !commits::may_read_code(access) {
+    if !access.can_read_code() {
         return Ok(None);
     }
     let found = current(backend, &access.project).await?;

@@ -11,8 +11,8 @@ use storage::entities::taken_fingerprints::{self, Holder};
 use storage::entities::{AccessLevel, deploy_keys as keys, now, project_deploy_keys as places, projects};
 
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;

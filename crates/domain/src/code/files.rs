@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use git::{Action, ActionError, Commit, CommitRequest, EntryKind, Oid, Repository, Start, TreePath};
 
-use crate::code::commits;
 use crate::code::commits::commit::{self, AuthorOverride};
 use crate::code::repositories::LARGEST_IN_JSON;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::blob_content;
@@ -93,8 +93,8 @@ pub enum Change {
 /// Returns the project's repository. A disabled repository returns `Error::Forbidden` here, unlike in other
 /// services.
 fn repository(backend: &Backend, access: &ProjectAccess) -> Result<Repository> {
-    if commits::has_repository(access) {
-        Ok(commits::open(backend, access))
+    if repository_access::has_repository(access) {
+        Ok(repository_access::open(backend, access))
     } else {
         Err(Error::forbidden())
     }

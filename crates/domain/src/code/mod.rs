@@ -11,6 +11,7 @@ pub mod push_events;
 pub mod receive_pack;
 pub mod ref_updates;
 pub mod repositories;
+pub mod repository_access;
 pub mod snippets;
 pub mod tags;
 pub mod templates;

@@ -1,106 +1,79 @@
 //! Push events: one for each branch or tag, or one for many refs updated together.
 
-use git::{Oid, Repository, Selection};
-use serde::{Deserialize, Serialize};
+use futures_util::future::BoxFuture;
+use git::{Oid, Selection};
+use sea_orm::DatabaseTransaction;
+use storage::database::Database;
 use storage::entities::project_hooks::Kind;
-use storage::entities::projects;
+use storage::jobs;
 
-use crate::activity::events::{Action, NewEvent, Told};
-use crate::code::ref_updates::Moved;
-use crate::planning::mentions::is_silent;
+use crate::activity::events::{self, Action, NewEvent};
+use crate::activity::outbox::WebhookTarget;
+use crate::activity::push_data::{COUNTED, Change, PushData, RefType};
+use crate::code::jobs::read_messages::{ReadMessages, Unread};
+use crate::kernel::error::{Error, Result};
+use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateListener, UpdatedRefs};
+use crate::kernel::text::references::has_references;
 
 /// Maximum branches, or tags, updated together that get an event each.
 const TOLD_SINGLY: usize = 3;
-/// Maximum number up to which the commits of a push are counted, because the client waits.
-pub const COUNTED: usize = 10_001;
 
-/// Change of a ref.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    /// The ref was created.
-    Created,
-    /// The ref was deleted.
-    Removed,
-    /// The ref was updated.
-    Pushed,
-}
+/// Records events for ref updates.
+pub struct PushEvents;
 
-/// Kind of a ref.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefType {
-    /// A branch.
-    Branch,
-    /// A tag.
-    Tag,
-}
-
-/// Details of a push event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PushData {
-    /// Number of pushed commits, at most [`COUNTED`].
-    pub commit_count: usize,
-    /// Change of the ref.
-    pub action: Change,
-    /// Kind of the ref.
-    pub ref_type: RefType,
-    /// ID of the previous object; absent for a new ref.
-    pub commit_from: Option<String>,
-    /// ID of the new object; absent for a deleted ref.
-    pub commit_to: Option<String>,
-    /// Short name of the ref; absent for an event about several refs.
-    #[serde(rename = "ref")]
-    pub name: Option<String>,
-    /// Title of the newest commit.
-    pub commit_title: Option<String>,
-    /// Number of refs, for an event about several refs.
-    pub ref_count: Option<usize>,
-    /// The commit whose history is not counted: the previous head, or for a new branch the head of the
-    /// default branch.
-    pub base: Option<String>,
-}
-
-/// Context of a push.
-pub struct Scene<'a> {
-    /// The project.
-    pub project: &'a projects::Model,
-    /// The default branch, which the push may have created.
-    pub default_branch: Option<&'a str>,
-    /// ID of the user who pushed.
-    pub author_id: Option<i64>,
-    /// The repository after the push.
-    pub repository: &'a Repository,
+impl RefUpdateListener for PushEvents {
+    fn plan<'a>(
+        &'a self,
+        _: &'a Database,
+        refs: &'a UpdatedRefs<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn PlannedEffect>>> {
+        Box::pin(async move { Ok(Box::new(plan(refs).await) as Box<dyn PlannedEffect>) })
+    }
 }
 
 /// Effects of a push.
 #[derive(Debug, Default)]
-pub struct News {
+struct PlannedEvents {
     /// The events.
-    pub events: Vec<NewEvent>,
+    events: Vec<NewEvent>,
     /// Commits pushed to branches, whose messages may contain references.
-    pub unread: Vec<Unread>,
+    unread: Vec<Unread>,
 }
 
-/// Commits pushed to a branch. IDs have 40 hex digits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unread {
-    /// Short name of the branch.
-    pub branch: String,
-    /// The commit whose history is excluded, if any.
-    pub base: Option<String>,
-    /// The newest commit.
-    pub tip: String,
+impl PlannedEffect for PlannedEvents {
+    fn apply<'a>(
+        self: Box<Self>,
+        transaction: &'a DatabaseTransaction,
+        update: &'a RefUpdate,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            for event in self.events {
+                events::write(transaction, event).await?;
+            }
+            match (update.user_id, self.unread.is_empty()) {
+                (Some(user_id), false) => {
+                    let job = ReadMessages {
+                        project_id: update.project_id,
+                        user_id,
+                        unread: self.unread,
+                    };
+                    jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+                }
+                _ => Ok(()),
+            }
+        })
+    }
 }
 
 /// Returns the effects of refs updated together. Errors of Git are logged and details left out, because the
 /// push has already happened. If many branches are updated, only the commits of the default branch are
 /// processed.
-pub async fn of_moved(scene: &Scene<'_>, moved: &[Moved]) -> News {
-    let mut news = News::default();
-    let events = &mut news.events;
+async fn plan(refs: &UpdatedRefs<'_>) -> PlannedEvents {
+    let mut planned = PlannedEvents::default();
+    let events = &mut planned.events;
     for (prefix, ref_type) in [("refs/heads/", RefType::Branch), ("refs/tags/", RefType::Tag)] {
-        let changes: Vec<(&str, &Moved)> = moved
+        let changes: Vec<(&str, &RefChange)> = refs
+            .changes
             .iter()
             .filter(|moved| moved.old != moved.new)
             .filter_map(|moved| Some((moved.reference.strip_prefix(prefix)?, moved)))
@@ -112,41 +85,41 @@ pub async fn of_moved(scene: &Scene<'_>, moved: &[Moved]) -> News {
                     .filter(|(_, moved)| change(moved) == action)
                     .count();
                 if count > 0 {
-                    events.extend(event(scene, together(ref_type, action, count), None));
+                    events.extend(event(refs, together(ref_type, action, count), None));
                 }
             }
-            let by_default = |(name, _): &&(&str, &Moved)| Some(*name) == scene.default_branch;
+            let by_default = |(name, _): &&(&str, &RefChange)| Some(*name) == refs.default_branch;
             if let (RefType::Branch, Some((name, moved))) = (ref_type, changes.iter().find(by_default)) {
-                news.unread.extend(branch(scene, name, moved).await.1);
+                planned.unread.extend(branch(refs, name, moved).await.1);
             }
             continue;
         }
         for (name, moved) in changes {
             let data = match ref_type {
                 RefType::Branch => {
-                    let (data, unread) = branch(scene, name, moved).await;
-                    news.unread.extend(unread);
+                    let (data, unread) = branch(refs, name, moved).await;
+                    planned.unread.extend(unread);
                     data
                 }
-                RefType::Tag => tag(scene, name, moved).await,
+                RefType::Tag => tag(refs, name, moved).await,
             };
             let told = match ref_type {
-                RefType::Branch => Told {
+                RefType::Branch => WebhookTarget {
                     kind: Kind::Push,
                     branch: Some(name.to_owned()),
                 },
-                RefType::Tag => Told {
+                RefType::Tag => WebhookTarget {
                     kind: Kind::TagPush,
                     branch: None,
                 },
             };
-            events.extend(event(scene, data, Some(told)));
+            events.extend(event(refs, data, Some(told)));
         }
     }
-    news
+    planned
 }
 
-fn change(moved: &Moved) -> Change {
+fn change(moved: &RefChange) -> Change {
     match (&moved.old, &moved.new) {
         (None, _) => Change::Created,
         (_, None) => Change::Removed,
@@ -168,10 +141,10 @@ fn together(ref_type: RefType, action: Change, count: usize) -> PushData {
     }
 }
 
-fn event(scene: &Scene<'_>, data: PushData, told: Option<Told>) -> Option<NewEvent> {
+fn event(refs: &UpdatedRefs<'_>, data: PushData, told: Option<WebhookTarget>) -> Option<NewEvent> {
     Some(NewEvent {
-        project_id: Some(scene.project.id),
-        author_id: scene.author_id,
+        project_id: Some(refs.project.id),
+        author_id: refs.update.user_id,
         action: Action::Pushed,
         target: None,
         data: Some(serde_json::to_string(&data).ok()?),
@@ -179,7 +152,7 @@ fn event(scene: &Scene<'_>, data: PushData, told: Option<Told>) -> Option<NewEve
     })
 }
 
-fn plain(ref_type: RefType, name: &str, moved: &Moved) -> PushData {
+fn plain(ref_type: RefType, name: &str, moved: &RefChange) -> PushData {
     PushData {
         commit_count: 0,
         action: change(moved),
@@ -193,29 +166,31 @@ fn plain(ref_type: RefType, name: &str, moved: &Moved) -> PushData {
     }
 }
 
-async fn branch(scene: &Scene<'_>, name: &str, moved: &Moved) -> (PushData, Option<Unread>) {
+async fn branch(refs: &UpdatedRefs<'_>, name: &str, moved: &RefChange) -> (PushData, Option<Unread>) {
     let mut data = plain(RefType::Branch, name, moved);
     let Some(tip) = moved.new.as_deref().and_then(oid) else {
         return (data, None);
     };
-    data.base = match (&moved.old, scene.default_branch) {
+    data.base = match (&moved.old, refs.default_branch) {
         (Some(old), _) => Some(old.clone()),
         (None, Some(default)) if default != name => {
-            let default = scene.repository.branch(default).await;
+            let default = refs.repository.branch(default).await;
             default.ok().map(|branch| branch.commit.to_string())
         }
         (None, _) => None,
     };
     let base = data.base.as_deref().and_then(oid);
-    let newest = told(scene.repository.commit(tip).await);
+    let newest = told(refs.repository.commit(tip).await);
     data.commit_count = match (&newest, base) {
         // Most pushes contain one commit, which needs no walk through history.
         (Some(commit), Some(base)) if commit.parents == [base] => 1,
-        _ => told(scene.repository.count_commits(between(base, tip), COUNTED).await).unwrap_or(0),
+        _ => told(refs.repository.count_commits(between(base, tip), COUNTED).await).unwrap_or(0),
     };
     let silent = match data.commit_count {
         0 => true,
-        1 => newest.as_ref().is_some_and(|commit| is_silent(&commit.message)),
+        1 => newest
+            .as_ref()
+            .is_some_and(|commit| !has_references(&commit.message)),
         _ => false,
     };
     data.commit_title = newest.map(|commit| commit.title().to_owned());
@@ -227,15 +202,15 @@ async fn branch(scene: &Scene<'_>, name: &str, moved: &Moved) -> (PushData, Opti
     (data, (!silent).then_some(unread))
 }
 
-async fn tag(scene: &Scene<'_>, name: &str, moved: &Moved) -> PushData {
+async fn tag(refs: &UpdatedRefs<'_>, name: &str, moved: &RefChange) -> PushData {
     let mut data = plain(RefType::Tag, name, moved);
     let Some(target) = moved.new.as_deref().and_then(oid) else {
         return data;
     };
-    let tag = told(scene.repository.tag_at(name, target).await);
+    let tag = told(refs.repository.tag_at(name, target).await);
     // A tag may point to an object that is not a commit.
     if let Some(commit) = tag.and_then(|tag| tag.commit)
-        && let Some(commit) = told(scene.repository.commit(commit).await)
+        && let Some(commit) = told(refs.repository.commit(commit).await)
     {
         data.commit_count = 1;
         data.commit_title = Some(commit.title().to_owned());

@@ -10,11 +10,12 @@ use storage::entities::ref_updates::Kind;
 use tokio::sync::oneshot;
 
 use crate::code::branch_protection::{self, PushRules};
-use crate::code::ref_updates::{self, Moved, Mover};
+use crate::code::ref_updates;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
+use crate::kernel::ref_changes::{RefChange, RefUpdate};
 
 /// The response stream.
 pub type Answer = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
@@ -46,7 +47,7 @@ pub async fn receive(
         ..judge(&rules, access, push.commands())
     };
     let planned = push.commands().iter().map(|c| c.reference.clone()).collect();
-    let mover = Mover {
+    let mover = RefUpdate {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
         kind: Kind::Push,
@@ -58,7 +59,7 @@ pub async fn receive(
         // The push continues if the client has disconnected.
         let _ = sender.send(received.response);
         let applied = received.outcome.applied().await?;
-        Ok(((), applied.into_iter().map(Moved::from).collect()))
+        Ok(((), applied.into_iter().map(RefChange::from).collect()))
     };
     let moving = {
         let backend = backend.clone();
@@ -80,7 +81,7 @@ pub async fn receive(
     Ok(Box::pin(response.chain(end)))
 }
 
-impl From<RefCommand> for Moved {
+impl From<RefCommand> for RefChange {
     fn from(command: RefCommand) -> Self {
         Self {
             reference: command.reference,

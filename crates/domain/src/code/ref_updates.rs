@@ -1,83 +1,36 @@
 //! Ref updates: every change of a repository's refs uses [`moving`].
 //!
-//! An intent is recorded first. After the update, one transaction records all effects: events with webhook
-//! deliveries, merge requests, activity and maintenance. For a formerly empty repository it also sets and
-//! protects the default branch. If a server is killed in between, the intent remains and [`recover`]
-//! completes it. An update runs to its end even if the client disconnects.
+//! An intent is recorded first. After the update, one transaction records all effects: those of the listeners
+//! of [`Backend`], activity and maintenance. For a formerly empty repository it also sets and protects the
+//! default branch. If a server is killed in between, the intent remains and [`recover`] completes it. An
+//! update runs to its end even if the client disconnects.
 
 use std::future::Future;
 
 use chrono::TimeDelta;
+use futures_util::future::try_join_all;
 use git::RepositoryId;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
-use serde::{Deserialize, Serialize};
-use storage::entities::ref_updates::{self, Kind, State};
+use storage::entities::ref_updates::{self, State};
 use storage::entities::{AccessLevel, now, projects, protected_branches};
 use storage::jobs;
 
-use crate::activity::events;
 use crate::code::jobs::maintain_repository::MaintainRepository;
-use crate::code::jobs::read_messages::ReadMessages;
-use crate::code::push_events::{News, Scene, of_moved};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::review::merge_requests::{self, Consequences};
-
-/// An updated ref; IDs have 40 hex digits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moved {
-    /// The full name, such as `refs/heads/main`.
-    pub reference: String,
-    /// The commit before; absent for a new ref.
-    pub old: Option<String>,
-    /// The commit after; absent for a deleted ref.
-    pub new: Option<String>,
-}
-
-impl Moved {
-    /// Creates the change of a branch.
-    #[must_use]
-    pub fn branch(name: &str, old: Option<git::Oid>, new: Option<git::Oid>) -> Self {
-        let text = |id: git::Oid| id.to_string();
-        Self {
-            reference: format!("refs/heads/{name}"),
-            old: old.map(text),
-            new: new.map(text),
-        }
-    }
-
-    /// Creates the change of a tag.
-    #[must_use]
-    pub fn tag(name: &str, old: Option<git::Oid>, new: Option<git::Oid>) -> Self {
-        Self {
-            reference: format!("refs/tags/{name}"),
-            ..Self::branch(name, old, new)
-        }
-    }
-}
-
-/// The project and origin of ref updates.
-#[derive(Debug, Clone)]
-pub struct Mover {
-    /// The project.
-    pub project_id: i64,
-    /// The user, if known.
-    pub user_id: Option<i64>,
-    /// The kind of the update.
-    pub kind: Kind,
-}
+use crate::kernel::ref_changes::{RefChange, RefUpdate, UpdatedRefs};
 
 /// Updates refs: `planned` lists the refs that may change, `work` changes them and returns the changed ones.
 ///
 /// # Errors
 /// Returns the error of `work`; nothing is recorded then.
-pub async fn moving<T, F>(backend: &Backend, mover: Mover, planned: Vec<String>, work: F) -> Result<T>
+pub async fn moving<T, F>(backend: &Backend, mover: RefUpdate, planned: Vec<String>, work: F) -> Result<T>
 where
     T: Send + 'static,
-    F: Future<Output = Result<(T, Vec<Moved>)>> + Send + 'static,
+    F: Future<Output = Result<(T, Vec<RefChange>)>> + Send + 'static,
 {
     moving_prepared(backend, mover, planned, async { Ok(()) }, |()| work).await
 }
@@ -89,7 +42,7 @@ where
 /// Returns the error of `prepare` or `work`; nothing is recorded then.
 pub async fn moving_prepared<P, T, F>(
     backend: &Backend,
-    mover: Mover,
+    mover: RefUpdate,
     planned: Vec<String>,
     prepare: impl Future<Output = Result<P>> + Send + 'static,
     work: impl FnOnce(P) -> F + Send + 'static,
@@ -97,7 +50,7 @@ pub async fn moving_prepared<P, T, F>(
 where
     P: Send + 'static,
     T: Send + 'static,
-    F: Future<Output = Result<(T, Vec<Moved>)>> + Send,
+    F: Future<Output = Result<(T, Vec<RefChange>)>> + Send,
 {
     let backend = backend.clone();
     let task = backend.moves.clone().spawn(async move {
@@ -123,12 +76,12 @@ where
     task.await.map_err(Error::internal)?
 }
 
-async fn intend(backend: &Backend, mover: &Mover, planned: &[String]) -> Result<i64> {
+async fn intend(backend: &Backend, mover: &RefUpdate, planned: &[String]) -> Result<i64> {
     // The current targets show after a kill which refs were updated.
     let standing = standing(backend, mover.project_id, planned.to_vec()).await?;
     let planned = planned.iter().cloned().zip(standing);
-    let planned: Vec<Moved> = planned
-        .map(|(reference, old)| Moved {
+    let planned: Vec<RefChange> = planned
+        .map(|(reference, old)| RefChange {
             reference,
             old,
             new: None,
@@ -170,27 +123,26 @@ fn repository(backend: &Backend, project_id: i64) -> git::Repository {
 }
 
 /// Records the updates with all their effects.
-async fn settle(backend: &Backend, intent: i64, mover: &Mover, moved: &[Moved]) -> Result<()> {
+async fn settle(backend: &Backend, intent: i64, mover: &RefUpdate, moved: &[RefChange]) -> Result<()> {
     let project_id = mover.project_id;
     let project = projects::Entity::find_by_id(project_id)
         .one(backend.database.read())
         .await?;
-    let (mut default_branch, mut news, mut consequences) = (None, News::default(), Consequences::default());
+    let (mut default_branch, mut effects) = (None, Vec::new());
     if let Some(project) = &project {
         let repository = repository(backend, project_id);
         if project.default_branch.is_none() {
             default_branch = new_default_branch(&repository).await?;
         }
-        let scene = Scene {
+        let refs = UpdatedRefs {
             project,
             default_branch: project.default_branch.as_deref().or(default_branch.as_deref()),
-            author_id: mover.user_id,
+            update: mover,
+            changes: moved,
             repository: &repository,
         };
-        let db = backend.database.read();
-        let found = merge_requests::of_moved(db, project_id, &repository, moved);
-        let (events, found) = tokio::join!(of_moved(&scene, moved), found);
-        (news, consequences) = (events, found?);
+        let listeners = backend.ref_update_listeners.iter();
+        effects = try_join_all(listeners.map(|listener| listener.plan(&backend.database, &refs))).await?;
     }
     let changes = serde_json::to_string(moved).map_err(Error::internal)?;
     backend
@@ -204,18 +156,9 @@ async fn settle(backend: &Backend, intent: i64, mover: &Mover, moved: &[Moved]) 
             if settled.exec(transaction).await?.rows_affected == 0 || moved.is_empty() {
                 return Ok(());
             }
-            for event in news.events {
-                events::write(transaction, event).await?;
+            for effect in effects {
+                effect.apply(transaction, mover).await?;
             }
-            if let (Some(user_id), false) = (mover.user_id, news.unread.is_empty()) {
-                let job = ReadMessages {
-                    project_id,
-                    user_id,
-                    unread: news.unread,
-                };
-                jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
-            }
-            merge_requests::apply(transaction, mover, &consequences).await?;
             follow_up(transaction, project_id, default_branch.as_deref()).await
         })
         .await
@@ -289,7 +232,7 @@ pub async fn recover(backend: &Backend, all: bool) -> Result<usize> {
     let count = pending.len();
     for intent in pending {
         let moved = happened(backend, &intent).await?;
-        let mover = Mover {
+        let mover = RefUpdate {
             project_id: intent.project_id,
             user_id: intent.user_id,
             kind: intent.kind,
@@ -301,22 +244,22 @@ pub async fn recover(backend: &Backend, all: bool) -> Result<usize> {
 
 /// Determines what an unsettled intent changed, by comparing its refs with the current ones, apart from
 /// changes recorded since. Patterns are returned unchanged, because the refs they matched are unknown.
-async fn happened(backend: &Backend, intent: &ref_updates::Model) -> Result<Vec<Moved>> {
-    let planned: Vec<Moved> = serde_json::from_str(&intent.changes).unwrap_or_default();
+async fn happened(backend: &Backend, intent: &ref_updates::Model) -> Result<Vec<RefChange>> {
+    let planned: Vec<RefChange> = serde_json::from_str(&intent.changes).unwrap_or_default();
     let names = planned.iter().map(|moved| moved.reference.clone()).collect();
     let standing = standing(backend, intent.project_id, names).await?;
     let since = intent.created_at - ABANDONED;
     let settled = ref_updates::settled(backend.database.read(), intent.project_id, since).await?;
-    let settled: Vec<Moved> = settled
+    let settled: Vec<RefChange> = settled
         .iter()
-        .flat_map(|row| serde_json::from_str::<Vec<Moved>>(&row.changes).unwrap_or_default())
+        .flat_map(|row| serde_json::from_str::<Vec<RefChange>>(&row.changes).unwrap_or_default())
         .collect();
     let moved = planned.into_iter().zip(standing).filter_map(|(planned, new)| {
         if planned.reference.ends_with('*') {
             return Some(planned);
         }
         let old = followed(&planned, &settled);
-        (old != new).then_some(Moved {
+        (old != new).then_some(RefChange {
             reference: planned.reference,
             old,
             new,
@@ -327,7 +270,7 @@ async fn happened(backend: &Backend, intent: &ref_updates::Model) -> Result<Vec<
 
 /// Follows recorded changes of a ref, starting at the target that the intent saw. Changes from before the
 /// intent cancel out, because they lead back to that target.
-fn followed(planned: &Moved, settled: &[Moved]) -> Option<String> {
+fn followed(planned: &RefChange, settled: &[RefChange]) -> Option<String> {
     let mut at = planned.old.clone();
     for moved in settled
         .iter()
@@ -344,8 +287,8 @@ fn followed(planned: &Moved, settled: &[Moved]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn moved(old: Option<&str>, new: Option<&str>) -> Moved {
-        Moved {
+    fn moved(old: Option<&str>, new: Option<&str>) -> RefChange {
+        RefChange {
             reference: "refs/heads/main".to_owned(),
             old: old.map(str::to_owned),
             new: new.map(str::to_owned),
@@ -364,7 +307,7 @@ mod tests {
             moved(Some("y"), Some("a")),
         ];
         assert_eq!(followed(&planned, &before), Some("a".to_owned()));
-        let elsewhere = Moved {
+        let elsewhere = RefChange {
             reference: "refs/heads/other".to_owned(),
             ..moved(Some("a"), Some("b"))
         };

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::code::commits;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -80,7 +80,7 @@ pub async fn tree(
     listing: TreeListing,
     page: &PageRequest,
 ) -> Result<Page<git::TreeEntry>> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let commit = resolve(&repository, access, listing.revision.as_deref(), "Tree").await?;
     let path = listing.path.unwrap_or_default();
     let found = repository
@@ -95,7 +95,7 @@ pub async fn tree(
 /// Returns `NotFound` if the ID does not refer to a blob, and a validation error if it is too large for this
 /// form.
 pub async fn blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::Blob> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let id = blob_id(sha)?;
     repository.blob(id, LARGEST_IN_JSON).await.map_err(no_blob)
 }
@@ -105,7 +105,7 @@ pub async fn blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Resul
 /// # Errors
 /// Returns `NotFound` if the ID does not refer to a blob.
 pub async fn open_blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::BlobStream> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let id = blob_id(sha)?;
     repository.open_blob(id).await.map_err(no_blob)
 }
@@ -142,7 +142,7 @@ pub async fn archive(
     revision: Option<&str>,
     format: ArchiveFormat,
 ) -> Result<Archive> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let commit = resolve(&repository, access, revision, "File").await?;
     let named = revision.filter(|text| !text.is_empty());
     let named = named
@@ -204,7 +204,7 @@ pub async fn compare(
     to: &str,
     straight: bool,
 ) -> Result<Comparison> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let from = repository.resolve_commit(from).await?;
     let to = repository.resolve_commit(to).await?;
     let found = repository.compare(from, to, straight).await?;
@@ -228,7 +228,7 @@ pub async fn contributors(
     descending: bool,
     page: &PageRequest,
 ) -> Result<Page<git::Contributor>> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let Some(name) = access.project.default_branch.as_deref() else {
         return Ok(Page::of(page, Vec::new()));
     };
@@ -281,7 +281,7 @@ pub async fn merge_base(
     access: &ProjectAccess,
     revisions: Vec<String>,
 ) -> Result<git::Commit> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let mut ids = Vec::with_capacity(revisions.len());
     for revision in revisions {
         let id = repository.resolve_commit(&revision).await;

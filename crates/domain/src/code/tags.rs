@@ -1,13 +1,15 @@
 //! Tags of a project's repository.
 
-use crate::code::commits::{self, commit};
-use crate::code::ref_updates::{Moved, moving};
+use crate::code::commits::commit;
+use crate::code::ref_updates::moving;
 use crate::code::repositories;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
+use crate::kernel::ref_changes::RefChange;
 pub use git::TagOrder;
 
 /// A tag with its commit.
@@ -51,7 +53,7 @@ pub async fn list(
     listing: Listing,
     page: &PageRequest,
 ) -> Result<Page<TagDetails>> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let query = git::TagQuery {
         search: listing.search,
         order: listing.order,
@@ -71,7 +73,7 @@ pub async fn list(
 /// # Errors
 /// Returns `NotFound` if the tag does not exist.
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<TagDetails> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let tag = repository.tag(name).await?;
     one(&repository, tag).await
 }
@@ -81,7 +83,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Resul
 /// # Errors
 /// Returns a validation error if the name is taken or invalid, or if the revision does not exist.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> Result<TagDetails> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     git::check_tag_name(&new.name).map_err(|_| Error::Refused("Tag name invalid".into()))?;
     let tagger = access.caller.signed_in()?;
     let annotation = new
@@ -99,7 +101,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
             }
             other => repositories::write_failure(other),
         })?;
-        let moved = Moved::tag(&tag.name, None, Some(tag.target));
+        let moved = RefChange::tag(&tag.name, None, Some(tag.target));
         Ok((tag, vec![moved]))
     })
     .await?;
@@ -117,7 +119,7 @@ pub async fn delete(
     name: &str,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    let repository = commits::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let tag = repository.tag(name).await?;
     if let Some(commit) = one(&repository, tag.clone()).await?.commit {
         preconditions::unmodified_since(unmodified_since, commit.author.time.to_utc())?;
@@ -128,7 +130,7 @@ pub async fn delete(
             .delete_tag(&tag.name, Some(tag.target))
             .await
             .map_err(repositories::write_failure)?;
-        Ok(((), vec![Moved::tag(&tag.name, Some(old), None)]))
+        Ok(((), vec![RefChange::tag(&tag.name, Some(old), None)]))
     })
     .await
 }

@@ -9,13 +9,13 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use storage::entities::access::{code_readable_projects, visible_projects};
 use storage::entities::{namespace_ancestors, namespaces, now, projects};
 
-use crate::code::commits;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 pub use crate::integrations::templates::licenses::License;
 use crate::integrations::templates::licenses::{self, Meant};
 use crate::integrations::templates::{CI_FILES, DOCKERFILES, File, GITIGNORES};
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::Tier;
@@ -250,7 +250,7 @@ fn filled(text: &str, caller: &Caller, said: &Said) -> String {
 /// Returns the templates of a project from repositories that the caller can read, in descending precedence.
 async fn kept(backend: &Backend, access: &ProjectAccess, kind: Kind) -> Result<Vec<Kept>> {
     let mut found = Vec::new();
-    if let Some(place) = kind.of_project().filter(|_| commits::may_read_code(access)) {
+    if let Some(place) = kind.of_project().filter(|_| access.can_read_code()) {
         found.extend(files_in(backend, &access.project, place).await?);
     }
     if let Some(place) = kind.of_group() {
@@ -270,7 +270,7 @@ async fn files_in(
 ) -> Result<Vec<Kept>> {
     let id = RepositoryId::of_project(project.id);
     let repository = backend.repositories.repository(&id);
-    let Some(commit) = commits::tip(&repository, project).await? else {
+    let Some(commit) = repository_access::tip(&repository, project).await? else {
         return Ok(Vec::new());
     };
     let window = Window {

@@ -11,11 +11,10 @@ use storage::entities::ci_jobs::{self, ActiveModel, Column, EXTERNAL, Entity, Mo
 use storage::entities::pipelines::{self, Source};
 use storage::entities::{now, users};
 
-use crate::code::commits;
+use crate::code::repository_access;
+use crate::delivery::access::{check_can_create, check_can_read};
 use crate::delivery::pipelines::status::{job_changed, settle};
-use crate::delivery::pipelines::{
-    NewPipeline, Reference, insert, refuse_maker, refuse_reader, refuse_reference, resolve,
-};
+use crate::delivery::pipelines::{NewPipeline, Reference, insert, refuse_reference, resolve};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -87,8 +86,8 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<Row>> {
     // A missing repository is reported before missing permissions.
-    let repository = commits::repository(backend, access)?;
-    refuse_reader(access)?;
+    let repository = repository_access::repository(backend, access)?;
+    check_can_read(access)?;
     let sha = repository.resolve_commit(revision).await?;
     let mut of_commit = pipelines::of_project(access.project.id)
         .select_only()
@@ -150,17 +149,17 @@ async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<Row
 /// # Errors
 /// Returns `Error::NotFound` if the commit, pipeline or ref does not exist. Returns
 /// `Error::InvalidAttributes` if an attribute is invalid or the status cannot follow the previous one. Fails
-/// like [`refuse_maker`] and [`refuse_reference`].
+/// like [`check_can_create`] and [`refuse_reference`].
 pub async fn report(
     backend: &Backend,
     access: &ProjectAccess,
     revision: &str,
     report: Report,
 ) -> Result<Row> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     check(&report)?;
     let user = access.caller.signed_in()?;
-    let commit = commits::repository(backend, access)?
+    let commit = repository_access::repository(backend, access)?
         .resolve_commit(revision)
         .await?;
     let sha = commit.to_string();
@@ -277,7 +276,10 @@ async fn reference(
             None => Wanted::There(Reference::of(&one)),
         }));
     }
-    let branches = commits::open(backend, access).containing(commit).await?.branches;
+    let branches = repository_access::open(backend, access)
+        .containing(commit)
+        .await?
+        .branches;
     let default = access.project.default_branch.as_ref();
     let branch = branches
         .iter()

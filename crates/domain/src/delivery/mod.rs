@@ -1,8 +1,10 @@
 //! Pipelines, deployments, environments, schedules, triggers, variables and feature flags.
 
+pub mod access;
 pub mod clusters;
 pub mod commit_statuses;
 pub mod deployments;
+mod environment_rows;
 pub mod environments;
 pub mod feature_flag_user_lists;
 pub mod feature_flags;

@@ -12,10 +12,12 @@ use storage::entities::pipeline_triggers::{ActiveModel, Column, Entity, Model};
 use storage::entities::pipelines::Source;
 use storage::entities::{now, projects, users};
 
+use crate::delivery::access::check_can_create;
 use crate::delivery::pipelines::{self, NewPipeline, NewVariable};
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::{Caller, refuse_shut_out};
+use crate::identity::authentication::refuse_shut_out;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
@@ -211,7 +213,7 @@ pub async fn run(
         Error::NotFound(_) => Error::forbidden(),
         other => other,
     })?;
-    pipelines::refuse_maker(&access)?;
+    check_can_create(&access)?;
     let variables = variables.into_iter().map(|(key, value)| NewVariable {
         key,
         value: Secret::new(value),

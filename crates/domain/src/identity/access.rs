@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::entities::access as levels;
-use storage::entities::access::{Viewer, visible_groups};
+use storage::entities::access::visible_groups;
 use storage::entities::{namespaces, now, projects, saml_providers, users};
 
-use crate::identity::authentication::Caller;
 use crate::instance::feature_gates::{self, Actors};
 use crate::kernel::Backend;
 use crate::kernel::cache::{SeenGroup, SeenProject};
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{Access, Minimum, Role, Standing, Tier, Visibility};
 
@@ -106,32 +106,6 @@ pub struct ScimAccess {
     pub provider: saml_providers::Model,
 }
 
-impl Caller {
-    /// Returns the effective access of the caller to a resource in which they have `role`.
-    #[must_use]
-    pub fn standing(&self, role: Option<Role>) -> Standing {
-        Standing {
-            signed_in: self.is_signed_in(),
-            external: self.as_user().is_some_and(|user| user.external),
-            admin: self.is_admin(),
-            role,
-        }
-    }
-
-    /// Returns the viewer for the database's visibility conditions.
-    #[must_use]
-    pub fn viewer(&self) -> Viewer {
-        match self.as_user() {
-            None => Viewer::Anonymous,
-            Some(user) if user.admin => Viewer::Admin,
-            Some(user) => Viewer::User {
-                id: user.id,
-                external: user.external,
-            },
-        }
-    }
-}
-
 impl GroupAccess {
     /// Returns whether the caller has at least this role. Administrators have every role.
     #[must_use]
@@ -151,6 +125,13 @@ impl ProjectAccess {
     #[must_use]
     pub fn standing(&self) -> Standing {
         self.caller.standing(self.role)
+    }
+
+    /// Returns whether the caller may read the code.
+    #[must_use]
+    pub fn can_read_code(&self) -> bool {
+        self.standing()
+            .reads_code(self.project.repository_access_level, self.project.visibility)
     }
 
     /// Returns access to a project, or `None` if the caller cannot see it.

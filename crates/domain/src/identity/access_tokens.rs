@@ -11,7 +11,7 @@ pub use storage::entities::access_tokens::Kind;
 use storage::entities::access_tokens::{self, Column, Entity, Model};
 use storage::entities::now;
 
-use crate::identity::authentication::Caller;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::SCOPES;
 use crate::kernel::query::page_of;

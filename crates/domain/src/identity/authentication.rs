@@ -3,17 +3,14 @@
 use std::sync::Arc;
 
 use sea_orm::{ColumnTrait, QueryFilter};
-use serde::{Deserialize, Serialize};
 use storage::entities::users::State;
-use storage::entities::{
-    access_tokens, job_tokens as job_token_rows, now, oauth_tokens, saml_providers, scim_tokens, sessions,
-    users,
-};
+use storage::entities::{access_tokens, now, scim_tokens, sessions, users};
 use subtle::ConstantTimeEq;
 
 use crate::identity::{job_tokens, oauth};
 use crate::instance::settings;
 use crate::kernel::Backend;
+use crate::kernel::caller::{Caller, Proof};
 use crate::kernel::error::{Error, Result, TokenFault};
 use crate::secrets;
 
@@ -42,179 +39,6 @@ pub struct Session {
     pub csrf: Option<String>,
     /// Whether the request only reads.
     pub read_only: bool,
-}
-
-/// The caller and the limits of the credentials.
-#[derive(Debug, Clone)]
-pub struct Caller {
-    user: Option<Arc<users::Model>>,
-    reach: Reach,
-}
-
-/// Limits of the credentials.
-#[derive(Debug, Clone)]
-enum Reach {
-    /// All rights of the user.
-    Whole,
-    /// The scopes of an access token.
-    Scopes(Arc<access_tokens::Model>),
-    /// The scopes a user granted to an OAuth application.
-    Granted(Box<oauth_tokens::Model>),
-    /// One project, for the operations that accept job tokens.
-    Job(job_token_rows::Model),
-    /// SCIM provisioning of one group by its identity provider, which is not a user.
-    Provisioning(saml_providers::Model),
-}
-
-/// Scopes of job tokens where scopes are checked without the contract: Git over HTTP and the container
-/// registry.
-const SCOPES_OF_JOBS: &str = "read_repository write_registry";
-
-/// Reference to verified credentials, from which the caller can be restored without a secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Proof {
-    /// No credentials.
-    None,
-    /// The password of the user with this ID.
-    User(i64),
-    /// The access token with this ID.
-    Token(i64),
-    /// The OAuth access token with this ID.
-    Granted(i64),
-    /// The job token with this ID.
-    Job(i64),
-}
-
-impl Caller {
-    /// Returns the anonymous caller.
-    #[must_use]
-    pub fn anonymous() -> Self {
-        Self {
-            user: None,
-            reach: Reach::Whole,
-        }
-    }
-
-    /// Returns a caller with all rights of a user: by session, by password or by `sudo`.
-    #[must_use]
-    pub fn user(user: users::Model) -> Self {
-        Self {
-            user: Some(Arc::new(user)),
-            reach: Reach::Whole,
-        }
-    }
-
-    fn token(user: &Arc<users::Model>, token: &Arc<access_tokens::Model>) -> Self {
-        Self {
-            user: Some(Arc::clone(user)),
-            reach: Reach::Scopes(Arc::clone(token)),
-        }
-    }
-
-    fn granted((token, user): (oauth_tokens::Model, users::Model)) -> Self {
-        Self {
-            user: Some(Arc::new(user)),
-            reach: Reach::Granted(Box::new(token)),
-        }
-    }
-
-    fn job((token, user): (job_token_rows::Model, users::Model)) -> Self {
-        Self {
-            user: Some(Arc::new(user)),
-            reach: Reach::Job(token),
-        }
-    }
-
-    /// Returns whether a user is signed in.
-    #[must_use]
-    pub fn is_signed_in(&self) -> bool {
-        self.user.is_some()
-    }
-
-    /// Returns whether the caller is authenticated, as a user or an identity provider.
-    #[must_use]
-    pub fn is_known(&self) -> bool {
-        self.is_signed_in() || self.provisions().is_some()
-    }
-
-    /// Returns the SAML provider whose identity provider is the caller, if any.
-    #[must_use]
-    pub fn provisions(&self) -> Option<&saml_providers::Model> {
-        match &self.reach {
-            Reach::Provisioning(provider) => Some(provider),
-            Reach::Whole | Reach::Scopes(_) | Reach::Granted(_) | Reach::Job(_) => None,
-        }
-    }
-
-    /// Returns whether the caller is an administrator.
-    #[must_use]
-    pub fn is_admin(&self) -> bool {
-        self.as_user().is_some_and(|user| user.admin)
-    }
-
-    /// Returns the user, if any.
-    #[must_use]
-    pub fn as_user(&self) -> Option<&users::Model> {
-        self.user.as_deref()
-    }
-
-    /// Returns the user.
-    ///
-    /// # Errors
-    /// Returns [`Error::Unauthorized`] if no user is signed in.
-    pub fn signed_in(&self) -> Result<&users::Model> {
-        self.as_user().ok_or(Error::Unauthorized)
-    }
-
-    /// Returns the access token that authenticated the request, if any.
-    #[must_use]
-    pub fn access_token(&self) -> Option<&access_tokens::Model> {
-        match &self.reach {
-            Reach::Whole | Reach::Granted(_) | Reach::Job(_) | Reach::Provisioning(_) => None,
-            Reach::Scopes(token) => Some(token),
-        }
-    }
-
-    /// Returns the proof of the caller's authentication.
-    #[must_use]
-    pub fn proof(&self) -> Proof {
-        match &self.reach {
-            Reach::Whole => self.as_user().map_or(Proof::None, |user| Proof::User(user.id)),
-            Reach::Scopes(token) => Proof::Token(token.id),
-            Reach::Granted(token) => Proof::Granted(token.id),
-            Reach::Job(token) => Proof::Job(token.id),
-            // An identity provider is anonymous outside of SCIM.
-            Reach::Provisioning(_) => Proof::None,
-        }
-    }
-
-    /// Returns the space-separated scopes that limit the credentials, or `None` without a limit.
-    #[must_use]
-    pub fn scopes(&self) -> Option<&str> {
-        match &self.reach {
-            Reach::Whole => None,
-            Reach::Scopes(token) => Some(&token.scopes),
-            Reach::Granted(token) => Some(&token.scopes),
-            Reach::Job(_) => Some(SCOPES_OF_JOBS),
-            Reach::Provisioning(_) => Some(""),
-        }
-    }
-
-    /// Returns the only project that the credentials are valid for, if they are a job token.
-    #[must_use]
-    pub fn only_project(&self) -> Option<i64> {
-        match &self.reach {
-            Reach::Job(token) => Some(token.project_id),
-            Reach::Whole | Reach::Scopes(_) | Reach::Granted(_) | Reach::Provisioning(_) => None,
-        }
-    }
-
-    /// Returns whether the credentials cover one of these scopes.
-    #[must_use]
-    pub fn covers(&self, scopes: &[&str]) -> bool {
-        self.scopes()
-            .is_none_or(|own| own.split_ascii_whitespace().any(|scope| scopes.contains(&scope)))
-    }
 }
 
 /// Identifies the caller.
@@ -347,10 +171,7 @@ pub async fn by_job_token(backend: &Backend, token: &str) -> Result<Caller> {
 /// Returns `Error::Unauthorized` if the token is unknown.
 pub async fn by_scim_token(backend: &Backend, token: &str) -> Result<Caller> {
     let found = scim_tokens::opens(backend.database.read(), &secrets::digest(token)).await?;
-    Ok(Caller {
-        user: None,
-        reach: Reach::Provisioning(found.ok_or(Error::Unauthorized)?),
-    })
+    Ok(Caller::identity_provider(found.ok_or(Error::Unauthorized)?))
 }
 
 /// Returns the caller of a session. Reads need only the cookie, writes also need its CSRF token. An invalid

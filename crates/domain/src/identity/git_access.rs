@@ -7,10 +7,11 @@ use git::Service;
 use storage::entities::users;
 
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::{Caller, by_job_token, by_token, refuse_shut_out};
+use crate::identity::authentication::{by_job_token, by_token, refuse_shut_out};
 use crate::identity::password_attempts;
 use crate::instance::settings;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 

@@ -7,5 +7,6 @@ pub mod git_access;
 pub mod job_tokens;
 pub mod oauth;
 pub mod password_attempts;
+pub mod passwords;
 pub mod places;
 pub mod sessions;

@@ -6,7 +6,7 @@ use storage::entities::access as levels;
 use storage::entities::{Scope, namespaces, now, projects};
 
 use crate::identity::access::{GroupAccess, ProjectAccess};
-use crate::identity::authentication::Caller;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::{Role, Standing};
 

@@ -6,9 +6,8 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, Into
 use storage::entities::users::State;
 use storage::entities::{now, sessions, users};
 
-use crate::accounts::users as accounts;
 use crate::identity::authentication::{self, csrf_token};
-use crate::identity::password_attempts;
+use crate::identity::{password_attempts, passwords};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::secrets::{self, Token};
@@ -76,7 +75,7 @@ pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
                 "must differ from the current password",
             ));
         }
-        (true, Some(new)) => accounts::set_password(backend, user, new).await?,
+        (true, Some(new)) => passwords::set_password(backend, user, new).await?,
     };
     begin(backend, user, attempt.replaces)
         .await

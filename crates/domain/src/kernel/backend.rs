@@ -13,6 +13,7 @@ use crate::kernel::cache::Memory;
 use crate::kernel::error::Error;
 use crate::kernel::policy::Tier;
 use crate::kernel::record_validator::RecordValidator;
+use crate::kernel::ref_changes::RefUpdateListener;
 use crate::kernel::upload_slots::Places;
 use crate::secrets::Keyring;
 
@@ -36,6 +37,8 @@ pub struct Parts {
     pub instance: Instance,
     /// Checks records of imported archives.
     pub record_validator: Arc<dyn RecordValidator>,
+    /// Areas that react to ref updates. Their effects are recorded in this order.
+    pub ref_update_listeners: Vec<Box<dyn RefUpdateListener>>,
     /// Caches of database rows.
     pub memory: Memory,
     /// Ref updates and blob uploads in progress, including those whose client disconnected.
@@ -110,7 +113,7 @@ impl From<git::Error> for Error {
             git::Error::TagNotFound => Self::not_found("Tag"),
             git::Error::Protocol(text) => Self::Refused(text.into()),
             git::Error::RepositoryMissing => Self::not_found("Repository"),
-            git::Error::Locked => Self::Conflict("409 Conflict: Resource lock".into()),
+            git::Error::Locked => Self::ResourceLocked,
             git::Error::Timeout | git::Error::Busy(_) => Self::TimedOut,
             git::Error::LimitExceeded(text) => Self::Refused(text.into()),
             other => Self::internal(other),

@@ -9,9 +9,8 @@ use git::Oid;
 pub use storage::database::{Remembered, Version};
 use storage::entities::{access_tokens, namespaces, projects, users};
 
-use crate::instance::feature_gates::{Opening, Question};
-use crate::instance::settings::Settings;
 use crate::kernel::policy::Role;
+use crate::kernel::settings::InstanceSettings;
 
 /// Capacity for tokens, and for projects and groups per user: about two kilobytes each.
 const FEW: u64 = 4_096;
@@ -27,9 +26,9 @@ pub struct Memory {
     /// Groups with a user's role, by user and reference.
     pub(crate) groups: Remembered<(Option<i64>, String), Arc<SeenGroup>>,
     /// Settings of the instance.
-    pub(crate) settings: Remembered<(), Settings>,
+    pub(crate) settings: Remembered<(), InstanceSettings>,
     /// State of feature gates, by query.
-    pub(crate) gates: Remembered<Question, Opening>,
+    pub(crate) gates: Remembered<GateQuery, GateState>,
     /// Commits by project and revision.
     pub(crate) revisions: Remembered<(i64, String), Oid>,
 }
@@ -48,6 +47,20 @@ pub(crate) struct SeenGroup {
     pub(crate) group: namespaces::Model,
     pub(crate) role: Option<Role>,
     pub(crate) above: bool,
+}
+
+/// Cache key of a gate: its name, the user, the project and the namespace.
+pub(crate) type GateQuery = (String, Option<i64>, Option<i64>, Option<i64>);
+
+/// State of a gate for its actors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GateState {
+    /// The gate was never set.
+    Unset,
+    /// The gate is open.
+    Open,
+    /// The gate is open for this percentage of requests.
+    Sometimes(i32),
 }
 
 impl Default for Memory {

@@ -1,7 +1,7 @@
 //! Errors of services in terms of the domain.
 //!
-//! Each variant corresponds to a rule of `docs/API-DESIGN.md`; `api::failure` maps it to a response. Internal
-//! causes are in [`Error::Internal`]; they are logged once and never sent.
+//! Each variant corresponds to a rule of `docs/API-DESIGN.md`. The server maps it to a response. Internal causes
+//! are in [`Error::Internal`]; they are logged once and never sent.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Missing or unknown credentials.
-    #[error("401 Unauthorized")]
+    #[error("authentication required")]
     Unauthorized,
     /// A token that expired, was revoked or is disabled.
     #[error("invalid token: {0}")]
@@ -22,13 +22,13 @@ pub enum Error {
     #[error("insufficient scope")]
     InsufficientScope(Vec<&'static str>),
     /// The caller lacks permission; the optional text is the reason.
-    #[error("403 Forbidden")]
+    #[error("permission denied")]
     Forbidden(Option<Cow<'static, str>>),
     /// The resource does not exist or is not visible to the caller; contains its kind, such as `Project`.
-    #[error("404 {0} Not Found")]
+    #[error("{0} not found")]
     NotFound(Cow<'static, str>),
     /// The resource does not exist or has expired.
-    #[error("404 Not found or has expired")]
+    #[error("not found or expired")]
     NotFoundOrExpired,
     /// Parameters violate the contract; contains every fault of the request.
     #[error("{}", .0.join(", "))]
@@ -58,11 +58,14 @@ pub enum Error {
     /// The resource to create already exists.
     #[error("{0}")]
     Conflict(Cow<'static, str>),
+    /// Another operation has locked the repository.
+    #[error("the repository is locked")]
+    ResourceLocked,
     /// The resource changed after the time given by the caller.
-    #[error("412 Precondition Failed")]
+    #[error("the resource was modified after the given time")]
     PreconditionFailed,
     /// The request exceeds the size limit of the operation.
-    #[error("413 Request Entity Too Large")]
+    #[error("the content is too large")]
     TooLarge,
     /// The request is well formed but cannot be processed.
     #[error("{0}")]
@@ -74,7 +77,7 @@ pub enum Error {
     #[error("{0}")]
     NotAcceptable(Cow<'static, str>),
     /// Nothing changed, because the resource already has the requested state.
-    #[error("304 Not Modified")]
+    #[error("nothing changed")]
     NotModified,
     /// Too many requests; contains the number of seconds to wait.
     #[error("too many requests")]
@@ -118,18 +121,18 @@ pub enum ProvisioningFault {
 }
 
 impl Error {
-    /// Returns a 403 without a reason.
+    /// Returns [`Error::Forbidden`] without a reason.
     #[must_use]
     pub fn forbidden() -> Self {
         Self::Forbidden(None)
     }
 
-    /// Returns a 403 with a reason.
+    /// Returns [`Error::Forbidden`] with a reason.
     pub fn forbidden_because(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::Forbidden(Some(reason.into()))
     }
 
-    /// Returns a 404 for a kind of resource (`Project` -> `404 Project Not Found`).
+    /// Returns [`Error::NotFound`] for a kind of resource, such as `Project`.
     pub fn not_found(kind: impl Into<Cow<'static, str>>) -> Self {
         Self::NotFound(kind.into())
     }

@@ -78,3 +78,10 @@ impl<T> Patch<T> {
         }
     }
 }
+
+/// Writes a value to a column, if there is one.
+pub fn assign<T: Into<Value>>(column: &mut ActiveValue<T>, value: Option<T>) {
+    if let Some(value) = value {
+        *column = ActiveValue::Set(value);
+    }
+}

@@ -1,4 +1,5 @@
 //! Deletion and transfer across areas.
 
+pub mod deletion;
 pub mod jobs;
 pub mod transfer;

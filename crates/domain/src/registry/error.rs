@@ -66,6 +66,11 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Returns the error for an upload that does not exist or has ended.
+    pub(super) fn unknown_upload() -> Self {
+        Self::new(Code::BlobUploadUnknown, "blob upload unknown to registry")
+    }
+
     /// Creates an error with a text for the caller.
     pub fn new(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
         let text = text.into();

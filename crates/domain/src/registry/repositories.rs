@@ -14,8 +14,8 @@ use storage::entities::{
 
 use super::names::Name;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::registry::error::{Code, Fault};
 

@@ -10,8 +10,9 @@ use storage::entities::now;
 
 use super::names::Name;
 use super::repositories::{self, Place};
-use crate::identity::authentication::{Caller, Proof, by_proof};
+use crate::identity::authentication::by_proof;
 use crate::kernel::Backend;
+use crate::kernel::caller::{Caller, Proof};
 use crate::kernel::error::{Error, Result};
 use crate::registry::error::{Code, Fault};
 use crate::registry::permissions::{Action, Actions, may_pull, refusal};

@@ -18,7 +18,6 @@ use storage::entities::registry_uploads::{self, Model as Upload};
 use tokio::time::{Instant, timeout};
 
 use super::digest::Hashing;
-use super::uploads::unknown;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::registry::error::{Code, Fault};
@@ -57,7 +56,7 @@ pub(super) async fn receive(
     upload: Upload,
     mut body: Body,
 ) -> Result<Upload, Fault> {
-    let hashing = Hashing::resume(&upload.hash_state).ok_or_else(unknown)?;
+    let hashing = Hashing::resume(&upload.hash_state).ok_or_else(Fault::unknown_upload)?;
     // Slots are for data: a request without any does not wait for one or occupy one.
     let Some(first) = next_bytes(&mut body).await? else {
         return Ok(upload);
@@ -172,7 +171,7 @@ async fn announce(backend: &Backend, upload: &Upload) -> Result<Piece, Fault> {
     };
     let inserted = row.insert(backend.database.write()).await;
     inserted.map_err(|error| match Violation::of(&error) {
-        Some(Violation::ForeignKey(_)) => unknown(),
+        Some(Violation::ForeignKey(_)) => Fault::unknown_upload(),
         _ => error.into(),
     })
 }
@@ -188,7 +187,7 @@ async fn settle(
     let size = i64::try_from(size).map_err(Error::internal)?;
     let settled = async |transaction: &DatabaseTransaction| {
         let found = registry_uploads::lock(transaction, uuid).await?;
-        let upload = found.ok_or_else(unknown)?;
+        let upload = found.ok_or_else(Fault::unknown_upload)?;
         if upload.received != piece.start {
             let received = u64::try_from(upload.received).unwrap_or(0);
             return Err(Fault::OutOfOrder(received));

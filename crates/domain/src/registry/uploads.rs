@@ -60,19 +60,20 @@ pub async fn begin(backend: &Backend, place: &Place) -> Result<Upload, Fault> {
 /// Returns `BLOB_UPLOAD_UNKNOWN` if it does not exist.
 pub async fn find(backend: &Backend, place: &Place, uuid: &str) -> Result<Upload, Fault> {
     // Invalid IDs are not looked up, because a database does not accept every text.
-    let uuid = Uuid::parse_str(uuid).map_err(|_| unknown())?.to_string();
+    let uuid = Uuid::parse_str(uuid)
+        .map_err(|_| Fault::unknown_upload())?
+        .to_string();
     let repository = place.repository(backend).await.map_err(|fault| match fault {
-        Fault::Protocol { .. } => unknown(),
+        Fault::Protocol { .. } => Fault::unknown_upload(),
         fault => fault,
     })?;
     let found = Entity::find()
         .filter(Column::Uuid.eq(uuid))
         .filter(Column::RepositoryId.eq(repository.id));
-    found.one(backend.database.read()).await?.ok_or_else(unknown)
-}
-
-pub(super) fn unknown() -> Fault {
-    Fault::new(Code::BlobUploadUnknown, "blob upload unknown to registry")
+    found
+        .one(backend.database.read())
+        .await?
+        .ok_or_else(Fault::unknown_upload)
 }
 
 /// Stores the next part of an upload. Data received before an interruption is stored as well.
@@ -125,11 +126,11 @@ async fn end(
     // Locked first, because the deletion of a project locks its repositories before their uploads.
     registry_repositories::keep(transaction, upload.repository_id)
         .await?
-        .ok_or_else(unknown)?;
+        .ok_or_else(Fault::unknown_upload)?;
     let upload = registry_uploads::lock(transaction, &upload.uuid)
         .await?
-        .ok_or_else(unknown)?;
-    let hashing = Hashing::resume(&upload.hash_state).ok_or_else(unknown)?;
+        .ok_or_else(Fault::unknown_upload)?;
+    let hashing = Hashing::resume(&upload.hash_state).ok_or_else(Fault::unknown_upload)?;
     let fits = hashing.digest() == *digest;
     if fits {
         let (blob_id, new) = blob(transaction, digest, upload.received).await?;
@@ -203,7 +204,7 @@ pub async fn cancel(backend: &Backend, upload: &Upload) -> Result<(), Fault> {
     let dropped = async |transaction: &DatabaseTransaction| {
         let upload = registry_uploads::lock(transaction, &upload.uuid)
             .await?
-            .ok_or_else(unknown)?;
+            .ok_or_else(Fault::unknown_upload)?;
         drop_upload(transaction, upload.id).await
     };
     let left = backend.database.transaction(dropped).await?;

@@ -13,7 +13,9 @@ use chacha20poly1305::{
     aead::{Aead, Payload},
 };
 
-use super::{Error, Secret, token::digest_bytes};
+use super::error::Error;
+use super::secret::Secret;
+use super::token::digest_bytes;
 
 /// The length of a key in bytes.
 pub const KEY_LENGTH: usize = 32;

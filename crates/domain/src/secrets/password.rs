@@ -7,7 +7,7 @@ use argon2::{
     password_hash::{self, PasswordHasher, PasswordVerifier},
 };
 
-use super::Error;
+use super::error::Error;
 
 /// Hashes a password with argon2id (19 MiB, two passes, one lane: the parameters of the crate and of OWASP)
 /// and a random salt, in PHC format. Takes tens of milliseconds of CPU time; call it under `spawn_blocking`.

@@ -3,7 +3,7 @@
 use rand::{RngExt, distr::Alphanumeric};
 use sha2::{Digest, Sha256};
 
-use super::Secret;
+use super::secret::Secret;
 
 /// Number of random characters in a token: 32 of 62 possible characters are 190 bits.
 const LENGTH: usize = 32;

@@ -7,8 +7,9 @@ use git::{Oid, Repository, RepositoryId, TagOrder, TagQuery, Window};
 use storage::entities::ref_updates::Kind;
 use storage::entities::{Visibility, namespaces, projects, users};
 
-use crate::code::ref_updates::{self, Moved, Mover};
+use crate::code::ref_updates;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::ref_changes::{RefChange, RefUpdate};
 use crate::kernel::{Backend, names};
 use crate::spaces::projects::insert_bare;
 
@@ -42,7 +43,7 @@ pub async fn import(
         Err(git::Error::RepositoryExists) => backend.repositories.repository(&id),
         made => made?,
     };
-    let mover = Mover {
+    let mover = RefUpdate {
         project_id: project.id,
         user_id: Some(author.id),
         kind: Kind::Push,
@@ -130,12 +131,12 @@ async fn references_of(repository: &Repository) -> Result<BTreeMap<String, Oid>>
 }
 
 /// Returns the new and changed refs. An import deletes none.
-fn difference(before: &BTreeMap<String, Oid>, after: &BTreeMap<String, Oid>) -> Vec<Moved> {
+fn difference(before: &BTreeMap<String, Oid>, after: &BTreeMap<String, Oid>) -> Vec<RefChange> {
     let moved = after
         .iter()
         .filter(|(reference, id)| before.get(*reference) != Some(*id));
     moved
-        .map(|(reference, id)| Moved {
+        .map(|(reference, id)| RefChange {
             reference: reference.clone(),
             old: before.get(reference).map(Oid::to_string),
             new: Some(id.to_string()),

@@ -7,7 +7,8 @@ use storage::entities::hook_deliveries::{self, State};
 use storage::entities::project_hooks::{self, Kind};
 use storage::entities::{events, now};
 
-use super::{password_place, payloads, token_place};
+use super::payloads;
+use super::receiver::{may_be_local, password_place, token_place};
 use crate::activity::outbox;
 use crate::integrations::webhooks::{Answer, Outcome, Request};
 use crate::kernel::Backend;
@@ -137,7 +138,7 @@ pub(super) async fn attempt(
     if body.len() > payloads::LARGEST {
         return Ok(Attempt::unmade("the payload is larger than 25 MiB"));
     }
-    let local = super::may_be_local(backend).await?;
+    let local = may_be_local(backend).await?;
     match request(backend, hook, delivery.kind, &delivery.uuid, body.clone(), local) {
         Ok(request) => Ok(Attempt::sent(body, backend.webhooks.send(request).await)),
         Err(error) => {
@@ -185,7 +186,7 @@ pub(super) async fn once(
     sent: OutOfTurn,
 ) -> Result<(hook_deliveries::ActiveModel, Verdict)> {
     let uuid = sent.uuid.unwrap_or_else(outbox::uuid);
-    let local = super::may_be_local(backend).await?;
+    let local = may_be_local(backend).await?;
     let request = request(backend, hook, sent.kind, &uuid, sent.body.clone(), local)?;
     let outcome = backend.webhooks.send_now(request).await;
     let attempt = Attempt::sent(sent.body, outcome.ok_or(Error::RateLimited(PAUSE))?);

@@ -17,9 +17,9 @@ use storage::entities::{now, project_hooks};
 use storage::jobs;
 
 use super::attempt::{Attempt, OutOfTurn, Verdict, attempt, once, told};
+use crate::activity::jobs::deliver_hook::DeliverHook;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::webhooks::jobs::deliver_hook::DeliverHook;
 
 /// Maximum duration of a turn, after which other webhooks get theirs.
 const TURN: Duration = Duration::from_secs(20);

@@ -5,6 +5,7 @@ pub mod delivery;
 pub mod jobs;
 pub mod log;
 pub mod payloads;
+mod receiver;
 pub mod test_delivery;
 
 use git::check_branch_name;
@@ -16,7 +17,6 @@ use storage::entities::project_hooks::{self, ActiveModel, Column, Entity, Model}
 use storage::entities::{now, projects};
 
 use crate::identity::access::ProjectAccess;
-use crate::instance::settings as instance_settings;
 use crate::integrations::webhooks::{HIDDEN, Target};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -25,6 +25,7 @@ use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
 use crate::secrets::Secret;
+use crate::webhooks::receiver::{may_be_local, password_place, token_place};
 
 /// Maximum webhooks of a project.
 const MOST: u64 = 100;
@@ -240,16 +241,6 @@ async fn target(backend: &Backend, url: &str) -> Result<Target> {
     Target::parse(url.trim(), local).map_err(|_| invalid("Invalid url given"))
 }
 
-/// Returns whether webhooks may reach loopback and private addresses: if the operator or the current instance
-/// settings allow it.
-async fn may_be_local(backend: &Backend) -> Result<bool> {
-    if backend.webhooks.is_local_allowed() {
-        return Ok(true);
-    }
-    let in_force = instance_settings::read(backend).await?;
-    Ok(in_force.allow_local_requests_from_hooks_and_services)
-}
-
 /// Validates the token to store, if one was sent.
 fn token(token: Patch<Secret<String>>) -> Result<Option<Option<Secret<String>>>> {
     match token {
@@ -274,12 +265,4 @@ fn branch_filter(filter: &str) -> Result<Option<String>> {
 
 fn seal(backend: &Backend, value: &Secret<String>, place: &str) -> Result<String> {
     Ok(backend.keyring.encrypt(value.expose(), place)?)
-}
-
-fn password_place(hook_id: i64) -> String {
-    format!("project_hooks.password:{hook_id}")
-}
-
-fn token_place(hook_id: i64) -> String {
-    format!("project_hooks.token:{hook_id}")
 }

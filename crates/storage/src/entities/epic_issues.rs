@@ -1,7 +1,9 @@
 //! Issues of epics. An issue is in at most one epic.
 
 use sea_orm::entity::prelude::*;
-use sea_orm::{Order, QueryOrder};
+use sea_orm::{DatabaseTransaction, Order, QueryOrder};
+
+use super::{epics, namespace_ancestors};
 
 /// Issues of epics. An issue is in at most one epic.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -44,4 +46,42 @@ pub fn of(epic_id: i64) -> Select<Entity> {
         .filter(Column::EpicId.eq(epic_id))
         .order_by(Column::RelativePosition, Order::Asc)
         .order_by(Column::Id, Order::Asc)
+}
+
+/// Replaces an issue by its moved copy in the epic, if the namespace of the copy is in the group of the epic. The
+/// original leaves the epic in any case.
+///
+/// # Errors
+/// Any database error.
+pub async fn reassign(
+    transaction: &DatabaseTransaction,
+    namespace_id: i64,
+    old: i64,
+    new: i64,
+) -> Result<(), DbErr> {
+    let former = Entity::find()
+        .filter(Column::IssueId.eq(old))
+        .one(transaction)
+        .await?;
+    let Some(former) = former else {
+        return Ok(());
+    };
+    let above = namespace_ancestors::at_or_above(namespace_id);
+    let epic = epics::Entity::find_by_id(former.epic_id)
+        .filter(epics::Column::NamespaceId.in_subquery(above))
+        .one(transaction)
+        .await?;
+    match epic {
+        Some(_) => {
+            Entity::update_many()
+                .col_expr(Column::IssueId, Expr::value(new))
+                .filter(Column::Id.eq(former.id))
+                .exec(transaction)
+                .await?;
+        }
+        None => {
+            Entity::delete_by_id(former.id).exec(transaction).await?;
+        }
+    }
+    Ok(())
 }

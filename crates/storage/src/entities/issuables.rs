@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
-use sea_orm::sea_query::{Expr, ExprTrait, JoinType, Order, SelectStatement};
-use sea_orm::{ConnectionTrait, DbErr, EntityTrait, FromQueryResult, QueryOrder, QueryTrait};
+use sea_orm::sea_query::{Expr, ExprTrait, JoinType, LockType, Order, Query, SelectStatement};
+use sea_orm::{
+    ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, FromQueryResult, QueryOrder, QueryTrait,
+};
 
 use super::{labels, users};
 
@@ -122,6 +124,26 @@ pub async fn labels_of(
         .into_query();
     beside(&mut statement, kind, kind.labels(), ("label_id", "labels"), ids);
     grouped(db, &statement).await
+}
+
+/// Locks the selected rows of a table in ascending order until the transaction ends, and returns their IDs.
+///
+/// # Errors
+/// Any database error.
+pub async fn lock_rows(
+    transaction: &DatabaseTransaction,
+    table: &'static str,
+    ids: SelectStatement,
+) -> Result<Vec<i64>, DbErr> {
+    let locked = Query::select()
+        .column("id")
+        .from(table)
+        .and_where(Expr::col("id").in_subquery(ids))
+        .order_by("id", Order::Asc)
+        .lock(LockType::NoKeyUpdate)
+        .take();
+    let rows = transaction.query_all(&locked).await?;
+    rows.iter().map(|row| row.try_get("", "id")).collect()
 }
 
 /// Alias of the column with the issuable of a row.

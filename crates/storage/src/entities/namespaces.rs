@@ -2,10 +2,12 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::sea_query::{BinOper, Func};
-use sea_orm::{ActiveValue::Set, DbBackend, ExprTrait, QuerySelect, Statement, entity::prelude::*};
+use sea_orm::{
+    ActiveValue::Set, DatabaseTransaction, DbBackend, ExprTrait, QuerySelect, Statement, entity::prelude::*,
+};
 use serde::{Deserialize, Serialize};
 
-use super::{Visibility, fold, namespace_ancestors as ancestors, numeric_id};
+use super::{Visibility, fold, namespace_ancestors as ancestors, now, numeric_id, projects};
 
 /// Kind of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
@@ -302,9 +304,9 @@ pub async fn path_taken(db: &impl ConnectionTrait, full_path: &str) -> Result<bo
     let Some((above, path)) = key.rsplit_once('/') else {
         return Ok(false);
     };
-    super::projects::Entity::find()
+    projects::Entity::find()
         .inner_join(Entity)
-        .filter(super::projects::Column::PathKey.eq(path))
+        .filter(projects::Column::PathKey.eq(path))
         .filter(Column::FullPathKey.eq(above))
         .exists(db)
         .await
@@ -313,4 +315,25 @@ pub async fn path_taken(db: &impl ConnectionTrait, full_path: &str) -> Result<bo
 /// Selects all namespaces that are not being deleted.
 pub fn live() -> Select<Entity> {
     Entity::find().filter(Column::DeletionStartedAt.is_null())
+}
+
+/// Hides a namespace, its subgroups and their projects. Returns false if it was hidden already.
+///
+/// # Errors
+/// Any database error.
+pub async fn hide(transaction: &DatabaseTransaction, root: i64) -> Result<bool, DbErr> {
+    lock_shape(transaction).await?;
+    let hidden = Entity::update_many()
+        .col_expr(Column::DeletionStartedAt, Expr::value(now()))
+        .filter(Column::Id.in_subquery(ancestors::at_or_below(root)))
+        .filter(Column::DeletionStartedAt.is_null())
+        .exec(transaction)
+        .await?;
+    projects::Entity::update_many()
+        .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
+        .filter(projects::Column::NamespaceId.in_subquery(ancestors::at_or_below(root)))
+        .filter(projects::Column::DeletionStartedAt.is_null())
+        .exec(transaction)
+        .await?;
+    Ok(hidden.rows_affected > 0)
 }

@@ -17,6 +17,8 @@ use std::{collections::HashMap, error::Error as StdError, fmt, future::Future, s
 use futures_util::{FutureExt, future::BoxFuture};
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::error_chain::error_chain;
+
 pub use queue::{
     Backlog, EnqueueError, backlog, enqueue, enqueue_at, purge_dead, release_abandoned, withdraw,
 };
@@ -84,13 +86,7 @@ impl Failure {
 
 impl<E: StdError> From<E> for Failure {
     fn from(error: E) -> Self {
-        let mut reason = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            reason = format!("{reason}: {cause}");
-            source = cause.source();
-        }
-        Self::passing(reason)
+        Self::passing(error_chain(&error))
     }
 }
 

@@ -3,25 +3,26 @@
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, IntoActiveModel, QueryFilter};
 use storage::entities::{now, users};
 
-use crate::accounts::avatars::{self, Owner, Picture};
+use crate::accounts::avatars::{self, AvatarOwner, Owner};
 use crate::kernel::Backend;
 use crate::kernel::download::Download;
 use crate::kernel::error::{Error, Result};
 
-/// Sets or deletes the avatar of a user.
-///
-/// # Errors
-/// Returns an error if the storage fails.
-pub async fn set_avatar(
-    backend: &Backend,
-    user: users::Model,
-    picture: Option<Picture>,
-) -> Result<users::Model> {
-    let name = avatars::keep(backend, Owner::User(user.id), picture).await?;
-    let mut row = user.into_active_model();
-    row.avatar = Set(name);
-    row.updated_at = Set(now());
-    Ok(row.update(backend.database.write()).await?)
+impl AvatarOwner for users::Model {
+    fn owner(&self) -> Owner {
+        Owner::User(self.id)
+    }
+
+    fn file_name(&self) -> Option<&str> {
+        self.avatar.as_deref()
+    }
+
+    async fn save(self, backend: &Backend, file_name: Option<String>) -> Result<Self> {
+        let mut row = self.into_active_model();
+        row.avatar = Set(file_name);
+        row.updated_at = Set(now());
+        Ok(row.update(backend.database.write()).await?)
+    }
 }
 
 /// Returns the avatar of the user with this ID for download.
@@ -34,5 +35,5 @@ pub async fn avatar(backend: &Backend, user_id: i64, file_name: &str) -> Result<
         .one(backend.database.read())
         .await?;
     let user = found.ok_or_else(|| Error::not_found("File"))?;
-    avatars::open(backend, Owner::User(user.id), user.avatar.as_deref(), file_name).await
+    avatars::open(backend, &user, file_name).await
 }

@@ -13,11 +13,10 @@ use storage::entities::{
 };
 use storage::jobs;
 
+use crate::accounts::jobs::delete_user::DeleteUser;
 use crate::code::snippets;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::lifecycle::jobs::delete_user::DeleteUser;
-use crate::spaces::namespaces::hide;
 
 /// Hides a user, revokes all credentials and enqueues a job for the rest. If `hard` is true, the content that
 /// the user created and the groups without another Owner are deleted too. Personal projects are always
@@ -76,7 +75,7 @@ async fn take_away(
     snippets::remove_all_of(transaction, user_id).await?;
     let personal = namespaces::of_user(transaction, user_id).await?;
     for root in groups.iter().copied().chain(personal.map(|space| space.id)) {
-        hide(transaction, root).await?;
+        namespaces::hide(transaction, root).await?;
     }
     let job = DeleteUser {
         user_id,

@@ -10,8 +10,8 @@ use sea_orm::{
 use storage::entities::users::{self, Column, State};
 use storage::entities::{fold, members, namespaces, projects, user_identities};
 
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::{contains, page_of};

@@ -9,10 +9,12 @@ use storage::entities::{
     Visibility, fold, namespace_ancestors, namespaces, now, sessions, taken_emails, user_identities, users,
 };
 
+use crate::identity::passwords::hash_password;
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::secrets;
+use crate::kernel::patch::assign;
+use crate::kernel::settings::InstanceSettings;
 
 mod avatar;
 pub mod deletion;
@@ -26,12 +28,7 @@ mod state;
 pub mod status;
 
 pub use crate::accounts::users::state::{activate, block, deactivate, unblock};
-pub use avatar::{avatar, set_avatar};
-
-/// Minimum length of a password, in characters.
-const MIN_PASSWORD: usize = 8;
-/// Maximum length of a password, in characters. Hashing more would only cost time.
-const MAX_PASSWORD: usize = 128;
+pub use avatar::avatar;
 
 /// Attributes of a new user.
 #[derive(Debug, Clone, Default)]
@@ -202,7 +199,7 @@ pub async fn register(backend: &Backend, mut new: NewUser, details: Details) -> 
 }
 
 /// Returns the row of a new user with the defaults of the settings.
-fn drafted(in_force: &settings::Settings, new: NewUser, password_hash: Option<String>) -> users::ActiveModel {
+fn drafted(in_force: &InstanceSettings, new: NewUser, password_hash: Option<String>) -> users::ActiveModel {
     let at = now();
     users::ActiveModel {
         username_key: Set(fold(&new.username)),
@@ -357,14 +354,20 @@ fn apply(row: &mut users::ActiveModel, details: Details) -> Result<Option<(Strin
     if let Some(id) = details.color_scheme_id {
         row.color_scheme_id = Set(number(id, "color_scheme_id")?);
     }
-    macro_rules! set {
-        ($($field:ident),*; $($optional:ident),*) => {
-            $(if let Some(value) = details.$field { row.$field = Set(value); })*
-            $(if let Some(value) = details.$optional { row.$optional = Set(Some(value)); })*
-        };
-    }
-    set!(skype, linkedin, twitter, website_url, admin, can_create_group, external, private_profile;
-        organization, job_title, bio, location, public_email, note);
+    assign(&mut row.skype, details.skype);
+    assign(&mut row.linkedin, details.linkedin);
+    assign(&mut row.twitter, details.twitter);
+    assign(&mut row.website_url, details.website_url);
+    assign(&mut row.admin, details.admin);
+    assign(&mut row.can_create_group, details.can_create_group);
+    assign(&mut row.external, details.external);
+    assign(&mut row.private_profile, details.private_profile);
+    assign(&mut row.organization, details.organization.map(Some));
+    assign(&mut row.job_title, details.job_title.map(Some));
+    assign(&mut row.bio, details.bio.map(Some));
+    assign(&mut row.location, details.location.map(Some));
+    assign(&mut row.public_email, details.public_email.map(Some));
+    assign(&mut row.note, details.note.map(Some));
     if let Some(confirmed) = details.confirmed {
         row.confirmed_at = Set(confirmed.then(now));
     }
@@ -421,34 +424,4 @@ async fn end_sessions(transaction: &DatabaseTransaction, user_id: i64) -> Result
         .exec(transaction)
         .await?;
     Ok(())
-}
-
-/// Hashes a password on a blocking thread.
-///
-/// # Errors
-/// Returns a validation error if it is too short or too long.
-pub async fn hash_password(password: String) -> Result<String> {
-    let length = password.chars().count();
-    if length < MIN_PASSWORD {
-        let text = format!("is too short (minimum is {MIN_PASSWORD} characters)");
-        return Err(Error::attribute("password", text));
-    }
-    if length > MAX_PASSWORD {
-        let text = format!("is too long (maximum is {MAX_PASSWORD} characters)");
-        return Err(Error::attribute("password", text));
-    }
-    let hash = tokio::task::spawn_blocking(move || secrets::hash_password(&password));
-    Ok(hash.await.map_err(Error::internal)??)
-}
-
-/// Replaces a user's password by one that the user chose.
-///
-/// # Errors
-/// Returns the errors of [`hash_password`].
-pub async fn set_password(backend: &Backend, user: users::Model, password: String) -> Result<users::Model> {
-    let mut row = user.into_active_model();
-    row.password_hash = Set(Some(hash_password(password).await?));
-    row.password_change_required = Set(false);
-    row.updated_at = Set(now());
-    Ok(row.update(backend.database.write()).await?)
 }

@@ -4,8 +4,8 @@ use sea_orm::{ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
 use storage::entities::{now, users};
 
 use super::{NewUser, drafted, emails, insert, names, rename, save};
-use crate::instance::settings::Settings;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::settings::InstanceSettings;
 
 /// Creates an account with a confirmed address, because the provider vouches for it. Another user's
 /// unconfirmed secondary address does not block it.
@@ -14,7 +14,7 @@ use crate::kernel::error::{Error, Result};
 /// Returns the errors of [`super::create`].
 pub(crate) async fn create(
     transaction: &DatabaseTransaction,
-    in_force: &Settings,
+    in_force: &InstanceSettings,
     new: NewUser,
 ) -> Result<users::Model> {
     names::check_username(&new.username)?;

@@ -9,11 +9,10 @@ use storage::entities::access::{Viewer, code_readable_projects, projects_with_le
 use storage::entities::events::{Action, Column, Entity, Model, TargetType};
 use storage::entities::{AccessLevel, commit_comments, issues, merge_requests, notes, now, projects, users};
 
-use crate::code::commits::may_read_code;
-use crate::code::push_events::PushData;
+use crate::activity::push_data::PushData;
 use crate::identity::access::{ProjectAccess, UserAccess};
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
@@ -72,7 +71,7 @@ pub async fn of_project(
     let mut wanted = Entity::find()
         .filter(Column::ProjectId.eq(access.project.id))
         .filter(targets_are_visible(access.caller.viewer()));
-    if !may_read_code(access) {
+    if !access.can_read_code() {
         wanted = wanted.filter(is_about_code().not());
     }
     listed(backend, wanted, filter, page).await

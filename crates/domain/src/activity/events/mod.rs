@@ -12,10 +12,9 @@ use sea_orm::{
 use serde::Serialize;
 
 pub use storage::entities::events::{Action, TargetType};
-use storage::entities::project_hooks::Kind;
 use storage::entities::{events, now, projects};
 
-use crate::activity::outbox;
+use crate::activity::outbox::{self, WebhookTarget};
 use crate::kernel::error::{Error, Result};
 
 /// A new event.
@@ -32,7 +31,7 @@ pub struct NewEvent {
     /// Further details, as JSON.
     pub data: Option<String>,
     /// The webhooks that receive it.
-    pub told: Option<Told>,
+    pub told: Option<WebhookTarget>,
 }
 
 /// The target of an event.
@@ -46,15 +45,6 @@ pub struct Target {
     pub iid: Option<i64>,
     /// Its title.
     pub title: Option<String>,
-}
-
-/// Selects the webhooks that receive an event.
-#[derive(Debug, Clone)]
-pub struct Told {
-    /// The kind of event that webhooks subscribe to.
-    pub kind: Kind,
-    /// The branch, for webhooks that filter branches.
-    pub branch: Option<String>,
 }
 
 impl NewEvent {

@@ -4,10 +4,12 @@ use git::Repository;
 
 use super::listing::{self, Listed};
 use crate::code::commits::commit::{self, AuthorOverride, OVERTAKEN};
-use crate::code::ref_updates::{Moved, moving};
+use crate::code::ref_updates::moving;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::ref_changes::RefChange;
 
 /// Kind of the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub async fn transplant(
     branch: &str,
     direction: Direction,
 ) -> Result<Listed> {
-    let repository = super::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     if !commit::may_push(backend, access, branch).await? {
         return Err(Error::forbidden_because(commit::NOT_ALLOWED));
     }
@@ -50,7 +52,7 @@ pub async fn transplant(
             Direction::Revert => writer.revert(change, &name, committer).await,
         };
         let made = made.map_err(|error| refusal(error, direction))?;
-        let moved = vec![Moved::branch(&name, made.old, Some(made.commit))];
+        let moved = vec![RefChange::branch(&name, made.old, Some(made.commit))];
         Ok((made.commit, moved))
     });
     listing::one(&repository, made.await?, false).await

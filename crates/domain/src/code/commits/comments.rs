@@ -5,13 +5,15 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
 };
 use storage::entities::commit_comments;
-
-use crate::kernel::page::{Page, PageRequest};
-pub use storage::entities::commit_comments::LineType;
 use storage::entities::project_hooks::Kind;
 use storage::entities::{now, users};
 
-use crate::activity::events::{self, Action, NewEvent, Target, TargetType, Told};
+use crate::kernel::page::{Page, PageRequest};
+pub use storage::entities::commit_comments::LineType;
+
+use crate::activity::events::{self, Action, NewEvent, Target, TargetType};
+use crate::activity::outbox::WebhookTarget;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -43,7 +45,7 @@ pub async fn list(
     revision: &str,
     page: &PageRequest,
 ) -> Result<Page<Written>> {
-    let repository = super::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let sha = repository.resolve_commit(revision).await?.to_string();
     let database = backend.database.read();
     let rows = commit_comments::on_commit(access.project.id, &sha)
@@ -69,8 +71,8 @@ pub async fn create(
     revision: &str,
     new: NewComment,
 ) -> Result<Written> {
-    let repository = super::repository(backend, access)?;
-    if !super::may_read_code(access) {
+    let repository = repository_access::repository(backend, access)?;
+    if !access.can_read_code() {
         return Err(Error::forbidden());
     }
     let author = access.caller.signed_in()?;
@@ -106,7 +108,7 @@ pub async fn create(
                     iid: None,
                     title: Some(title),
                 }),
-                told: Some(Told {
+                told: Some(WebhookTarget {
                     kind: Kind::Note,
                     branch: None,
                 }),

@@ -4,10 +4,11 @@ use git::{CommitRequest, CommitResult, PreparedCommit, Repository, Signature};
 use storage::entities::ref_updates::Kind;
 
 use crate::code::branch_protection;
-use crate::code::ref_updates::{Moved, Mover, moving_prepared};
+use crate::code::ref_updates::moving_prepared;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::ref_changes::{RefChange, RefUpdate};
 
 /// Error if the caller may not push to the branch.
 pub const NOT_ALLOWED: &str = "You are not allowed to push into this branch";
@@ -49,8 +50,8 @@ pub async fn may_push(backend: &Backend, access: &ProjectAccess, branch: &str) -
 }
 
 /// Returns the update context for refs of the project.
-pub(crate) fn mover(access: &ProjectAccess) -> Mover {
-    Mover {
+pub(crate) fn mover(access: &ProjectAccess) -> RefUpdate {
+    RefUpdate {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
         kind: Kind::Api,
@@ -86,7 +87,7 @@ where
     let publish = async move |prepared: PreparedCommit| {
         let made = prepared.publish().await;
         let made = made.map_err(|error| refusal(error, &branch))?;
-        let moved = vec![Moved::branch(&branch, made.old, Some(made.commit))];
+        let moved = vec![RefChange::branch(&branch, made.old, Some(made.commit))];
         Ok((tokio::spawn(look(made)), moved))
     };
     let found = moving_prepared(backend, mover(access), planned, prepare, publish).await?;

@@ -5,7 +5,8 @@ use git::{Action, CommitRequest, CommitResult};
 
 use super::listing;
 use crate::code::commits::commit::{self, AuthorOverride};
-use crate::code::commits::start_point;
+use crate::code::commits::start_point::{self, StartPoint};
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -27,17 +28,6 @@ pub struct NewCommit {
     pub actions: Vec<NewAction>,
     /// Whether the response includes line statistics.
     pub with_stats: bool,
-}
-
-/// Start point of a commit. Empty texts are ignored.
-#[derive(Debug, Clone, Default)]
-pub struct StartPoint {
-    /// A branch.
-    pub branch: Option<String>,
-    /// A full commit ID.
-    pub sha: Option<String>,
-    /// ID or path of the project that contains them.
-    pub project: Option<String>,
 }
 
 /// Kind of a file action.
@@ -79,7 +69,7 @@ pub struct NewAction {
 /// fork network. Returns `Error::NotFound` if the start project does not exist. Returns `Error::Refused` or
 /// `Error::InvalidParameters` if the commit is invalid.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCommit) -> Result<listing::Listed> {
-    let repository = super::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let actions = checked(new.actions)?;
     start_point::check_exclusive(&new.start)?;
     if !commit::may_push(backend, access, &new.branch).await? {

@@ -7,6 +7,7 @@ use crate::kernel::page::{MAX_COUNTED, Page, PageRequest};
 pub use git::Order;
 use git::{Commit, DiffEntry, ListCommits, Oid, Repository, Selection, Stats};
 
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 
@@ -59,7 +60,7 @@ pub async fn list(
     query: Query,
     page: &PageRequest,
 ) -> Result<Page<Listed>> {
-    let repository = super::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let Some((tips, hidden)) = ends(&repository, access, &query).await? else {
         return Ok(Page::of(page, Vec::new()));
     };
@@ -166,7 +167,7 @@ pub async fn get(
     revision: &str,
     with_stats: bool,
 ) -> Result<Listed> {
-    let repository = super::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let id = repository.resolve_commit(revision).await?;
     one(&repository, id, with_stats).await
 }
@@ -193,7 +194,7 @@ pub async fn refs(
     only: Option<RefKind>,
     page: &PageRequest,
 ) -> Result<Page<(RefKind, String)>> {
-    let repository = super::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let id = repository.resolve_commit(revision).await?;
     let containing = repository.containing(id).await?;
     let branches = containing
@@ -217,7 +218,7 @@ pub async fn diff(
     revision: &str,
     page: &PageRequest,
 ) -> Result<Page<DiffEntry>> {
-    let repository = super::repository(backend, access)?;
+    let repository = repository_access::repository(backend, access)?;
     let id = repository.resolve_commit(revision).await?;
     let diff = repository.diff_commit(id).await?;
     // A truncated diff does not list the remaining files, so their number is unknown.

@@ -4,13 +4,23 @@ use git::{Oid, Repository, RepositoryId, Start};
 use sea_orm::{EntityTrait, QuerySelect};
 use storage::entities::projects;
 
-use crate::code::commits::create::StartPoint;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum length of a fork chain that is followed.
 const LONGEST_ANCESTRY: usize = 100;
+
+/// Start point of a commit. Empty texts are ignored.
+#[derive(Debug, Clone, Default)]
+pub struct StartPoint {
+    /// A branch.
+    pub branch: Option<String>,
+    /// A full commit ID.
+    pub sha: Option<String>,
+    /// ID or path of the project that contains them.
+    pub project: Option<String>,
+}
 
 /// Rejects a start point with both a branch and a commit.
 ///
@@ -62,7 +72,7 @@ async fn other_start(
     branch: &str,
     sha: Option<&str>,
 ) -> Result<Oid> {
-    if !super::may_read_code(other) {
+    if !other.can_read_code() {
         return Err(Error::not_found("Project"));
     }
     let (ours, theirs) = (

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use storage::entities::projects;
 use storage::jobs::{Failure, Job};
 
+use crate::code::repository_access::ensure_repository;
 use crate::kernel::Backend;
-use crate::spaces::projects::ensure_repository;
 
 /// Creates the repository of a project unless it exists.
 #[derive(Debug, Serialize, Deserialize)]

@@ -9,9 +9,10 @@ use storage::entities::ref_updates::Kind;
 use storage::entities::{projects, protected_branches};
 use storage::jobs::{Failure, Job};
 
-use crate::code::branch_protection;
-use crate::code::ref_updates::{Moved, Mover, moving};
+use crate::code::ref_updates::moving;
 use crate::kernel::Backend;
+use crate::kernel::patterns::matches_pattern;
+use crate::kernel::ref_changes::{RefChange, RefUpdate};
 
 /// Deletes the branches of a project that are merged into its default branch, except protected ones.
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,17 +55,13 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), Fail
     let chosen: HashSet<String> = merged(&repository, &into)
         .await?
         .into_iter()
-        .filter(|name| {
-            !protected
-                .iter()
-                .any(|row| branch_protection::fits(&row.name, name))
-        })
+        .filter(|name| !protected.iter().any(|row| matches_pattern(&row.name, name)))
         .collect();
     if chosen.is_empty() {
         return Ok(());
     }
     let planned = chosen.iter().map(|name| format!("refs/heads/{name}")).collect();
-    let mover = Mover {
+    let mover = RefUpdate {
         project_id,
         user_id: job.user_id,
         kind: Kind::Api,
@@ -75,7 +72,7 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), Fail
             .await?;
         let moved = deleted
             .iter()
-            .map(|branch| Moved::branch(&branch.name, Some(branch.commit), None));
+            .map(|branch| RefChange::branch(&branch.name, Some(branch.commit), None));
         Ok(((), moved.collect()))
     })
     .await?;

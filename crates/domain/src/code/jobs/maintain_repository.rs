@@ -8,8 +8,8 @@ use storage::entities::projects;
 use storage::jobs::{Failure, Job};
 
 use crate::code::code_analysis;
+use crate::code::repository_access::commit_count;
 use crate::kernel::Backend;
-use crate::spaces::projects::commit_count;
 
 /// Maintains the repository of a project so that it stays fast to read.
 #[derive(Debug, Serialize, Deserialize)]

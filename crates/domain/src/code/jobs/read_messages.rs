@@ -1,11 +1,18 @@
-//! Processes references and closing keywords in the messages of pushed commits.
+//! Processing of the messages of pushed commits. `planning` runs the job.
 
 use serde::{Deserialize, Serialize};
-use storage::jobs::{Failure, Job};
+use storage::jobs::Job;
 
-use crate::code::commits::commit_messages;
-use crate::code::push_events::Unread;
-use crate::kernel::Backend;
+/// Commits pushed to a branch. IDs have 40 hex digits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unread {
+    /// Short name of the branch.
+    pub branch: String,
+    /// The commit whose history is excluded, if any.
+    pub base: Option<String>,
+    /// The newest commit.
+    pub tip: String,
+}
 
 /// Processes the messages of commits that were pushed to branches of a project.
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,15 +27,4 @@ pub struct ReadMessages {
 
 impl Job for ReadMessages {
     const KIND: &'static str = "read_messages";
-}
-
-/// Runs the job.
-///
-/// # Errors
-/// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: ReadMessages) -> Result<(), Failure> {
-    for unread in &job.unread {
-        commit_messages::read(&backend, job.project_id, job.user_id, unread).await?;
-    }
-    Ok(())
 }

@@ -8,8 +8,8 @@ use storage::entities::{Visibility, now, snippet_contents, users};
 
 use super::{Home, find, missing};
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;

@@ -13,7 +13,7 @@ use storage::entities::now;
 use storage::entities::snippets::{self, Column, Entity, Model};
 
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::urls;

@@ -12,10 +12,10 @@ use storage::entities::iid_counters::{self, Subject};
 use storage::entities::{Scope, ci_jobs, now, pipelines};
 
 use super::{Row, missing, one};
-use crate::code::commits;
+use crate::code::repository_access;
+use crate::delivery::access::check_can_create;
 use crate::delivery::deployments::{job_status, merge_request_links};
-use crate::delivery::pipelines::refuse_maker;
-use crate::delivery::{environments, variables};
+use crate::delivery::{environment_rows, variables};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -45,9 +45,9 @@ pub struct NewDeployment {
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid or references a missing resource. Fails like
-/// [`refuse_maker`].
+/// [`check_can_create`].
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeployment) -> Result<Row> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     let sha = check(backend, access, &new).await?;
     let user = access.caller.signed_in()?;
     let project_id = access.project.id;
@@ -59,7 +59,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
                 Some(id) => job_status::status_of(&job(transaction, project_id, id, &sha).await?),
                 None => new.status,
             };
-            let environment = environments::ensure(transaction, project_id, new.environment).await?;
+            let environment = environment_rows::ensure(transaction, project_id, new.environment).await?;
             let scope = Scope::Project(project_id);
             let at = now();
             let row = ActiveModel {
@@ -89,9 +89,9 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the deployment does not exist. Returns `Error::Forbidden` if it belongs to a
-/// job. Fails like [`refuse_maker`].
+/// job. Fails like [`check_can_create`].
 pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, status: Status) -> Result<Row> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     let project_id = access.project.id;
     let changed = backend
         .database
@@ -157,7 +157,10 @@ async fn check(backend: &Backend, access: &ProjectAccess, new: &NewDeployment) -
 
 /// Returns the commit of a revision, if it exists.
 async fn commit_of(backend: &Backend, access: &ProjectAccess, revision: &str) -> Result<Option<git::Oid>> {
-    match commits::open(backend, access).resolve_commit(revision).await {
+    match repository_access::open(backend, access)
+        .resolve_commit(revision)
+        .await
+    {
         Ok(commit) => Ok(Some(commit)),
         Err(git::Error::RevisionNotFound | git::Error::RepositoryMissing) => Ok(None),
         Err(error) => Err(error.into()),

@@ -6,8 +6,8 @@ use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder};
 use storage::entities::deployments::{self, Column, Status};
 
 use super::{Row, decorate};
-use crate::delivery::environments;
-use crate::delivery::pipelines::refuse_reader;
+use crate::delivery::access::check_can_read;
+use crate::delivery::environment_rows;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -58,7 +58,7 @@ pub async fn list(
     filter: Filter,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
-    refuse_reader(access)?;
+    check_can_read(access)?;
     let db = backend.database.read();
     let project_id = access.project.id;
     let mut condition = Condition::all()
@@ -70,7 +70,7 @@ pub async fn list(
                 .map(|time| no_later(Expr::col(Column::UpdatedAt), time)),
         );
     if let Some(name) = filter.environment {
-        match environments::named(db, project_id, &name).await? {
+        match environment_rows::named(db, project_id, &name).await? {
             Some(environment) => condition = condition.add(Column::EnvironmentId.eq(environment.id)),
             None => return Ok(Page::new(page, Vec::new(), 0)),
         }

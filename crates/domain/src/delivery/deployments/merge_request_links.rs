@@ -13,7 +13,7 @@ use sea_orm::{
 };
 use storage::entities::deployments::{Column, Entity, Model, Status};
 use storage::entities::{deployment_merge_requests as shipped, environments, merge_requests};
-use storage::jobs;
+use storage::jobs::{self, Failure};
 
 use crate::delivery::jobs::ship_merge_requests::ShipMergeRequests;
 use crate::kernel::Backend;
@@ -171,4 +171,12 @@ pub(crate) async fn first_to_production(
         .one(db)
         .await?;
     Ok(first.flatten())
+}
+
+/// Runs the job. Merge requests that are recorded already are skipped.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run_job(backend: Backend, job: ShipMergeRequests) -> Result<(), Failure> {
+    Ok(ship(&backend, &job).await?)
 }

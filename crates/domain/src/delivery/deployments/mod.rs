@@ -1,5 +1,5 @@
-//! Deployments of projects. [`changes`] creates and updates them, [`listing`] lists them, and [`following`]
-//! synchronizes them with jobs. [`shipping`] finds the merge requests that they contain.
+//! Deployments of projects. [`changes`] creates and updates them, [`listing`] lists them, and [`job_status`]
+//! synchronizes them with jobs. [`merge_request_links`] finds the merge requests that they contain.
 //!
 //! Every change locks the project first.
 
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 
-pub use crate::delivery::deployments::merge_request_links::ship;
+pub use crate::delivery::deployments::merge_request_links::{run_job, ship};
 pub use changes::{NewDeployment, create, update};
 pub(crate) use job_status::{follow, pass_on};
 pub use listing::{Filter, Order, list};
@@ -22,8 +22,8 @@ use git::Oid;
 use storage::entities::deployments::{self, Column, Model, Status};
 use storage::entities::{ci_jobs, environments, pipelines, users};
 
-use crate::code::commits;
-use crate::delivery::pipelines::{may_read as may_read_pipelines, refuse_reader};
+use crate::code::repository_access;
+use crate::delivery::access::{can_read_pipelines, check_can_read};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -58,14 +58,14 @@ pub struct Job {
 /// Returns whether the caller may read the deployments of the project.
 #[must_use]
 pub fn may_read(access: &ProjectAccess) -> bool {
-    may_read_pipelines(access) && access.holds(Role::Reporter)
+    can_read_pipelines(access) && access.holds(Role::Reporter)
 }
 
 /// Returns one deployment of a project.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another project. Fails like
-/// [`refuse_reader`].
+/// [`check_can_read`].
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     let found = find(backend, access, id).await?;
     one(backend, access, found).await
@@ -76,7 +76,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<R
 /// # Errors
 /// Fails like [`get`].
 pub async fn find(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
-    refuse_reader(access)?;
+    check_can_read(access)?;
     let found = deployments::of_project(access.project.id).filter(Column::Id.eq(id));
     let found = found.one(backend.database.read()).await?;
     found.ok_or_else(missing)
@@ -182,7 +182,7 @@ async fn commits_of(
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    match commits::open(backend, access).commits_there(ids).await {
+    match repository_access::open(backend, access).commits_there(ids).await {
         Ok(found) => Ok(found
             .into_iter()
             .map(|commit| (commit.id.to_string(), commit))

@@ -1,10 +1,7 @@
-//! Runs a due pipeline schedule.
+//! Run of a due pipeline schedule.
 
 use serde::{Deserialize, Serialize};
-use storage::jobs::{Failure, Job};
-
-use crate::delivery::pipeline_schedules;
-use crate::kernel::Backend;
+use storage::jobs::Job;
 
 /// Runs a schedule if it is due.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,12 +16,4 @@ impl Job for RunSchedule {
     fn dedup_key(&self) -> Option<String> {
         Some(self.schedule_id.to_string())
     }
-}
-
-/// Runs the job. A schedule that is not due is skipped.
-///
-/// # Errors
-/// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: RunSchedule) -> Result<(), Failure> {
-    Ok(pipeline_schedules::run_due(&backend, job.schedule_id).await?)
 }

@@ -1,10 +1,7 @@
-//! Links merge requests to a successful deployment.
+//! Links between merge requests and a successful deployment.
 
 use serde::{Deserialize, Serialize};
-use storage::jobs::{Failure, Job};
-
-use crate::delivery::deployments;
-use crate::kernel::Backend;
+use storage::jobs::Job;
 
 /// Records which merge requests were deployed with a deployment.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,12 +15,4 @@ pub struct ShipMergeRequests {
 impl Job for ShipMergeRequests {
     const KIND: &'static str = "ship_merge_requests";
     const MAX_ATTEMPTS: u16 = 10;
-}
-
-/// Runs the job. Merge requests that are recorded already are skipped.
-///
-/// # Errors
-/// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: ShipMergeRequests) -> Result<(), Failure> {
-    Ok(deployments::ship(&backend, &job).await?)
 }

@@ -11,7 +11,7 @@ use storage::database::Violation;
 use storage::entities::now;
 use storage::entities::starred_dashboards::{ActiveModel, Column, Entity, Model};
 
-use crate::code::commits;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -95,11 +95,11 @@ async fn is_there(backend: &Backend, access: &ProjectAccess, path: &str) -> Resu
     if path == BUILT_IN {
         return Ok(true);
     }
-    if !names_a_file(path) || !commits::may_read_code(access) {
+    if !names_a_file(path) || !access.can_read_code() {
         return Ok(false);
     }
-    let repository = commits::open(backend, access);
-    let Some(commit) = commits::tip(&repository, &access.project).await? else {
+    let repository = repository_access::open(backend, access);
+    let Some(commit) = repository_access::tip(&repository, &access.project).await? else {
         return Ok(false);
     };
     let found = repository.locate(commit, path).await?.entry;

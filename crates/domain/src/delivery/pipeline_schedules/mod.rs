@@ -8,14 +8,15 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
-pub use crate::delivery::pipeline_schedules::scheduler::{enqueue_due, play, run_due};
+pub use crate::delivery::pipeline_schedules::scheduler::{enqueue_due, play, run_due, run_job};
 pub use crate::delivery::pipeline_schedules::update::{Change, create, delete, take_ownership, update};
 pub use variables::{create as create_variable, delete as delete_variable, update as update_variable};
 
 use storage::entities::pipeline_schedules::{self, Column, Model};
 use storage::entities::{pipelines, users};
 
-use crate::delivery::pipelines::{Variable, refuse_reader};
+use crate::delivery::access::check_can_read;
+use crate::delivery::pipelines::Variable;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -53,7 +54,7 @@ pub async fn list(
     active: Option<bool>,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
-    refuse_reader(access)?;
+    check_can_read(access)?;
     let db = backend.database.read();
     let mut wanted = pipeline_schedules::of_project(access.project.id);
     if let Some(active) = active {
@@ -77,7 +78,7 @@ pub async fn list(
 /// Returns `NotFound` if the schedule does not exist and `Forbidden` if pipelines are not visible to the
 /// caller. Fails if a value cannot be decrypted.
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Detail> {
-    refuse_reader(access)?;
+    check_can_read(access)?;
     let schedule = find(backend.database.read(), access, id).await?;
     detail(backend, schedule).await
 }

@@ -14,16 +14,15 @@ use storage::entities::pipeline_schedules::{self, Entity, Model};
 use storage::entities::pipelines::Source;
 use storage::entities::users::{self, State};
 use storage::entities::{now, projects};
-use storage::jobs;
+use storage::jobs::{self, Failure};
 
 use super::{find, variables};
+use crate::delivery::access::check_can_create;
 use crate::delivery::jobs::run_schedule::RunSchedule;
-use crate::delivery::pipelines::{
-    self, NewPipeline, Reference, refuse_maker, refuse_reference, resolve, unknown,
-};
+use crate::delivery::pipelines::{self, NewPipeline, Reference, refuse_reference, resolve, unknown};
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::cron::Recurrence;
 use crate::kernel::error::{Error, Result};
 
@@ -46,7 +45,7 @@ enum Outcome {
 /// Returns `NotFound` if the schedule does not exist and a validation error if its ref does not exist.
 /// Returns `Forbidden` if the caller cannot create pipelines for it.
 pub async fn play(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<()> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     let user_id = access.caller.signed_in()?.id;
     let schedule = find(backend.database.read(), access, id).await?;
     let reference = resolve(backend, access, &schedule.ref_name).await?;
@@ -148,7 +147,7 @@ async fn outcome(backend: &Backend, schedule: &Model) -> Result<Outcome> {
         Err(Error::NotFound(_)) => return Ok(Outcome::Skip("the owner cannot see the project")),
         Err(error) => return Err(error),
     };
-    match refuse_maker(&access) {
+    match check_can_create(&access) {
         Err(Error::Forbidden(_)) => return Ok(Outcome::Skip("the owner cannot create pipelines")),
         other => other?,
     }
@@ -186,4 +185,12 @@ async fn lock(transaction: &DatabaseTransaction, schedule: &Model) -> Result<Opt
     }
     let found = Entity::find_by_id(schedule.id).lock_exclusive();
     Ok(found.one(transaction).await?)
+}
+
+/// Runs the job. A schedule that is not due is skipped.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run_job(backend: Backend, job: RunSchedule) -> Result<(), Failure> {
+    Ok(run_due(&backend, job.schedule_id).await?)
 }

@@ -10,7 +10,7 @@ use storage::entities::now;
 use storage::entities::pipeline_schedules::{self, ActiveModel, Entity, Model};
 
 use super::{Detail, detail, lock};
-use crate::delivery::pipelines::refuse_maker;
+use crate::delivery::access::check_can_create;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::cron::{self, Expression, Recurrence};
@@ -40,9 +40,9 @@ pub struct Change {
 ///
 /// # Errors
 /// Returns a validation error for each invalid attribute and beyond the maximum number of schedules. Returns
-/// `Forbidden` as [`refuse_maker`].
+/// `Forbidden` as [`check_can_create`].
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Detail> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     if change
         .ref_name
         .as_deref()
@@ -80,7 +80,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
 /// Returns `NotFound` if the schedule does not exist, a validation error as [`create`], and `Forbidden`
 /// unless the caller is its owner or a Maintainer.
 pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: Change) -> Result<Detail> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     alter(backend, access, id, |row| apply(row, change)).await
 }
 
@@ -90,7 +90,7 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: 
 /// Returns `NotFound` if the schedule does not exist, and `Forbidden` unless the caller is its owner or a
 /// Maintainer.
 pub async fn take_ownership(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Detail> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     let user = access.caller.signed_in()?.id;
     alter(backend, access, id, |row| {
         row.owner_id = Set(Some(user));
@@ -127,7 +127,7 @@ pub async fn delete(
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<Detail> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     let was = super::get(backend, access, id).await?;
     backend
         .database

@@ -11,7 +11,8 @@ use storage::entities::pipeline_schedule_variables as rows;
 use storage::entities::pipeline_schedule_variables::{ActiveModel, Column, Entity, Model};
 
 use super::lock;
-use crate::delivery::pipelines::{MOST_VARIABLES, Variable, check_variable, open, refuse_maker, seal};
+use crate::delivery::access::check_can_create;
+use crate::delivery::pipelines::{MOST_VARIABLES, Variable, check_variable, open, seal};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -38,7 +39,7 @@ pub async fn create(
     schedule_id: i64,
     new: Variable,
 ) -> Result<Variable> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     check_variable(Some(&new.key), &new.value)?;
     let at = now();
     let row = ActiveModel {
@@ -81,7 +82,7 @@ pub async fn update(
     value: Secret<String>,
     kind: Option<Kind>,
 ) -> Result<Variable> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     check_variable(None, &value)?;
     let changed = backend
         .database
@@ -111,7 +112,7 @@ pub async fn delete(
     key: &str,
     unmodified_since: Option<&str>,
 ) -> Result<Variable> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     let was = backend
         .database
         .transaction(async |transaction| {

@@ -7,8 +7,10 @@ use storage::entities::now;
 use storage::entities::pipelines::{ActiveModel, Model, Source, Status};
 
 use super::variables::{self, NewVariable};
-use super::{Row, refuse_maker, with_user};
-use crate::code::{branch_protection, commits};
+use super::{Row, with_user};
+use crate::code::branch_protection;
+use crate::code::repository_access;
+use crate::delivery::access::check_can_create;
 use crate::delivery::freeze_periods;
 use crate::delivery::pipelines::{events, status};
 use crate::identity::access::ProjectAccess;
@@ -65,14 +67,14 @@ pub(crate) struct NewPipeline {
 ///
 /// # Errors
 /// Returns a validation error if the ref does not exist or a variable is invalid. Returns `Forbidden` as
-/// [`refuse_maker`] and [`refuse_reference`].
+/// [`check_can_create`] and [`refuse_reference`].
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
     ref_name: &str,
     given: Vec<NewVariable>,
 ) -> Result<Row> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     variables::check_all(&given)?;
     let reference = resolve(backend, access, ref_name).await?.ok_or_else(unknown)?;
     refuse_reference(backend, access, &reference).await?;
@@ -113,7 +115,7 @@ pub(crate) async fn resolve(
     if name.trim().is_empty() {
         return Err(Error::parameter("ref is empty"));
     }
-    let repository = commits::open(backend, access);
+    let repository = repository_access::open(backend, access);
     let (branch, tag) = match (name.strip_prefix("refs/heads/"), name.strip_prefix("refs/tags/")) {
         (Some(branch), _) => (Some(branch), None),
         (_, Some(tag)) => (None, Some(tag)),

@@ -9,6 +9,7 @@ use storage::entities::project_hooks::{self, Kind};
 use storage::entities::{ci_jobs, pipelines};
 
 use crate::activity::events::{self, NewEvent};
+use crate::activity::outbox::WebhookTarget;
 use crate::kernel::error::Result;
 
 /// A snapshot of a pipeline.
@@ -142,7 +143,7 @@ async fn tell(
             title: None,
         }),
         data: None,
-        told: Some(events::Told { kind, branch: None }),
+        told: Some(WebhookTarget { kind, branch: None }),
     };
     events::write(transaction, event.with_data(data)?).await
 }

@@ -6,6 +6,7 @@ use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect, Quer
 use storage::entities::pipelines::{self, Column, Model, Status};
 use storage::entities::{fold, users};
 
+use crate::delivery::access::check_can_read;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -80,7 +81,7 @@ pub async fn list(
     filter: Filter,
     page: &PageRequest,
 ) -> Result<Page<Model>> {
-    super::refuse_reader(access)?;
+    check_can_read(access)?;
     let project_id = access.project.id;
     let (order, ascending) = (filter.order, filter.ascending);
     let mut wanted = pipelines::of_project(project_id).filter(condition(project_id, filter));

@@ -1,7 +1,7 @@
 //! Pipelines of projects. A pipeline is a record: a request, a trigger or a schedule creates it, or a commit
-//! status of an external system. Its status follows from its jobs ([`progress`]).
+//! status of an external system. Its status follows from its jobs ([`status`]).
 //!
-//! This module runs no jobs. A future executor will read the configuration where [`making`] inserts a
+//! This module runs no jobs. A future executor will read the configuration where [`create()`] inserts a
 //! pipeline and insert its jobs into `ci_jobs`. It will call [`status::settle`] after each change of a job,
 //! as `delivery::commit_statuses` does.
 //!
@@ -29,11 +29,10 @@ pub use variables::{NewVariable, Variable, list as list_variables};
 use storage::entities::pipelines::{self, Entity, Model, Status};
 use storage::entities::{ci_jobs, now, users};
 
-use crate::code::commits::{has_repository, may_read_code};
+use crate::delivery::access::{can_read_pipelines, check_can_create, check_can_read};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::Role;
 use crate::kernel::preconditions;
 use crate::spaces::projects;
 
@@ -46,46 +45,12 @@ pub struct Row {
     pub user: Option<users::Model>,
 }
 
-/// Returns whether pipelines of the project are visible to the caller. They are visible to members who can
-/// read the code, and to others if the project has public pipelines.
-#[must_use]
-pub fn may_read(access: &ProjectAccess) -> bool {
-    let project = &access.project;
-    access.standing().has(project.builds_access_level)
-        && may_read_code(access)
-        && (project.public_jobs || access.holds(Role::Reporter))
-}
-
-/// Refuses callers who cannot see the pipelines of the project.
-///
-/// # Errors
-/// Returns `Forbidden` for such callers.
-pub fn refuse_reader(access: &ProjectAccess) -> Result<()> {
-    match may_read(access) {
-        true => Ok(()),
-        false => Err(Error::forbidden()),
-    }
-}
-
-/// Refuses callers below Developer. Refuses all callers if pipelines or the repository are disabled, or the
-/// project is archived.
-///
-/// # Errors
-/// Returns `Forbidden` for refused callers.
-pub fn refuse_maker(access: &ProjectAccess) -> Result<()> {
-    let there = access.standing().has(access.project.builds_access_level) && has_repository(access);
-    match there && !access.project.archived && access.holds(Role::Developer) {
-        true => Ok(()),
-        false => Err(Error::forbidden()),
-    }
-}
-
 /// Returns a pipeline of a project with its user.
 ///
 /// # Errors
-/// Returns `NotFound` if the pipeline does not exist, and `Forbidden` as [`refuse_reader`].
+/// Returns `NotFound` if the pipeline does not exist, and `Forbidden` as [`check_can_read`].
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
-    refuse_reader(access)?;
+    check_can_read(access)?;
     let db = backend.database.read();
     let pipeline = find(db, access.project.id, id).await?;
     with_user(db, pipeline).await
@@ -117,7 +82,7 @@ pub(crate) async fn with_user(db: &impl ConnectionTrait, pipeline: Model) -> Res
 /// # Errors
 /// Returns an error if a database query fails.
 pub async fn newest_of_commit(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<Option<Model>> {
-    if !may_read(access) {
+    if !can_read_pipelines(access) {
         return Ok(None);
     }
     let db = backend.database.read();
@@ -133,7 +98,7 @@ pub async fn newest_of_commits(
     access: &ProjectAccess,
     shas: Vec<String>,
 ) -> Result<Vec<Model>> {
-    if !may_read(access) {
+    if !can_read_pipelines(access) {
         return Ok(Vec::new());
     }
     let db = backend.database.read();
@@ -166,7 +131,7 @@ pub async fn delete(
 /// Cancels a pipeline and its unfinished jobs.
 ///
 /// # Errors
-/// Returns `NotFound` if the pipeline does not exist. Returns `Forbidden` as [`refuse_maker`], and for a
+/// Returns `NotFound` if the pipeline does not exist. Returns `Forbidden` as [`check_can_create`], and for a
 /// protected branch that the caller may neither push to nor merge into.
 pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     change(backend, access, id, async |transaction, pipeline, user| {
@@ -236,7 +201,7 @@ async fn change(
     id: i64,
     work: impl AsyncFnOnce(&DatabaseTransaction, Model, i64) -> Result<Model>,
 ) -> Result<Row> {
-    refuse_maker(access)?;
+    check_can_create(access)?;
     let (project_id, user) = (access.project.id, access.caller.signed_in()?.id);
     let found = find(backend.database.read(), project_id, id).await?;
     let reference = Reference::of(&found);

@@ -9,9 +9,9 @@ use storage::entities::{ci_jobs, merge_requests, now};
 use storage::jobs;
 
 use crate::delivery::deployments;
+use crate::delivery::jobs::merge_waiting::MergeWaiting;
 use crate::delivery::pipelines::events;
 use crate::kernel::error::{Error, Result};
-use crate::review::jobs::merge_waiting::MergeWaiting;
 
 /// Updates a pipeline in the transaction that changes one of its jobs. The pipeline is locked. Without jobs
 /// it is unchanged.

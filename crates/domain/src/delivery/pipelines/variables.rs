@@ -7,6 +7,7 @@ use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait};
 use storage::entities::ci_variables::Kind;
 use storage::entities::pipeline_variables::{self, ActiveModel, Entity};
 
+use crate::delivery::access::check_can_read;
 use crate::delivery::variables::rules;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -55,7 +56,7 @@ pub async fn list(
     pipeline_id: i64,
     page: &PageRequest,
 ) -> Result<Page<Variable>> {
-    super::refuse_reader(access)?;
+    check_can_read(access)?;
     let db = backend.database.read();
     super::find(db, access.project.id, pipeline_id).await?;
     let page = page_of(db, pipeline_variables::of_pipeline(pipeline_id), page).await?;

@@ -10,12 +10,12 @@ use storage::entities::{now, users};
 
 use super::names::{THUMBS_DOWN, THUMBS_UP, known};
 use super::{Award, Awardable, Key, find};
-use crate::discussion::notes::Noteable;
-use crate::discussion::todos;
+use crate::discussion::noteable::Noteable;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions;
+use crate::planning::todo_writer;
 
 /// Adds an award emoji to a noteable or a note.
 ///
@@ -69,8 +69,8 @@ pub(crate) async fn enter(
     };
     let award = row.insert(transaction).await?;
     count_votes(transaction, to, name).await?;
-    if let Some(target) = to.on().parent().todo_target() {
-        todos::settle(transaction, user.id, target).await?;
+    if let Some(target) = to.on().id().todo_target() {
+        todo_writer::complete(transaction, user.id, target).await?;
     }
     Ok(Award {
         award,

@@ -17,20 +17,20 @@ pub use removal::remove_all_of;
 use storage::entities::award_emoji::{ActiveModel, Column, Entity, Model};
 use storage::entities::{notes, users};
 
-use crate::discussion::notes as notes_service;
-use crate::discussion::notes::Noteable;
-use crate::discussion::notes::system::Parent;
+use crate::discussion::note_lookup;
+use crate::discussion::noteable::{self, Noteable};
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
+use crate::planning::system_notes::NoteableId;
 
 /// Key of a noteable, or of one of its notes, as a path names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// Key of the noteable.
-    pub on: notes_service::Key,
+    pub on: noteable::Key,
     /// ID of the note, if the key names one.
     pub note: Option<i64>,
 }
@@ -129,7 +129,7 @@ impl Awardable {
         match note {
             None => Ok(Self::Noteable(on)),
             Some(id) => {
-                let note = notes_service::find(db, place, &on, id).await?;
+                let note = note_lookup::find(db, place, &on, id).await?;
                 Ok(Self::Note(Box::new(note), on))
             }
         }
@@ -154,11 +154,11 @@ impl Awardable {
     fn holds(&self) -> Expr {
         match self {
             Self::Note(note, _) => Column::NoteId.eq(note.id),
-            Self::Noteable(on) => match on.parent() {
-                Parent::Issue(id) => Column::IssueId.eq(id),
-                Parent::MergeRequest(id) => Column::MergeRequestId.eq(id),
-                Parent::Snippet(id) => Column::SnippetId.eq(id),
-                Parent::Epic(id) => Column::EpicId.eq(id),
+            Self::Noteable(on) => match on.id() {
+                NoteableId::Issue(id) => Column::IssueId.eq(id),
+                NoteableId::MergeRequest(id) => Column::MergeRequestId.eq(id),
+                NoteableId::Snippet(id) => Column::SnippetId.eq(id),
+                NoteableId::Epic(id) => Column::EpicId.eq(id),
             },
         }
     }
@@ -170,11 +170,11 @@ impl Awardable {
         let mut row = ActiveModel::default();
         match self {
             Self::Note(note, _) => row.note_id = Set(Some(note.id)),
-            Self::Noteable(on) => match on.parent() {
-                Parent::Issue(id) => row.issue_id = Set(Some(id)),
-                Parent::MergeRequest(id) => row.merge_request_id = Set(Some(id)),
-                Parent::Snippet(id) => row.snippet_id = Set(Some(id)),
-                Parent::Epic(id) => row.epic_id = Set(Some(id)),
+            Self::Noteable(on) => match on.id() {
+                NoteableId::Issue(id) => row.issue_id = Set(Some(id)),
+                NoteableId::MergeRequest(id) => row.merge_request_id = Set(Some(id)),
+                NoteableId::Snippet(id) => row.snippet_id = Set(Some(id)),
+                NoteableId::Epic(id) => row.epic_id = Set(Some(id)),
             },
         }
         row

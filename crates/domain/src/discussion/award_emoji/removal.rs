@@ -3,9 +3,9 @@
 use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, Query, SubQueryStatement};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::award_emoji::{Column, Entity};
+use storage::entities::issuables::lock_rows;
 
 use super::names::{THUMBS_DOWN, THUMBS_UP};
-use crate::discussion::notes::lock_all;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -37,7 +37,7 @@ pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
                     .and_where(column.is_not_null())
                     .take();
                 // As for every change, the targets are locked first.
-                concerned.push((table, column, lock_all(transaction, table, voted).await?));
+                concerned.push((table, column, lock_rows(transaction, table, voted).await?));
             }
             Entity::delete_many()
                 .filter(Column::UserId.eq(user_id))

@@ -7,18 +7,20 @@ use storage::entities::notes::{ActiveModel, Entity, Model};
 use storage::entities::now;
 use storage::entities::project_hooks::Kind;
 
-use super::find;
 use super::listing::{Row, of_one, read};
-use super::noteable::{Key, Noteable};
-use crate::activity::events::{self, NewEvent, Target, TargetType, Told};
+use crate::activity::events::{self, NewEvent, Target, TargetType};
+use crate::activity::outbox::WebhookTarget;
 use crate::discussion::award_emoji::{self, Award, Awardable};
-use crate::discussion::todos;
+use crate::discussion::note_lookup::find;
+use crate::discussion::noteable::{Key, Noteable};
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::preconditions;
+use crate::kernel::text::references::has_references;
 use crate::planning::mentions::{self, Said, Written};
+use crate::planning::todo_writer;
 
 /// A new note.
 #[derive(Debug, Clone, Default)]
@@ -68,7 +70,7 @@ pub async fn create(backend: &Backend, place: &Place, key: Key, new: NewNote) ->
                 confidential: Set(new.confidential),
                 created_at: Set(made),
                 updated_at: Set(made),
-                ..on.parent().row()
+                ..on.id().row()
             };
             let note = row.insert(transaction).await?;
             on.touch(transaction, counted(&note)).await?;
@@ -118,7 +120,7 @@ pub async fn edit(backend: &Backend, place: &Place, key: Key, id: i64, body: Str
 
 /// Resolves mentions and references in the text that were not in the previous one.
 async fn listen(backend: &Backend, place: &Place, key: Key, before: &str, new: &NewNote) -> Result<Said> {
-    if mentions::is_silent(&new.body) {
+    if !has_references(&new.body) {
         return Ok(Said::default());
     }
     let db = backend.database.read();
@@ -140,11 +142,11 @@ async fn follow(
     note: &Model,
     said: Said,
 ) -> Result<()> {
-    let (Some(target), Some(iid)) = (on.parent().todo_target(), on.iid()) else {
+    let (Some(target), Some(iid)) = (on.id().todo_target(), on.iid()) else {
         return Ok(());
     };
-    todos::settle(transaction, author_id, target).await?;
-    let written = Written::on(place, on.parent(), iid, author_id).note(note.id);
+    todo_writer::complete(transaction, author_id, target).await?;
+    let written = Written::on(place, on.id(), iid, author_id).note(note.id);
     said.enter(transaction, written, Vec::new()).await
 }
 
@@ -221,7 +223,7 @@ async fn tell(
             iid: None,
             title: Some(on.title().to_owned()),
         }),
-        told: Some(Told { kind, branch: None }),
+        told: Some(WebhookTarget { kind, branch: None }),
         ..NewEvent::new(project.id, author, Action::Commented)
     };
     events::record(transaction, event).await

@@ -6,8 +6,8 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, Que
 use storage::entities::notes::{Column, Model};
 use storage::entities::users;
 
-use super::noteable::{Key, Noteable};
-use super::{find, visible};
+use crate::discussion::note_lookup::{find, visible};
+use crate::discussion::noteable::{Key, Noteable};
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;

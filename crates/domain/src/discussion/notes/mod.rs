@@ -2,48 +2,8 @@
 
 mod changes;
 mod listing;
-pub mod noteable;
 mod removal;
-pub mod system;
-
-use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, Select};
 
 pub use changes::{NewNote, Posted, create, delete, edit};
 pub use listing::{Filter, Row, list, read, read_with};
-pub use noteable::{Key, Noteable};
-pub(crate) use removal::lock_all;
 pub use removal::remove_all_of;
-
-use storage::entities::notes::{self, Column, Entity, Model};
-use storage::entities::now;
-
-use crate::identity::places::Place;
-use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::Role;
-
-/// Selects the notes on a noteable that are visible to the caller. Notes that reference a noteable that is
-/// not visible are excluded, also from counts.
-pub(crate) fn visible(place: &Place, on: &Noteable) -> Select<Entity> {
-    let (viewer, today) = (place.caller.viewer(), now().date_naive());
-    let all = Entity::find()
-        .filter(on.parent().holds())
-        .filter(notes::naming_visible(viewer, today));
-    if place.holds(Role::Reporter) {
-        return all;
-    }
-    let own = place.caller.as_user().map(|user| Column::AuthorId.eq(user.id));
-    let seen = Condition::any()
-        .add(Column::Confidential.eq(false))
-        .add_option(own);
-    all.filter(seen)
-}
-
-/// Returns a note on a noteable.
-///
-/// # Errors
-/// Returns `NotFound` if the note does not exist, belongs to another noteable or is not visible to the
-/// caller.
-pub(crate) async fn find(db: &impl ConnectionTrait, place: &Place, on: &Noteable, id: i64) -> Result<Model> {
-    let found = visible(place, on).filter(Column::Id.eq(id)).one(db).await?;
-    found.ok_or_else(|| Error::not_found(""))
-}

@@ -1,9 +1,8 @@
 //! Deletes the content of a user who is deleted.
 
-use sea_orm::sea_query::{
-    Asterisk, Expr, ExprTrait, Func, LockType, Order, Query, SelectStatement, SubQueryStatement,
-};
-use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, Query, SubQueryStatement};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::issuables::lock_rows;
 use storage::entities::notes::{Column, Entity};
 
 use crate::kernel::Backend;
@@ -37,7 +36,7 @@ pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
                     .and_where(column.is_not_null())
                     .take();
                 // As in every change of notes, the noteables are locked first.
-                concerned.push((table, column, lock_all(transaction, table, on).await?));
+                concerned.push((table, column, lock_rows(transaction, table, on).await?));
             }
             Entity::delete_many().filter(written()).exec(transaction).await?;
             for (table, column, ids) in concerned {
@@ -53,27 +52,6 @@ pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
             Ok::<_, Error>(())
         })
         .await
-}
-
-/// Returns the IDs of the selected rows of a table, locked in ascending order until the transaction ends.
-///
-/// # Errors
-/// Returns an error if a database query fails.
-pub(crate) async fn lock_all(
-    transaction: &DatabaseTransaction,
-    table: &'static str,
-    ids: SelectStatement,
-) -> Result<Vec<i64>> {
-    let all = Query::select()
-        .column("id")
-        .from(table)
-        .and_where(Expr::col("id").in_subquery(ids))
-        .order_by("id", Order::Asc)
-        .lock(LockType::NoKeyUpdate)
-        .take();
-    let rows = transaction.query_all(&all).await?;
-    let ids = rows.iter().map(|row| row.try_get::<i64>("", "id"));
-    Ok(ids.collect::<Result<_, _>>()?)
 }
 
 /// Counts the public notes of a noteable, row by row.

@@ -1,14 +1,14 @@
 //! Completes to-do items.
 
-use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, UpdateMany};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::now;
-use storage::entities::todos::{self, Column, Entity, State, Target};
+use storage::entities::todos::{self, Column, Entity};
 
 use super::row::{self, Row};
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
+use crate::planning::todo_writer::complete_pending_of;
 
 /// Marks a to-do item of the caller as done; it may be done already.
 ///
@@ -25,7 +25,7 @@ pub async fn finish(backend: &Backend, caller: &Caller, id: i64) -> Result<Row> 
     if seen.is_none() {
         return Err(missing());
     }
-    let one = pending_of(user).filter(Column::Id.eq(id));
+    let one = complete_pending_of(user).filter(Column::Id.eq(id));
     one.exec(backend.database.write()).await?;
     let found = Entity::find_by_id(id).one(backend.database.read()).await?;
     row::of_one(backend, caller.viewer(), found.ok_or_else(missing)?).await
@@ -37,29 +37,8 @@ pub async fn finish(backend: &Backend, caller: &Caller, id: i64) -> Result<Row> 
 /// Returns `Unauthorized` without a caller, or an error if a database query fails.
 pub async fn finish_all(backend: &Backend, caller: &Caller) -> Result<()> {
     let user = caller.signed_in()?.id;
-    pending_of(user).exec(backend.database.write()).await?;
+    complete_pending_of(user).exec(backend.database.write()).await?;
     Ok(())
-}
-
-/// Marks a user's pending items for a target as done, because the user acted on it.
-///
-/// # Errors
-/// Returns an error if a database query fails.
-pub(crate) async fn settle(transaction: &DatabaseTransaction, user_id: i64, target: Target) -> Result<()> {
-    pending_of(user_id)
-        .filter(target.holds())
-        .exec(transaction)
-        .await?;
-    Ok(())
-}
-
-/// Returns the update that completes a user's pending items.
-fn pending_of(user_id: i64) -> UpdateMany<Entity> {
-    Entity::update_many()
-        .col_expr(Column::State, Expr::value(State::Done))
-        .col_expr(Column::UpdatedAt, Expr::value(now()))
-        .filter(Column::UserId.eq(user_id))
-        .filter(Column::State.eq(State::Pending))
 }
 
 fn missing() -> Error {

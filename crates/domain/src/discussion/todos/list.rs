@@ -6,8 +6,8 @@ use storage::entities::todos::{self, Action, Column, Entity, State};
 use storage::entities::{namespace_ancestors, now, projects};
 
 use super::row::{self, Row};
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;

@@ -9,8 +9,6 @@ mod targets;
 
 pub use crate::discussion::todos::create::mark;
 pub use crate::discussion::todos::targets::Thing;
-pub(crate) use create::{Because, make};
-pub(crate) use done::settle;
 pub use done::{finish, finish_all};
 pub use list::{Filter, Subject, list};
 pub use row::{Home, Row};

@@ -7,8 +7,9 @@ use storage::entities::feature_gate_targets::{Column, Entity};
 use storage::entities::feature_gates::{self, Model};
 use storage::entities::namespace_ancestors;
 
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::cache::GateState;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 
 /// The actors of a gate query: the caller, and the project or group of the request.
@@ -22,50 +23,36 @@ pub struct Actors<'a> {
     pub namespace_id: Option<i64>,
 }
 
-/// Cache key of a gate: its name, the user, the project and the namespace.
-pub(crate) type Question = (String, Option<i64>, Option<i64>, Option<i64>);
-
-/// State of a gate for its actors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Opening {
-    /// The gate was never set.
-    Unset,
-    /// The gate is open.
-    Open,
-    /// The gate is open for this percentage of requests.
-    Sometimes(i32),
-}
-
 /// Returns whether a gate is open for the actors, or `default` if the gate was never set.
 ///
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn is_open(backend: &Backend, name: &str, default: bool, actors: Actors<'_>) -> Result<bool> {
     let user = actors.caller.as_user().map(|user| user.id);
-    let question = (name.to_owned(), user, actors.project_id, actors.namespace_id);
+    let query = (name.to_owned(), user, actors.project_id, actors.namespace_id);
     let db = backend.database.read();
-    let opening = backend
+    let state = backend
         .memory
         .gates
-        .recall(&backend.database, question, opening(db, name, actors));
-    Ok(match opening.await? {
-        Opening::Unset => default,
-        Opening::Open => true,
-        Opening::Sometimes(percent) => percent > 0 && rand::random_range(0..100) < percent,
+        .recall(&backend.database, query, state(db, name, actors));
+    Ok(match state.await? {
+        GateState::Unset => default,
+        GateState::Open => true,
+        GateState::Sometimes(percent) => percent > 0 && rand::random_range(0..100) < percent,
     })
 }
 
-async fn opening(db: &impl ConnectionTrait, name: &str, actors: Actors<'_>) -> Result<Opening> {
+async fn state(db: &impl ConnectionTrait, name: &str, actors: Actors<'_>) -> Result<GateState> {
     let Some(gate) = feature_gates::named(name).one(db).await? else {
-        return Ok(Opening::Unset);
+        return Ok(GateState::Unset);
     };
     let of_actors = gate.percentage_of_actors.unwrap_or(0);
     let open = gate.enabled
         || actor(actors).is_some_and(|actor| place_of(name, &actor) < of_actors)
         || is_target(db, &gate, actors).await?;
     Ok(match open {
-        true => Opening::Open,
-        false => Opening::Sometimes(gate.percentage_of_time.unwrap_or(0)),
+        true => GateState::Open,
+        false => GateState::Sometimes(gate.percentage_of_time.unwrap_or(0)),
     })
 }
 

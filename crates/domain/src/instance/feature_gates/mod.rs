@@ -1,12 +1,11 @@
-//! Feature gates: switches for operations with `x-flag` in the contract. [`setting`] sets them, and
-//! [`asking`] evaluates them.
+//! Feature gates: switches for operations with `x-flag` in the contract. [`set`] sets them, and
+//! [`is_open`] evaluates them.
 
 mod evaluate;
 mod update;
 
 pub use crate::instance::feature_gates::evaluate::{Actors, is_open};
 pub use crate::instance::feature_gates::update::{Setting, Share, Targets, Wish, set};
-pub(crate) use evaluate::{Opening, Question};
 
 use sea_orm::{ConnectionTrait, EntityTrait, QuerySelect};
 use storage::entities::feature_gate_targets::{self, Model as Target};

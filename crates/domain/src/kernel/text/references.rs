@@ -47,6 +47,12 @@ static MERGE_REQUEST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
+/// Returns whether a text can contain mentions or references. A text without them needs no further analysis.
+#[must_use]
+pub fn has_references(text: &str) -> bool {
+    text.contains(['@', '#', '!']) || text.contains("://")
+}
+
 /// Returns the issues that a text closes (`Closes #1, #2 and group/project#3`), each once, in order. `base`
 /// is the address of this server; addresses of other servers are ignored. Code is ignored.
 #[must_use]

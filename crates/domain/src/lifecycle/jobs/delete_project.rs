@@ -1,11 +1,8 @@
-//! Deletes a project permanently, with its repository.
+//! Permanent deletion of a project, with its repository.
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
-use storage::jobs::{Failure, Job};
-
-use crate::kernel::Backend;
-use crate::spaces::projects::erase;
+use storage::jobs::Job;
 
 /// Deletes a project that is marked for removal.
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,12 +20,4 @@ pub struct DeleteProject {
 impl Job for DeleteProject {
     const KIND: &'static str = "delete_project";
     const MAX_ATTEMPTS: u16 = 25;
-}
-
-/// Runs the job. It can be interrupted at any point and run again.
-///
-/// # Errors
-/// Returns an error if the file system or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: DeleteProject) -> Result<(), Failure> {
-    Ok(erase(&backend, job.project_id, job.marked_on, job.user_id).await?)
 }

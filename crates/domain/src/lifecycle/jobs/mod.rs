@@ -2,4 +2,3 @@
 
 pub mod delete_group;
 pub mod delete_project;
-pub mod delete_user;

@@ -6,8 +6,8 @@ use storage::entities::issuables::Kind;
 use storage::entities::label_priorities::{self, Labelled};
 use storage::entities::{namespace_ancestors, now};
 
-use super::Moved;
-use super::nearest::{FORMER, FOUND, HOME, OTHER, above, ids, nearest, own, project_of, scalar};
+use super::by_title::{FORMER, FOUND, HOME, OTHER, above, ids, nearest, own, project_of, scalar};
+use super::inherited::InheritedItems;
 use crate::kernel::error::{Error, Result};
 
 /// Tables that refer to labels, with the column of the labeled row.
@@ -17,7 +17,7 @@ const CARRIERS: [(&str, &str); 3] = [
     ("label_priorities", "project_id"),
 ];
 
-impl Moved {
+impl InheritedItems {
     /// Relabels epics, which can have only group labels. The transferred group gets copies of missing labels.
     pub(super) async fn relabel_epics(&self, transaction: &DatabaseTransaction, group_id: i64) -> Result<()> {
         let epics = ids(

@@ -8,11 +8,11 @@ use storage::entities::iid_counters::{self, Subject};
 use storage::entities::issuables::Kind;
 use storage::entities::{Scope, milestones, now};
 
-use super::Moved;
-use super::nearest::{FORMER, HOME, OTHER, above, nearest, own, scalar};
+use super::by_title::{FORMER, HOME, OTHER, above, nearest, own, scalar};
+use super::inherited::InheritedItems;
 use crate::kernel::error::Result;
 
-impl Moved {
+impl InheritedItems {
     /// Replaces unavailable milestones by available ones with the same title.
     pub(super) async fn replan(&self, transaction: &DatabaseTransaction) -> Result<()> {
         let concerned = |kind: Kind| {

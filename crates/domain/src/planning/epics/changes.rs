@@ -10,17 +10,17 @@ use storage::entities::now;
 use storage::entities::todos::Target;
 
 use super::{Row, find, lock, of_one, parents};
-use crate::discussion::notes::system::{self, Parent};
-use crate::discussion::todos;
 use crate::identity::places::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
 use crate::kernel::{Backend, preconditions};
 use crate::planning::epics::labels::Labelling;
-use crate::planning::issues::StateEvent;
 use crate::planning::mentions::{self, Scene, Written};
 use crate::planning::milestones::check_days;
+use crate::planning::state_event::StateEvent;
+use crate::planning::system_notes::{self, NoteableId};
+use crate::planning::todo_writer;
 
 /// Attributes of a new epic.
 #[derive(Debug, Clone, Default)]
@@ -184,7 +184,7 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
             let before = lock(transaction, place, iid).await?;
             change.labels.enter(transaction, place, before.id).await?;
             let epic = enter(transaction, place, editor, before, change).await?;
-            todos::settle(transaction, editor, Target::Epic(epic.id)).await?;
+            todo_writer::complete(transaction, editor, Target::Epic(epic.id)).await?;
             said.enter(transaction, written(place, &epic, editor), Vec::new())
                 .await?;
             of_one(transaction, place.caller.viewer(), epic).await
@@ -194,7 +194,7 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
 
 /// Returns the epic as a source of text.
 fn written<'a>(place: &'a Place, epic: &Model, author_id: i64) -> Written<'a> {
-    Written::on(place, Parent::Epic(epic.id), epic.iid, author_id)
+    Written::on(place, NoteableId::Epic(epic.id), epic.iid, author_id)
 }
 
 /// Applies the columns of an update and creates its system notes.
@@ -211,7 +211,7 @@ async fn enter(
         && title != before.title
     {
         row.title = Set(title.to_owned());
-        notes.push(system::retitled(&before.title, title));
+        notes.push(system_notes::retitled(&before.title, title));
     }
     if !change.description.is_keep() {
         let description = change.description.into_value().filter(|text| !text.is_empty());
@@ -230,7 +230,7 @@ async fn enter(
     row.start_date = Set(start);
     row.due_date = Set(due);
     if due != before.due_date {
-        notes.push(system::due(due));
+        notes.push(system_notes::due(due));
     }
     if let Some(confidential) = change
         .confidential
@@ -266,7 +266,7 @@ async fn enter(
     let changed = change.updated_at.filter(|_| place.holds(Role::Owner));
     row.updated_at = Set(changed.unwrap_or_else(now));
     let epic = row.update(transaction).await?;
-    system::write(transaction, Parent::Epic(epic.id), Some(editor), notes).await?;
+    system_notes::write(transaction, NoteableId::Epic(epic.id), Some(editor), notes).await?;
     Ok(epic)
 }
 

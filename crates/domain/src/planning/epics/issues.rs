@@ -3,17 +3,15 @@
 
 use std::collections::HashMap;
 
-use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, QueryFilter, QuerySelect, QueryTrait, SelectTwo,
 };
 use storage::database::Violation;
 use storage::entities::epic_issues::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::{epics, issues, namespace_ancestors, now, projects};
+use storage::entities::{issues, namespace_ancestors, now, projects};
 
 use super::{Row, find, lock, of_one};
-use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -175,44 +173,6 @@ pub async fn remove(backend: &Backend, place: &Place, iid: i64, link_id: i64) ->
             ))
         })
         .await
-}
-
-/// Replaces an issue by its moved copy in the epic, if the new project is in the group of the epic. The
-/// original leaves the epic in any case.
-///
-/// # Errors
-/// Returns an error if the database fails.
-pub(crate) async fn hand_on(
-    transaction: &DatabaseTransaction,
-    to: &ProjectAccess,
-    old: i64,
-    new: i64,
-) -> Result<()> {
-    let former = Entity::find()
-        .filter(Column::IssueId.eq(old))
-        .one(transaction)
-        .await?;
-    let Some(former) = former else {
-        return Ok(());
-    };
-    let above = namespace_ancestors::at_or_above(to.namespace.id);
-    let epic = epics::Entity::find_by_id(former.epic_id)
-        .filter(epics::Column::NamespaceId.in_subquery(above))
-        .one(transaction)
-        .await?;
-    match epic {
-        Some(_) => {
-            Entity::update_many()
-                .col_expr(Column::IssueId, Expr::value(new))
-                .filter(Column::Id.eq(former.id))
-                .exec(transaction)
-                .await?;
-        }
-        None => {
-            Entity::delete_by_id(former.id).exec(transaction).await?;
-        }
-    }
-    Ok(())
 }
 
 /// Returns the query for the visible issues of an epic, in their order.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Expr, ExprTrait, LockType, Query};
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
 use serde_json::json;
@@ -11,8 +12,8 @@ use storage::entities::label_priorities::{self, Labelled};
 use storage::entities::projects::FeatureAccess;
 use storage::entities::{milestones, users};
 
+use super::columns::IssuableRow;
 use super::{Changed, Kind};
-use crate::discussion::notes::system;
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
@@ -21,6 +22,7 @@ use crate::kernel::page::PageRequest;
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::{Role, Tier, Visibility};
 use crate::planning::labels::{named, resolve_or_create};
+use crate::planning::system_notes;
 use crate::spaces::members::{self, MemberFilter};
 
 /// Attributes to change. Undefined ones stay; null and 0 remove the value.
@@ -150,20 +152,36 @@ impl Prepared {
         Ok(())
     }
 
-    /// Returns the new milestone, `Some(None)` to remove it, or `None` if it stays.
-    pub fn milestone(&self) -> Option<Option<&milestones::Model>> {
-        self.milestone.as_update()
-    }
-
     /// Returns the IDs of the new assignees, or `None` if they stay.
     pub fn assignee_ids(&self) -> Option<Vec<i64>> {
         let assignees = self.assignees.as_ref()?;
         Some(assignees.iter().map(|user| user.id).collect())
     }
 
-    /// Returns whether only members can comment, or `None` if the setting stays.
-    pub fn locked(&self) -> Option<bool> {
-        self.said.discussion_locked
+    /// Applies the milestone to a row. Returns the text of the system note, unless the row is new or has the
+    /// milestone already.
+    pub fn apply_milestone<T: IssuableRow>(
+        &self,
+        row: &mut T::Changed,
+        before: Option<&T>,
+    ) -> Option<String> {
+        let milestone = self.milestone.as_update()?;
+        let (id, columns) = (milestone.map(|milestone| milestone.id), T::columns(row));
+        *columns.milestone_id = Set(id);
+        *columns.milestone_due_on = Set(milestone.and_then(|milestone| milestone.due_date));
+        before
+            .filter(|before| before.milestone_id() != id)
+            .map(|_| system_notes::milestone(milestone.map(|milestone| milestone.title.as_str())))
+    }
+
+    /// Applies the lock of the discussion to a row. Returns the text of the system note, unless the row is new
+    /// or has the state already.
+    pub fn apply_lock<T: IssuableRow>(&self, row: &mut T::Changed, before: Option<&T>) -> Option<String> {
+        let locked = self.said.discussion_locked?;
+        *T::columns(row).discussion_locked = Set(locked);
+        before
+            .filter(|before| before.is_discussion_locked() != locked)
+            .map(|_| system_notes::locked(T::KIND.noun(), locked))
     }
 
     /// Writes the assignees and labels, which are already locked.
@@ -193,7 +211,7 @@ impl Prepared {
                 .filter(|user| !before.iter().any(|other| other.id == user.id));
             outcome.newly_assigned = fresh.map(|user| user.id).collect();
             if !new {
-                outcome.notes.extend(system::assigned(&before, assignees));
+                outcome.notes.extend(system_notes::assigned(&before, assignees));
                 let ids = |all: &[users::Model]| all.iter().map(|user| user.id).collect::<Vec<_>>();
                 outcome.note("assignee_ids", json!(ids(&before)), json!(ids(assignees)));
             }

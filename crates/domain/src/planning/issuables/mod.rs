@@ -2,6 +2,7 @@
 //! are in [`Kind`] or in their own modules.
 
 mod associations;
+mod columns;
 pub mod list;
 mod metadata;
 mod participants;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use associations::{Belongings, Issuable, gather, gather_both};
+pub(crate) use columns::IssuableRow;
 pub use list::{Conditions, Filter, Place, Scope};
 pub use metadata::{Metadata, assignees};
 pub(crate) use metadata::{Outcome, Prepared, assignable};

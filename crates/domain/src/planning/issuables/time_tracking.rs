@@ -5,9 +5,9 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTra
 use storage::entities::{now, timelogs};
 
 use super::Kind;
-use crate::discussion::notes::system;
 use crate::kernel::durations;
 use crate::kernel::error::{Error, Result};
+use crate::planning::system_notes;
 
 /// Tracked times, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +48,9 @@ pub(crate) async fn apply(
             if estimate < 0 {
                 return Err(invalid());
             }
-            Ok((Times { estimate, ..times }, system::estimated(estimate)))
+            Ok((Times { estimate, ..times }, system_notes::estimated(estimate)))
         }
-        Change::ResetEstimate => Ok((Times { estimate: 0, ..times }, system::estimated(0))),
+        Change::ResetEstimate => Ok((Times { estimate: 0, ..times }, system_notes::estimated(0))),
         Change::Spend(duration) => {
             let seconds = parse(duration)?;
             let total = times.spent.checked_add(seconds);
@@ -69,14 +69,14 @@ pub(crate) async fn apply(
                 Kind::MergeRequest => log.merge_request_id = Set(Some(id)),
             }
             log.insert(transaction).await?;
-            Ok((Times { spent, ..times }, system::spent(seconds)))
+            Ok((Times { spent, ..times }, system_notes::spent(seconds)))
         }
         Change::ResetSpent => {
             timelogs::Entity::delete_many()
                 .filter(Expr::col(kind.key()).eq(id))
                 .exec(transaction)
                 .await?;
-            Ok((Times { spent: 0, ..times }, system::spent_nothing()))
+            Ok((Times { spent: 0, ..times }, system_notes::spent_nothing()))
         }
     }
 }

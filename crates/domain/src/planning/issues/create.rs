@@ -8,7 +8,6 @@ use storage::entities::{Scope, issues, now};
 
 use super::metadata::Metadata;
 use super::row::{self, Row};
-use crate::discussion::notes::system::Parent;
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
@@ -17,6 +16,7 @@ use crate::kernel::policy::Role;
 use crate::planning::issuables::{check_title, task_list};
 use crate::planning::issues::events::{Told, tell};
 use crate::planning::mentions::{self, Scene, Written};
+use crate::planning::system_notes::NoteableId;
 
 /// Attributes of a new issue.
 #[derive(Debug, Clone, Default)]
@@ -94,7 +94,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
                 after: &issue,
             };
             tell(transaction, told, Vec::new()).await?;
-            let written = Written::on(&place, Parent::Issue(issue.id), issue.iid, author);
+            let written = Written::on(&place, NoteableId::Issue(issue.id), issue.iid, author);
             said.enter(transaction, written, outcome.newly_assigned).await?;
             Ok::<_, Error>(issue)
         })

@@ -8,25 +8,18 @@ use storage::entities::{issues, notes, now};
 use super::metadata::Metadata;
 use super::row::{self, Row};
 use super::{find, lock, may_edit};
-use crate::discussion::notes::system::{self, Parent};
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
+use crate::kernel::text::references::has_references;
 use crate::kernel::{Backend, urls};
-use crate::planning::issuables::{check_title, task_list};
+use crate::planning::issuables::{IssuableRow, check_title};
 use crate::planning::issues::events::{Told, tell_with};
 use crate::planning::mentions::{self, Scene, Written};
-
-/// Change of the state of an issue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StateEvent {
-    /// Closes the issue.
-    Close,
-    /// Reopens the issue.
-    Reopen,
-}
+use crate::planning::state_event::StateEvent;
+use crate::planning::system_notes::{self, NoteableId};
 
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,11 +58,13 @@ pub enum Closer {
 
 impl Via {
     /// Returns the system note of the change.
-    fn note(&self, on: Parent, author: i64) -> notes::ActiveModel {
+    fn note(&self, on: NoteableId, author: i64) -> notes::ActiveModel {
         let text = format!("closed via {}", self.text);
         match self.closer {
-            Closer::MergeRequest(id) => system::naming(on, Parent::MergeRequest(id), Some(author), text),
-            Closer::CommitOf(project_id) => system::naming_commit(on, project_id, author, text),
+            Closer::MergeRequest(id) => {
+                system_notes::naming(on, NoteableId::MergeRequest(id), Some(author), text)
+            }
+            Closer::CommitOf(project_id) => system_notes::naming_commit(on, project_id, author, text),
         }
     }
 }
@@ -120,7 +115,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
     let said = mentions::texts(title, change.description.value());
     let readers = match prepared.assignee_ids() {
         Some(readers) => readers,
-        None if confidential && !said.iter().all(|text| mentions::is_silent(text)) => {
+        None if confidential && said.iter().any(|text| has_references(text)) => {
             mentions::assignees(db, &found).await?
         }
         None => Vec::new(),
@@ -134,37 +129,22 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
             prepared.hold(transaction, access).await?;
             let before = lock(transaction, access, iid).await?;
             let mut row = before.clone().into_active_model();
-            let (mut notes, mut closed_via) = (Vec::new(), None);
-            if let Some(title) = title.filter(|title| *title != before.title) {
-                row.title = Set(title.to_owned());
-                notes.push(system::retitled(&before.title, title));
-            }
-            let description = change.description.as_update().map(|text| text.cloned());
-            if let Some(description) = description.filter(|text| *text != before.description) {
-                let (all, completed) = task_list::count(description.as_deref());
-                (row.tasks, row.completed_tasks) = (Set(all), Set(completed));
-                row.description = Set(description);
-                notes.push("changed the description".to_owned());
-            }
-            if !notes.is_empty() {
-                row.last_edited_at = Set(Some(now()));
-                row.last_edited_by_id = Set(Some(author));
-            }
+            let mut columns = issues::Model::columns(&mut row);
+            let mut notes = columns.edit(&before, title, &change.description, author);
+            let mut closed_via = None;
             notes.extend(prepared.enter(&mut row, Some(&before)));
             match (change.state_event, before.state) {
                 (Some(StateEvent::Close), State::Opened) => {
                     row.state = Set(State::Closed);
-                    row.closed_at = Set(Some(now()));
-                    row.closed_by_id = Set(Some(author));
+                    issues::Model::columns(&mut row).close(author);
                     match &change.via {
-                        Some(via) => closed_via = Some(via.note(Parent::Issue(before.id), author)),
+                        Some(via) => closed_via = Some(via.note(NoteableId::Issue(before.id), author)),
                         None => notes.push("closed".to_owned()),
                     }
                 }
                 (Some(StateEvent::Reopen), State::Closed) => {
                     row.state = Set(State::Opened);
-                    row.closed_at = Set(None);
-                    row.closed_by_id = Set(None);
+                    issues::Model::columns(&mut row).reopen();
                     notes.push("reopened".to_owned());
                 }
                 _ => {}
@@ -187,7 +167,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
             if let Some(note) = closed_via {
                 note.insert(transaction).await?;
             }
-            let written = Written::on(&place, Parent::Issue(issue.id), issue.iid, author);
+            let written = Written::on(&place, NoteableId::Issue(issue.id), issue.iid, author);
             said.enter(transaction, written, outcome.newly_assigned).await?;
             Ok::<_, Error>(issue)
         })

@@ -12,11 +12,12 @@ use storage::entities::project_hooks::Kind;
 use storage::entities::{projects, todos as todo_rows};
 
 use crate::activity::events::{self, NewEvent, Target};
-use crate::discussion::notes::system::{self, Parent};
-use crate::discussion::todos;
+use crate::activity::outbox::WebhookTarget;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::Result;
 use crate::planning::issuables::Changed;
+use crate::planning::system_notes::{self, NoteableId};
+use crate::planning::todo_writer;
 
 /// A created or updated issue.
 pub(super) struct Told<'a> {
@@ -65,7 +66,7 @@ pub(super) async fn tell_with(
     let issue = told.after;
     let more = open_to_all(issue) - told.before.map_or(0, open_to_all);
     count(transaction, issue.project_id, more).await?;
-    system::write(transaction, Parent::Issue(issue.id), Some(told.author), notes).await?;
+    system_notes::write(transaction, NoteableId::Issue(issue.id), Some(told.author), notes).await?;
     let was = told.before.map(|before| before.state);
     let (action, word) = match (was, issue.state) {
         (None, _) => (Action::Created, "open"),
@@ -84,7 +85,7 @@ pub(super) async fn tell_with(
     };
     let event = NewEvent {
         target: Some(target(issue)),
-        told: Some(events::Told { kind, branch: None }),
+        told: Some(WebhookTarget { kind, branch: None }),
         ..NewEvent::new(told.access.project.id, told.author, action)
     };
     let data = IssueData {
@@ -93,7 +94,7 @@ pub(super) async fn tell_with(
     };
     events::record(transaction, event.with_data(&data)?).await?;
     match told.before {
-        Some(_) => todos::settle(transaction, told.author, todo_rows::Target::Issue(issue.id)).await,
+        Some(_) => todo_writer::complete(transaction, told.author, todo_rows::Target::Issue(issue.id)).await,
         None => Ok(()),
     }
 }

@@ -5,8 +5,8 @@ use storage::entities::issues::{self, Column, Entity};
 use storage::entities::now;
 
 use super::row::{Row, decorate};
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::Tier;

@@ -5,13 +5,13 @@ use chrono::NaiveDate;
 use sea_orm::{ActiveValue::Set, DatabaseTransaction};
 use storage::entities::issues;
 
-use crate::discussion::notes::system;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Tier;
 use crate::planning::issuables::{self, Kind, Outcome};
+use crate::planning::system_notes;
 
 /// Attributes to change. Undefined ones stay; null and 0 remove the value.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -66,19 +66,10 @@ impl Prepared {
     /// Applies the change to the row of the issue. Returns the texts of the system notes.
     pub fn enter(&self, row: &mut issues::ActiveModel, before: Option<&issues::Model>) -> Vec<String> {
         let mut notes = Vec::new();
-        if let Some(milestone) = self.shared.milestone() {
-            let id = milestone.map(|milestone| milestone.id);
-            if before.is_some_and(|before| before.milestone_id != id) {
-                notes.push(system::milestone(
-                    milestone.map(|milestone| milestone.title.as_str()),
-                ));
-            }
-            row.milestone_id = Set(id);
-            row.milestone_due_on = Set(milestone.and_then(|milestone| milestone.due_date));
-        }
+        notes.extend(self.shared.apply_milestone(row, before));
         if let Some(due) = opt(&self.due_date) {
             if before.is_some_and(|before| before.due_date != due) {
-                notes.push(system::due(due));
+                notes.push(system_notes::due(due));
             }
             row.due_date = Set(due);
         }
@@ -86,7 +77,7 @@ impl Prepared {
             // The contract limits the range.
             let weight = weight.and_then(|weight| i32::try_from(weight).ok());
             if before.is_some_and(|before| before.weight != weight) {
-                notes.push(system::weight(weight));
+                notes.push(system_notes::weight(weight));
             }
             row.weight = Set(weight);
         }
@@ -100,12 +91,7 @@ impl Prepared {
             }
             row.confidential = Set(confidential);
         }
-        if let Some(locked) = self.shared.locked() {
-            if before.is_some_and(|before| before.discussion_locked != locked) {
-                notes.push(system::locked(Kind::Issue.noun(), locked));
-            }
-            row.discussion_locked = Set(locked);
-        }
+        notes.extend(self.shared.apply_lock(row, before));
         notes
     }
 

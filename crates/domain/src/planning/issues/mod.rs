@@ -18,7 +18,7 @@ pub use crate::planning::issues::move_issue::move_to;
 pub use create::{NewIssue, create};
 pub use delete::delete;
 pub(crate) use edit::close_from;
-pub use edit::{Change, Closer, StateEvent, edit};
+pub use edit::{Change, Closer, edit};
 pub use list::{Filter, Order, list};
 pub use metadata::Metadata;
 pub use participants::participants;

@@ -9,21 +9,20 @@ use sea_orm::{
 };
 use storage::entities::iid_counters::{self, Subject};
 use storage::entities::issuables::{assignees_of, labels_of};
-use storage::entities::{Scope, award_emoji, issues, milestones, notes, now, projects};
+use storage::entities::{Scope, award_emoji, epic_issues, issues, milestones, notes, now, projects};
 
 use super::row::{self, Row};
 use super::{find, lock};
-use crate::discussion::notes::system::{self, Parent};
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::urls;
-use crate::planning::epics;
 use crate::planning::issuables::{Kind, Prepared, assignable, require};
 use crate::planning::issues::events::{Told, tell};
 use crate::planning::labels::hold_named;
+use crate::planning::system_notes::{self, NoteableId};
 
 /// Notes copied per statement.
 const AT_ONCE: usize = 500;
@@ -73,7 +72,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             replan(transaction, &target, &old, &new).await?;
             copy_notes(transaction, old.id, new.id).await?;
             copy_awards(transaction, old.id, new.id).await?;
-            epics::issues::hand_on(transaction, &target, old.id, new.id).await?;
+            epic_issues::reassign(transaction, target.namespace.id, old.id, new.id).await?;
             let new = lock_again(transaction, new.id).await?;
             let at = now();
             let mut row = old.clone().into_active_model();
@@ -99,12 +98,12 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
                 after: &new,
             };
             tell(transaction, arrived, Vec::new()).await?;
-            let (there, here) = (Parent::Issue(new.id), Parent::Issue(old.id));
+            let (there, here) = (NoteableId::Issue(new.id), NoteableId::Issue(old.id));
             let gone = format!("moved to {}", reference(&target, new.iid));
             let come = format!("moved from {}", reference(access, old.iid));
             let notes = [
-                system::naming(here, there, Some(author), gone),
-                system::naming(there, here, Some(author), come),
+                system_notes::naming(here, there, Some(author), gone),
+                system_notes::naming(there, here, Some(author), come),
             ];
             notes::Entity::insert_many(notes)
                 .exec_without_returning(transaction)

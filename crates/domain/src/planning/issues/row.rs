@@ -8,8 +8,8 @@ use storage::entities::{closing_merge_requests, issues, labels, merge_requests, 
 
 use super::find;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::planning::issuables::subscriptions::is_subscribed;
 use crate::planning::issuables::{Belongings, gather};

@@ -1,14 +1,14 @@
 //! Time tracking of issues.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
-use storage::entities::{issues, now};
+use sea_orm::{ActiveModelTrait, IntoActiveModel};
+use storage::entities::issues;
 
 use super::{find, lock};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
-use crate::planning::issuables::Kind;
 use crate::planning::issuables::time_tracking::{self, Change, Times};
+use crate::planning::issuables::{IssuableRow, Kind};
 use crate::planning::issues::events::{Told, tell};
 
 /// Returns the tracked times of an issue.
@@ -18,14 +18,7 @@ use crate::planning::issues::events::{Told, tell};
 pub async fn read(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Times> {
     find(backend.database.read(), access, iid)
         .await
-        .map(|issue| of(&issue))
-}
-
-fn of(issue: &issues::Model) -> Times {
-    Times {
-        estimate: issue.time_estimate,
-        spent: issue.total_time_spent,
-    }
+        .map(|issue| issue.times())
 }
 
 /// Changes the tracked times of an issue.
@@ -40,11 +33,10 @@ pub async fn change(backend: &Backend, access: &ProjectAccess, iid: i64, change:
         .transaction(async |transaction| {
             let before = lock(transaction, access, iid).await?;
             let this = (Kind::Issue, before.id);
-            let (times, note) = time_tracking::apply(transaction, this, author, of(&before), &change).await?;
+            let (times, note) =
+                time_tracking::apply(transaction, this, author, before.times(), &change).await?;
             let mut row = before.clone().into_active_model();
-            row.time_estimate = Set(times.estimate);
-            row.total_time_spent = Set(times.spent);
-            row.updated_at = Set(now());
+            issues::Model::columns(&mut row).track(times);
             let issue = row.update(transaction).await?;
             let told = Told {
                 access,

@@ -6,15 +6,16 @@ use sea_orm::{
     QueryFilter, QuerySelect, QueryTrait,
 };
 use storage::entities::issuables::Kind;
+use storage::entities::issuables::lock_rows;
 use storage::entities::labels::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::{Scope, label_priorities, namespace_ancestors, namespaces, now, projects};
+use storage::entities::{Scope, label_priorities, namespaces, now};
 
 use super::{Row, lock_own, row};
-use crate::discussion::notes::lock_all;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
+use crate::planning::promotion::{projects_in, replace_references};
 
 /// Tables that reference labels, with the column of the owner of the reference. Each owner references a label
 /// once.
@@ -74,33 +75,23 @@ async fn of_group(transaction: &DatabaseTransaction, group_id: i64, like: &Model
 
 /// Replaces labels of this title of all projects in the group and its subgroups by the group label.
 async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -> Result<()> {
-    let inside = projects::Entity::find()
-        .select_only()
-        .column(projects::Column::Id)
-        .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)))
-        .into_query();
     let former = Entity::find()
         .filter(Column::Title.eq(&into.title))
-        .filter(Column::ProjectId.in_subquery(inside));
+        .filter(Column::ProjectId.in_subquery(projects_in(group_id)));
     let ids = || former.clone().select_only().column(Column::Id).into_query();
     // Labels are locked first, as in the assignment of labels, and then the rows with them.
-    lock_all(transaction, "labels", ids()).await?;
+    lock_rows(transaction, "labels", ids()).await?;
     for kind in Kind::ALL {
         let carriers = Query::select()
             .column(kind.key())
             .from(kind.labels())
             .and_where(Expr::col("label_id").in_subquery(ids()))
             .take();
-        lock_all(transaction, kind.table(), carriers).await?;
+        lock_rows(transaction, kind.table(), carriers).await?;
     }
     for (table, key) in CARRIERS {
         remove_repeated(transaction, (table, key), ids(), into.id).await?;
-        let update = Query::update()
-            .table(table)
-            .value("label_id", into.id)
-            .and_where(Expr::col("label_id").in_subquery(ids()))
-            .take();
-        transaction.execute(&update).await?;
+        replace_references(transaction, (table, "label_id"), ids(), into.id).await?;
     }
     label_priorities::refresh(transaction, label_priorities::Labelled::With(into.id)).await?;
     Entity::delete_many()

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use sea_orm::{ColumnTrait, Condition};
 use storage::entities::notes::Column;
 
-use crate::discussion::notes::system;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::planning::mentions::cross_references;
+use crate::planning::system_notes;
 
 /// Returns the reference of a commit from a project to which its own project has this path, which is empty
 /// for the same project.
@@ -46,7 +46,7 @@ pub(crate) async fn name_commit(
         .transaction(async |transaction| {
             named
                 .tell(transaction, place, None, told, |target, path| {
-                    system::naming_commit(target, project.id, author, body(path))
+                    system_notes::naming_commit(target, project.id, author, body(path))
                 })
                 .await
         })

@@ -10,11 +10,11 @@ use storage::entities::notes::{ActiveModel, Column, Entity};
 use storage::entities::{issuables, issues, merge_requests, now};
 
 use super::{Written, meant};
-use crate::discussion::notes::system::{self, Parent};
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::text::references;
+use crate::planning::system_notes::{self, NoteableId};
 
 /// Referenced noteables, by ID.
 #[derive(Debug, Default)]
@@ -83,9 +83,9 @@ impl Named {
     /// Returns an error if a database query fails.
     pub async fn enter(self, transaction: &DatabaseTransaction, written: Written<'_>) -> Result<()> {
         let (column, id, noun, mark) = match written.on {
-            Parent::Issue(id) => (Column::ReferencedIssueId, id, "issue", '#'),
-            Parent::MergeRequest(id) => (Column::ReferencedMergeRequestId, id, "merge request", '!'),
-            Parent::Snippet(_) | Parent::Epic(_) => return Ok(()),
+            NoteableId::Issue(id) => (Column::ReferencedIssueId, id, "issue", '#'),
+            NoteableId::MergeRequest(id) => (Column::ReferencedMergeRequestId, id, "merge request", '!'),
+            NoteableId::Snippet(_) | NoteableId::Epic(_) => return Ok(()),
         };
         let author = Some(written.author_id);
         self.tell(
@@ -95,7 +95,7 @@ impl Named {
             column.eq(id),
             |target, path| {
                 let body = format!("mentioned in {noun} {path}{mark}{}", written.iid);
-                system::naming(target, written.on, author, body)
+                system_notes::naming(target, written.on, author, body)
             },
         )
         .await
@@ -108,19 +108,19 @@ impl Named {
         self,
         transaction: &DatabaseTransaction,
         place: &Place,
-        on: Option<Parent>,
+        on: Option<NoteableId>,
         told: impl IntoCondition,
-        note: impl Fn(Parent, &str) -> ActiveModel,
+        note: impl Fn(NoteableId, &str) -> ActiveModel,
     ) -> Result<()> {
         let issues = still_there(transaction, issuables::Kind::Issue, self.issues).await?;
         let merge_requests = issuables::Kind::MergeRequest;
         let merge_requests = still_there(transaction, merge_requests, self.merge_requests).await?;
         let targets = issues
             .into_iter()
-            .map(|(id, project)| (Parent::Issue(id), project));
+            .map(|(id, project)| (NoteableId::Issue(id), project));
         let others = merge_requests.into_iter();
-        let targets = targets.chain(others.map(|(id, project)| (Parent::MergeRequest(id), project)));
-        let mut targets: Vec<(Parent, i64)> = targets.filter(|(target, _)| Some(*target) != on).collect();
+        let targets = targets.chain(others.map(|(id, project)| (NoteableId::MergeRequest(id), project)));
+        let mut targets: Vec<(NoteableId, i64)> = targets.filter(|(target, _)| Some(*target) != on).collect();
         if targets.is_empty() {
             return Ok(());
         }
@@ -135,9 +135,9 @@ impl Named {
             .await?;
         targets.retain(|(target, _)| {
             !told.iter().any(|(issue, merge_request)| match target {
-                Parent::Issue(id) => *issue == Some(*id),
-                Parent::MergeRequest(id) => *merge_request == Some(*id),
-                Parent::Snippet(_) | Parent::Epic(_) => false,
+                NoteableId::Issue(id) => *issue == Some(*id),
+                NoteableId::MergeRequest(id) => *merge_request == Some(*id),
+                NoteableId::Snippet(_) | NoteableId::Epic(_) => false,
             })
         });
         if targets.is_empty() {
@@ -161,13 +161,13 @@ impl Named {
 }
 
 /// Matches the notes on targets.
-fn of_any(targets: &[(Parent, i64)]) -> Condition {
+fn of_any(targets: &[(NoteableId, i64)]) -> Condition {
     let issues = targets.iter().filter_map(|(target, _)| match target {
-        Parent::Issue(id) => Some(*id),
+        NoteableId::Issue(id) => Some(*id),
         _ => None,
     });
     let merge_requests = targets.iter().filter_map(|(target, _)| match target {
-        Parent::MergeRequest(id) => Some(*id),
+        NoteableId::MergeRequest(id) => Some(*id),
         _ => None,
     });
     Condition::any()

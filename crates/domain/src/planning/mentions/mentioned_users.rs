@@ -9,9 +9,9 @@ use storage::entities::todos::Action;
 use storage::entities::{Scope, namespaces, now, users};
 
 use super::{Kind, Scene};
-use crate::identity::authentication::Caller;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::policy::{Role, Standing};
 use crate::kernel::text::mentions::{ALL, Mention};

@@ -17,12 +17,13 @@ use storage::entities::issuables::{self, assignees_of};
 use storage::entities::issues;
 use storage::entities::todos::Action;
 
-use crate::discussion::notes::system::Parent;
-use crate::discussion::todos::{self, Because};
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::text::mentions::{Mention, mentions};
+use crate::kernel::text::references::has_references;
+use crate::planning::system_notes::NoteableId;
+use crate::planning::todo_writer::{self, TodoCause};
 
 /// Type of the noteable that a text belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +122,7 @@ pub(crate) struct Written<'a> {
     /// The project or group, with the author as the caller.
     pub place: &'a Place,
     /// The noteable.
-    pub on: Parent,
+    pub on: NoteableId,
     /// The IID of the noteable.
     pub iid: i64,
     /// The note, if the text is a note.
@@ -132,7 +133,7 @@ pub(crate) struct Written<'a> {
 
 impl<'a> Written<'a> {
     /// Describes the title and description of a noteable, by its IID.
-    pub fn on(place: &'a Place, on: Parent, iid: i64, author_id: i64) -> Self {
+    pub fn on(place: &'a Place, on: NoteableId, iid: i64, author_id: i64) -> Self {
         Self {
             place,
             on,
@@ -156,11 +157,6 @@ pub(crate) fn texts<'a>(title: Option<&'a str>, description: Option<&'a String>)
     [title.unwrap_or_default(), description.map_or("", String::as_str)]
 }
 
-/// Returns whether a text contains neither mentions nor references.
-pub(crate) fn is_silent(text: &str) -> bool {
-    !text.contains(['@', '#', '!']) && !text.contains("://")
-}
-
 /// Finds the mentions and references in `after` that are not in `before`. Mentions of users who cannot read
 /// the text are ignored, as are references that the writer cannot see.
 ///
@@ -172,7 +168,7 @@ pub(crate) async fn listen(
     before: &[&str],
     after: &[&str],
 ) -> Result<Said> {
-    if after.iter().all(|text| is_silent(text)) {
+    if !after.iter().any(|text| has_references(text)) {
         return Ok(Said::default());
     }
     let old: Vec<Mention> = before.iter().flat_map(|text| mentions(text)).collect();
@@ -199,7 +195,7 @@ impl Said {
         written: Written<'_>,
         assigned: Vec<i64>,
     ) -> Result<()> {
-        let because = Because {
+        let cause = TodoCause {
             scope: written.place.scope(),
             author_id: Some(written.author_id),
             note_id: written.note_id,
@@ -208,7 +204,7 @@ impl Said {
             // For a user who is assigned and mentioned, the assignment takes precedence.
             let assigned = assigned.into_iter().map(|id| (id, Action::Assigned));
             let users = assigned.chain(self.mentioned).collect();
-            todos::make(transaction, target, because, users).await?;
+            todo_writer::create(transaction, target, cause, users).await?;
         }
         self.named.enter(transaction, written).await
     }

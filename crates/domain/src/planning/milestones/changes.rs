@@ -8,12 +8,12 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::iid_counters::{self, Subject};
+use storage::entities::issuables::lock_rows;
 use storage::entities::milestones::{self, ActiveModel, Column, Entity, Model, State};
 use storage::entities::now;
 
 use super::{Row, here, lock};
 use crate::activity::events::{self, Action, NewEvent, Target, TargetType};
-use crate::discussion::notes::lock_all;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -207,7 +207,7 @@ pub(super) async fn note_due_date(
             .from(table)
             .and_where(Expr::col("milestone_id").eq(id))
             .take();
-        lock_all(transaction, table, belonging).await?;
+        lock_rows(transaction, table, belonging).await?;
         let update = Query::update()
             .table(table)
             .value("milestone_due_on", due_on)

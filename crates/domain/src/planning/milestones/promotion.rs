@@ -1,12 +1,10 @@
 //! Promotion of project milestones to group milestones.
 
-use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
-    QuerySelect, QueryTrait,
+    ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
 };
 use storage::entities::milestones::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::{Scope, namespace_ancestors, namespaces, projects};
+use storage::entities::{Scope, namespaces};
 
 use super::changes::{insert, note_due_date};
 use super::{Row, here, lock};
@@ -14,6 +12,7 @@ use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
+use crate::planning::promotion::{projects_in, replace_references};
 
 /// Tables that refer to milestones.
 const BELONGING: [&str; 4] = ["issues", "merge_requests", "boards", "board_lists"];
@@ -62,22 +61,12 @@ async fn of_group(transaction: &DatabaseTransaction, group: &Place, like: &Model
 
 /// Replaces project milestones with this title by the group milestone in all references.
 async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -> Result<()> {
-    let inside = projects::Entity::find()
-        .select_only()
-        .column(projects::Column::Id)
-        .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)))
-        .into_query();
     let former = Entity::find()
         .filter(Column::Title.eq(&into.title))
-        .filter(Column::ProjectId.in_subquery(inside));
+        .filter(Column::ProjectId.in_subquery(projects_in(group_id)));
     let ids = || former.clone().select_only().column(Column::Id).into_query();
     for table in BELONGING {
-        let update = Query::update()
-            .table(table)
-            .value("milestone_id", into.id)
-            .and_where(Expr::col("milestone_id").in_subquery(ids()))
-            .take();
-        transaction.execute(&update).await?;
+        replace_references(transaction, (table, "milestone_id"), ids(), into.id).await?;
     }
     note_due_date(transaction, into.id, into.due_date).await?;
     Entity::delete_many()

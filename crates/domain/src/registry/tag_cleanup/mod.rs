@@ -14,14 +14,13 @@ use sea_orm::{
 };
 use storage::entities::registry_repositories::{self, Column, Entity};
 use storage::entities::{now, registry_manifests, registry_tags};
-use storage::jobs;
+use storage::jobs::{self, Failure};
 
 use super::{admit, find, tags};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::registry::jobs::delete_registry_tags::DeleteRegistryTags;
-pub use selection::Wish;
+use crate::registry::jobs::delete_registry_tags::{CleanupRequest, DeleteRegistryTags};
 use selection::{Candidate, Rules, Whole};
 
 /// Minimum interval between requests.
@@ -53,7 +52,7 @@ pub struct Asked {
 
 impl Asked {
     /// Validates the parameters relative to `instant`. Compiling the expressions takes noticeable time.
-    fn wish(self, instant: DateTime<Utc>) -> Result<Wish> {
+    fn wish(self, instant: DateTime<Utc>) -> Result<CleanupRequest> {
         let mut faults = Vec::new();
         for (name, expression) in [
             ("name_regex_delete", &self.name_regex_delete),
@@ -77,7 +76,7 @@ impl Asked {
         if !faults.is_empty() {
             return Err(Error::InvalidParameters(faults));
         }
-        Ok(Wish {
+        Ok(CleanupRequest {
             delete,
             keep: self.name_regex_keep,
             keep_n: self.keep_n,
@@ -226,4 +225,12 @@ async fn delete(
             Ok::<_, Error>(true)
         })
         .await
+}
+
+/// Runs the job. It continues where an earlier attempt ended.
+///
+/// # Errors
+/// Returns an error if the database fails; the job is then retried.
+pub async fn run_job(backend: Backend, job: DeleteRegistryTags) -> Result<(), Failure> {
+    Ok(run(&backend, job).await?)
 }

@@ -10,7 +10,8 @@ use regex_syntax::ast::{
     self, AssertionKind, Ast, ClassSetBinaryOp, ClassSetBinaryOpKind, ClassSetItem, Flag, Flags, FlagsItem,
     FlagsItemKind, HexLiteralKind, Literal, LiteralKind, Repetition, RepetitionKind, RepetitionRange, Span,
 };
-use serde::{Deserialize, Serialize};
+
+use crate::registry::jobs::delete_registry_tags::CleanupRequest;
 
 /// The tag that is never deleted.
 const LATEST: &str = "latest";
@@ -24,20 +25,7 @@ const MOST_REPEATED: u32 = 1_000;
 /// Maximum nesting of an expression.
 const DEEPEST: u32 = 100;
 
-/// Selection rules, as stored in a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
-    /// Expression for tags to delete; it must match the whole name.
-    pub delete: String,
-    /// Expression for tags to retain; it must match the whole name.
-    pub keep: Option<String>,
-    /// Number of newest tags to retain.
-    pub keep_n: Option<u64>,
-    /// Only images created before this time.
-    pub before: Option<DateTime<Utc>>,
-}
-
-/// A [`Wish`] with compiled expressions.
+/// A [`CleanupRequest`] with compiled expressions.
 #[derive(Debug)]
 pub struct Rules {
     delete: Whole,
@@ -278,7 +266,7 @@ impl Rules {
     ///
     /// # Errors
     /// Returns [`Unsound`] for the first invalid expression.
-    pub fn compile(wish: &Wish) -> Result<Self, Unsound> {
+    pub fn compile(wish: &CleanupRequest) -> Result<Self, Unsound> {
         Ok(Self {
             delete: Whole::compile(&wish.delete)?,
             keep: wish.keep.as_deref().map(Whole::compile).transpose()?,

@@ -1,10 +1,7 @@
 //! Effects of a merge.
 
 use serde::{Deserialize, Serialize};
-use storage::jobs::{Failure, Job};
-
-use crate::kernel::Backend;
-use crate::review::merge_requests;
+use storage::jobs::Job;
 
 /// Closes the issues that a merged merge request closes, and deletes its source branch.
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,12 +17,4 @@ pub struct FinishMerge {
 impl Job for FinishMerge {
     const KIND: &'static str = "finish_merge";
     const MAX_ATTEMPTS: u16 = 10;
-}
-
-/// Runs the job. Steps that are done already are skipped.
-///
-/// # Errors
-/// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: FinishMerge) -> Result<(), Failure> {
-    Ok(merge_requests::finish(&backend, &job).await?)
 }

@@ -1,25 +1,10 @@
 //! Merges merge requests that wait for a successful pipeline.
 
-use serde::{Deserialize, Serialize};
-use storage::jobs::{Failure, Job};
+use storage::jobs::Failure;
 
+use crate::delivery::jobs::merge_waiting::MergeWaiting;
 use crate::kernel::Backend;
 use crate::review::merge_requests;
-
-/// Merges a merge request that waits for its pipeline, if the pipeline has succeeded.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct MergeWaiting {
-    /// The merge request.
-    pub merge_request_id: i64,
-}
-
-impl Job for MergeWaiting {
-    const KIND: &'static str = "merge_waiting";
-
-    fn dedup_key(&self) -> Option<String> {
-        Some(self.merge_request_id.to_string())
-    }
-}
 
 /// Runs the job. A merge request that does not wait any more, or waits for another pipeline, is skipped.
 ///

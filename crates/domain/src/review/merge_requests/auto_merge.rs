@@ -11,11 +11,13 @@ use storage::jobs;
 use super::row::{self, Row, Wanted};
 use super::{find, head_pipeline, lock};
 use crate::code::branch_protection;
+use crate::delivery::jobs::merge_waiting::MergeWaiting;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::{Caller, refuse_shut_out};
+use crate::identity::authentication::refuse_shut_out;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::review::jobs::merge_waiting::MergeWaiting;
+use crate::kernel::stored_reason::stored_reason;
 use crate::review::merge_requests::events::{Told, tell};
 use crate::review::merge_requests::merge::{Acceptance, accept, another_head, check_open, not_allowed};
 
@@ -145,7 +147,7 @@ pub async fn merge_waiting(backend: &Backend, id: i64) -> Result<()> {
     match merge(backend, &found).await {
         Ok(()) => Ok(()),
         Err(error @ (Error::Internal(_) | Error::TimedOut)) => Err(error),
-        Err(error) => abort(backend, &found, &error.to_string()).await,
+        Err(error) => abort(backend, &found, &stored_reason(&error)).await,
     }
 }
 

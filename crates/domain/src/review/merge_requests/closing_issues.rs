@@ -2,6 +2,7 @@
 //! and can be read from both sides.
 
 use std::collections::{BTreeSet, HashMap};
+use storage::entities::issuables::lock_rows;
 
 use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, Query, SelectStatement, SubQueryStatement};
 use sea_orm::{
@@ -15,9 +16,8 @@ use storage::entities::{issues, namespaces, notes, now, projects, users};
 
 use super::find;
 use super::row::{Row, decorate_within};
-use crate::discussion::notes::lock_all;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::{contains_in, page_of};
@@ -186,7 +186,7 @@ async fn lock_issues(transaction: &DatabaseTransaction, ids: impl Iterator<Item 
         .from(issues::Entity)
         .and_where(Expr::col("id").is_in(ids))
         .take();
-    lock_all(transaction, "issues", some).await?;
+    lock_rows(transaction, "issues", some).await?;
     Ok(())
 }
 

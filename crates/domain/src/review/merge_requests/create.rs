@@ -11,7 +11,6 @@ use storage::jobs;
 
 use super::are_there;
 use super::row::{self, Row, Wanted};
-use crate::discussion::notes::system::Parent;
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
@@ -19,6 +18,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::planning::issuables::{Kind, Metadata, check_title, task_list};
 use crate::planning::mentions::{self, Written};
+use crate::planning::system_notes::NoteableId;
 use crate::review::jobs::keep_merge_request::KeepMergeRequest;
 use crate::review::merge_requests::branch_heads::{self, BranchOf, Tips};
 use crate::review::merge_requests::closing_issues::{self, Scene};
@@ -139,7 +139,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
             tell(transaction, told).await?;
             let written = Written::on(
                 &place,
-                Parent::MergeRequest(merge_request.id),
+                NoteableId::MergeRequest(merge_request.id),
                 merge_request.iid,
                 author,
             );

@@ -7,27 +7,19 @@ use storage::entities::now;
 use super::create::{follow, refuse_same, refuse_second, settle, taken};
 use super::row::{self, Row, Wanted};
 use super::{find, lock};
-use crate::discussion::notes::system::{self, Parent};
 use crate::identity::access::ProjectAccess;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
-use crate::planning::issuables::{Kind, Metadata, Prepared, check_title, task_list};
+use crate::planning::issuables::{IssuableRow, Kind, Metadata, Prepared, check_title};
 use crate::planning::mentions::{self, Written};
+use crate::planning::state_event::StateEvent;
+use crate::planning::system_notes::{self, NoteableId};
 use crate::review::merge_requests::branch_heads::{self, BranchOf, Tips};
 use crate::review::merge_requests::closing_issues::{self, Scene};
 use crate::review::merge_requests::events::{Told, tell};
-
-/// A change of the state of a merge request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StateEvent {
-    /// Close it.
-    Close,
-    /// Reopen it.
-    Reopen,
-}
 
 /// Changes to a merge request; absent fields are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -159,7 +151,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
             tell(transaction, told).await?;
             let written = Written::on(
                 &place,
-                Parent::MergeRequest(merge_request.id),
+                NoteableId::MergeRequest(merge_request.id),
                 merge_request.iid,
                 author,
             );
@@ -216,30 +208,15 @@ const SETTLED: &str = "can't be changed during or after the merge";
 
 /// Applies the changed fields to the row and returns the system notes.
 fn say(row: &mut ActiveModel, before: &Model, change: &Change, author: i64) -> Result<Vec<String>> {
-    let mut notes = Vec::new();
     let title = change.title.as_deref().map(check_title).transpose()?;
-    if let Some(title) = title.filter(|title| *title != before.title) {
-        row.title = Set(title.to_owned());
-        notes.push(system::retitled(&before.title, title));
-    }
-    let description = change.description.as_update().map(|text| text.cloned());
-    if let Some(description) = description.filter(|text| *text != before.description) {
-        let (all, completed) = task_list::count(description.as_deref());
-        (row.tasks, row.completed_tasks) = (Set(all), Set(completed));
-        row.description = Set(description);
-        notes.push("changed the description".to_owned());
-    }
-    if !notes.is_empty() {
-        row.last_edited_at = Set(Some(now()));
-        row.last_edited_by_id = Set(Some(author));
-    }
+    let mut notes = Model::columns(row).edit(before, title, &change.description, author);
     if let Some(name) = change
         .target_branch
         .as_deref()
         .filter(|name| *name != before.target_branch)
     {
         row.target_branch = Set(name.to_owned());
-        notes.push(system::retargeted(&before.target_branch, name));
+        notes.push(system_notes::retargeted(&before.target_branch, name));
     }
     if let Some(wanted) = change.remove_source_branch {
         row.force_remove_source_branch = Set(Some(wanted));
@@ -264,14 +241,12 @@ fn turn(
         (Some(_), State::Merged | State::Locked) => Err(Error::attribute("state", SETTLED)),
         (Some(StateEvent::Close), State::Opened) => {
             row.state = Set(State::Closed);
-            row.closed_at = Set(Some(now()));
-            row.closed_by_id = Set(Some(author));
+            Model::columns(row).close(author);
             Ok(Some("closed".to_owned()))
         }
         (Some(StateEvent::Reopen), State::Closed) => {
             row.state = Set(State::Opened);
-            row.closed_at = Set(None);
-            row.closed_by_id = Set(None);
+            Model::columns(row).reopen();
             Ok(Some("reopened".to_owned()))
         }
         _ => Ok(None),
@@ -280,22 +255,9 @@ fn turn(
 
 /// Applies the metadata to the row and returns the system notes.
 pub(super) fn enter(prepared: &Prepared, row: &mut ActiveModel, before: Option<&Model>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some(milestone) = prepared.milestone() {
-        let id = milestone.map(|milestone| milestone.id);
-        if before.is_some_and(|before| before.milestone_id != id) {
-            notes.push(system::milestone(
-                milestone.map(|milestone| milestone.title.as_str()),
-            ));
-        }
-        row.milestone_id = Set(id);
-        row.milestone_due_on = Set(milestone.and_then(|milestone| milestone.due_date));
-    }
-    if let Some(locked) = prepared.locked() {
-        if before.is_some_and(|before| before.discussion_locked != locked) {
-            notes.push(system::locked(Kind::MergeRequest.noun(), locked));
-        }
-        row.discussion_locked = Set(locked);
-    }
-    notes
+    let milestone = prepared.apply_milestone(row, before);
+    milestone
+        .into_iter()
+        .chain(prepared.apply_lock(row, before))
+        .collect()
 }

@@ -11,10 +11,11 @@ use storage::entities::project_hooks::Kind;
 use storage::entities::todos::Target;
 
 use crate::activity::events::{self, NewEvent};
-use crate::discussion::notes::system::{self, Parent};
-use crate::discussion::todos;
+use crate::activity::outbox::WebhookTarget;
 use crate::kernel::error::Result;
 use crate::planning::issuables::Changed;
+use crate::planning::system_notes::{self, NoteableId};
+use crate::planning::todo_writer;
 
 /// A merge request that was created or changed.
 pub(crate) struct Told<'a> {
@@ -51,7 +52,13 @@ pub struct MergeRequestData {
 /// Returns an error if a database query fails.
 pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> Result<()> {
     let now = told.after;
-    system::write(transaction, Parent::MergeRequest(now.id), told.author, told.notes).await?;
+    system_notes::write(
+        transaction,
+        NoteableId::MergeRequest(now.id),
+        told.author,
+        told.notes,
+    )
+    .await?;
     let was = told.before.map(|before| before.state);
     let (action, word) = match (was, now.state) {
         (None, _) => (Action::Created, "open"),
@@ -69,7 +76,7 @@ pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> R
         action,
         target: Some(target(now)),
         data: None,
-        told: Some(events::Told {
+        told: Some(WebhookTarget {
             kind: Kind::MergeRequest,
             branch: None,
         }),
@@ -81,7 +88,9 @@ pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> R
     };
     events::record(transaction, event.with_data(&data)?).await?;
     match (told.before, told.author) {
-        (Some(_), Some(author)) => todos::settle(transaction, author, Target::MergeRequest(now.id)).await,
+        (Some(_), Some(author)) => {
+            todo_writer::complete(transaction, author, Target::MergeRequest(now.id)).await
+        }
         _ => Ok(()),
     }
 }

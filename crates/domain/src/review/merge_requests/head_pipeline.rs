@@ -6,7 +6,7 @@ use storage::entities::merge_requests::Model;
 use storage::entities::pipelines::{self, Status};
 use storage::entities::{projects, users};
 
-use crate::delivery::pipelines::may_read;
+use crate::delivery::access::can_read_pipelines;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::Result;
 use crate::kernel::{Backend, urls};
@@ -63,7 +63,7 @@ pub(super) async fn seen(
             None => return Ok(None),
         },
     };
-    if !may_read(&source) {
+    if !can_read_pipelines(&source) {
         return Ok(None);
     }
     let user = match pipeline.user_id {

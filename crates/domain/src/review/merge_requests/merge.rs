@@ -11,10 +11,11 @@ use super::{find, head_pipeline, messages};
 use crate::code::branch_protection;
 use crate::code::commits::commit;
 use crate::code::push_events::between;
-use crate::code::ref_updates::{Moved, moving_prepared};
+use crate::code::ref_updates::moving_prepared;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::ref_changes::RefChange;
 use crate::review::merge_requests::auto_merge;
 use crate::review::merge_requests::head_refs::{self, oid};
 use crate::review::merge_requests::ref_updates::Plan;
@@ -180,7 +181,7 @@ async fn merge(
         write_down(&backend_, &found, &plan, ends, (squash, removal)).await?;
         match target.publish().await {
             // The lock is returned as well, and released when everything is recorded.
-            Ok(guard) => Ok((Ok(guard), vec![Moved::branch(&branch, Some(old), Some(new))])),
+            Ok(guard) => Ok((Ok(guard), vec![RefChange::branch(&branch, Some(old), Some(new))])),
             Err(error) => {
                 forget(&backend_, &found).await?;
                 match error {

@@ -6,9 +6,9 @@ use storage::entities::Scope;
 use storage::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
 use storage::entities::todos::{Action, Target};
 
-use crate::discussion::todos::{self, Because};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::planning::todo_writer::{self, TodoCause};
 use crate::review::merge_requests::branch_heads::{self, BranchOf};
 use crate::review::merge_requests::head_refs;
 
@@ -98,13 +98,13 @@ async fn tell(transaction: &DatabaseTransaction, merge_request: &Model) -> Resul
         .merge_user_id
         .filter(|id| merge_request.merge_when_pipeline_succeeds && Some(*id) != author);
     let users = author.into_iter().chain(waiting);
-    let because = Because {
+    let cause = TodoCause {
         scope: Scope::Project(merge_request.target_project_id),
         author_id: author,
         note_id: None,
     };
     let target = Target::MergeRequest(merge_request.id);
     let users = users.map(|id| (id, Action::Unmergeable)).collect();
-    todos::make(transaction, target, because, users).await?;
+    todo_writer::create(transaction, target, cause, users).await?;
     Ok(())
 }

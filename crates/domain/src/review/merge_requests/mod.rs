@@ -27,16 +27,16 @@ use sea_orm::{ConnectionTrait, QueryFilter};
 
 pub use crate::review::merge_requests::auto_merge::{cancel, merge_waiting};
 pub use crate::review::merge_requests::merge::{Acceptance, accept};
-pub use crate::review::merge_requests::post_merge::{finish, refresh};
+pub use crate::review::merge_requests::post_merge::{run_finish_merge, run_keep_merge_request};
 pub use crate::review::merge_requests::rebase::rebase;
 pub use changes::{changes, commits};
 pub use create::{NewMergeRequest, create};
 pub use delete::delete;
 pub use drafts::is_draft;
-pub use edit::{Change, StateEvent, edit};
+pub use edit::{Change, edit};
 pub use list::{Filter, Order, list};
 pub use recounting::recount_closing;
-pub(crate) use ref_updates::{Consequences, apply, of_moved};
+pub use ref_updates::MergeRequestUpdates;
 pub(crate) use row::rows;
 pub use row::{Details, Row, Wanted, read};
 

@@ -4,16 +4,19 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
 use storage::entities::{closing_merge_requests, users};
+use storage::jobs::Failure;
 
 use crate::code::branch_protection;
 use crate::code::commits::commit;
-use crate::code::ref_updates::{Moved, moving};
+use crate::code::ref_updates::moving;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::ref_changes::RefChange;
 use crate::planning::issues::{self, Closer};
 use crate::review::jobs::finish_merge::FinishMerge;
+use crate::review::jobs::keep_merge_request::KeepMergeRequest;
 use crate::review::merge_requests::branch_heads::{self, BranchOf};
 use crate::review::merge_requests::closing_issues;
 use crate::review::merge_requests::head_refs::{self, oid};
@@ -130,11 +133,27 @@ async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Resu
     let planned = vec![format!("refs/heads/{branch}")];
     let removed = moving(backend, commit::mover(&source), planned, async move {
         match repository.delete_branch(&branch, Some(head)).await {
-            Ok(old) => Ok(((), vec![Moved::branch(&branch, Some(old), None)])),
+            Ok(old) => Ok(((), vec![RefChange::branch(&branch, Some(old), None)])),
             // The branch was deleted or has received new commits. It is not deleted then.
             Err(git::Error::BranchNotFound | git::Error::StaleReference) => Ok(((), Vec::new())),
             Err(error) => Err(error.into()),
         }
     });
     removed.await
+}
+
+/// Runs the job. Steps that are done already are skipped.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run_finish_merge(backend: Backend, job: FinishMerge) -> Result<(), Failure> {
+    Ok(finish(&backend, &job).await?)
+}
+
+/// Runs the job.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run_keep_merge_request(backend: Backend, job: KeepMergeRequest) -> Result<(), Failure> {
+    Ok(refresh(&backend, job.merge_request_id).await?)
 }

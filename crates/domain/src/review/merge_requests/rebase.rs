@@ -7,10 +7,11 @@ use storage::entities::merge_requests::{self, Model, State};
 use super::find;
 use crate::code::branch_protection;
 use crate::code::commits::commit;
-use crate::code::ref_updates::{Moved, moving_prepared};
+use crate::code::ref_updates::moving_prepared;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::ref_changes::RefChange;
 use crate::review::merge_requests::branch_heads::{self, BranchOf};
 use crate::review::merge_requests::head_refs;
 
@@ -56,7 +57,7 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
     let publish = async move |prepared: Result<PreparedMove, Option<&'static str>>| match prepared {
         Err(refused) => Ok(((None, refused), Vec::new())),
         Ok(prepared) => {
-            let moved = Moved::branch(&branch, Some(prepared.before()), Some(prepared.after()));
+            let moved = RefChange::branch(&branch, Some(prepared.before()), Some(prepared.after()));
             match prepared.publish().await {
                 // The lock is released when everything is recorded.
                 Ok(guard) => Ok(((Some(guard), None), vec![moved])),

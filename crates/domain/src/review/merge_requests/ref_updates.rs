@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use futures_util::future::BoxFuture;
 use git::{ListCommits, Oid, Repository};
 use sea_orm::sea_query::Expr;
 use sea_orm::{
@@ -11,13 +12,15 @@ use sea_orm::{
     QueryFilter, QueryOrder, QuerySelect,
 };
 use serde::{Deserialize, Serialize};
+use storage::database::Database;
 use storage::entities::merge_requests::{self, Column, Entity, MergeStatus, Model, State};
 use storage::entities::now;
 use storage::jobs;
 
-use crate::code::push_events::{COUNTED, between, oid};
-use crate::code::ref_updates::{Moved, Mover};
+use crate::activity::push_data::COUNTED;
+use crate::code::push_events::{between, oid};
 use crate::kernel::error::{Error, Result};
+use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateListener, UpdatedRefs};
 use crate::review::jobs::finish_merge::FinishMerge;
 use crate::review::jobs::keep_merge_request::KeepMergeRequest;
 use crate::review::merge_requests::events::{Told, tell};
@@ -45,7 +48,7 @@ pub(super) struct Plan {
 
 /// Effects of ref updates on open merge requests, determined before they are recorded.
 #[derive(Debug, Default)]
-pub(crate) struct Consequences {
+struct MergeRequestEffects {
     grown: Vec<Grown>,
     orphaned: Vec<i64>,
     merged: Vec<(i64, Option<Plan>)>,
@@ -65,24 +68,50 @@ struct Grown {
 /// Columns that are read: descriptions may be long and merge requests many.
 type Seen = (i64, String, String, Option<String>);
 
+/// Updates merge requests after ref updates.
+pub struct MergeRequestUpdates;
+
+impl RefUpdateListener for MergeRequestUpdates {
+    fn plan<'a>(
+        &'a self,
+        database: &'a Database,
+        refs: &'a UpdatedRefs<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn PlannedEffect>>> {
+        Box::pin(async move {
+            let planned = plan(database.read(), refs.project.id, refs.repository, refs.changes).await?;
+            Ok(Box::new(planned) as Box<dyn PlannedEffect>)
+        })
+    }
+}
+
+impl PlannedEffect for MergeRequestEffects {
+    fn apply<'a>(
+        self: Box<Self>,
+        transaction: &'a DatabaseTransaction,
+        update: &'a RefUpdate,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { apply(transaction, update, &self).await })
+    }
+}
+
 /// Determines the effects of ref updates of a project.
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub(crate) async fn of_moved(
+async fn plan(
     db: &impl sea_orm::ConnectionTrait,
     project_id: i64,
     repository: &Repository,
-    moved: &[Moved],
-) -> Result<Consequences> {
-    let branches: HashMap<&str, &Moved> = moved
+    moved: &[RefChange],
+) -> Result<MergeRequestEffects> {
+    let branches: HashMap<&str, &RefChange> = moved
         .iter()
         .filter(|moved| moved.old != moved.new)
         .filter_map(|moved| Some((moved.reference.strip_prefix("refs/heads/")?, moved)))
         .collect();
     let names: Vec<&str> = branches.keys().copied().collect();
     let (from, into) = (Column::SourceProjectId, Column::TargetProjectId);
-    let mut found = Consequences::default();
+    let mut found = MergeRequestEffects::default();
     // One branch may be the source of several merge requests.
     let (mut heads, mut notes) = (HashMap::new(), HashMap::<String, String>::new());
     for names in names.chunks(AT_ONCE) {
@@ -147,7 +176,7 @@ async fn open(
 }
 
 /// Returns the commits that an update added to a branch; empty for a new branch.
-async fn fresh(repository: &Repository, moved: &Moved) -> Result<HashSet<String>> {
+async fn fresh(repository: &Repository, moved: &RefChange) -> Result<HashSet<String>> {
     let ends = moved
         .old
         .as_deref()
@@ -169,7 +198,7 @@ fn page(old: Oid, new: Oid, limit: usize) -> ListCommits {
 }
 
 /// Returns the note about new commits, oldest first.
-async fn added(repository: &Repository, moved: &Moved, new: &str) -> Result<String> {
+async fn added(repository: &Repository, moved: &RefChange, new: &str) -> Result<String> {
     let ends = moved.old.as_deref().and_then(oid).zip(oid(new));
     let (commits, count) = match ends {
         Some((old, new)) => {
@@ -198,15 +227,15 @@ async fn added(repository: &Repository, moved: &Moved, new: &str) -> Result<Stri
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn apply(
+async fn apply(
     transaction: &DatabaseTransaction,
-    mover: &Mover,
-    consequences: &Consequences,
+    mover: &RefUpdate,
+    effects: &MergeRequestEffects,
 ) -> Result<()> {
-    for grown in &consequences.grown {
+    for grown in &effects.grown {
         grow(transaction, mover, grown).await?;
     }
-    for id in &consequences.orphaned {
+    for id in &effects.orphaned {
         if let Some(before) = lock_open(transaction, *id).await? {
             let mut row = before.clone().into_active_model();
             row.state = Set(State::Closed);
@@ -215,10 +244,10 @@ pub(crate) async fn apply(
             enter(transaction, mover, &before, row, vec!["closed".to_owned()]).await?;
         }
     }
-    for (id, plan) in &consequences.merged {
+    for (id, plan) in &effects.merged {
         merge(transaction, mover, *id, plan.as_ref()).await?;
     }
-    for targets in consequences.targets.chunks(AT_ONCE) {
+    for targets in effects.targets.chunks(AT_ONCE) {
         // Mergeability is recomputed on the next read.
         Entity::update_many()
             .col_expr(Column::MergeStatus, Expr::value(MergeStatus::Unchecked))
@@ -237,7 +266,7 @@ async fn lock_open(transaction: &DatabaseTransaction, id: i64) -> Result<Option<
     Ok(found.filter(|row| row.state == State::Opened))
 }
 
-async fn grow(transaction: &DatabaseTransaction, mover: &Mover, grown: &Grown) -> Result<()> {
+async fn grow(transaction: &DatabaseTransaction, mover: &RefUpdate, grown: &Grown) -> Result<()> {
     let Some(before) = lock_open(transaction, grown.id).await? else {
         return Ok(());
     };
@@ -261,7 +290,12 @@ async fn grow(transaction: &DatabaseTransaction, mover: &Mover, grown: &Grown) -
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
-async fn merge(transaction: &DatabaseTransaction, mover: &Mover, id: i64, plan: Option<&Plan>) -> Result<()> {
+async fn merge(
+    transaction: &DatabaseTransaction,
+    mover: &RefUpdate,
+    id: i64,
+    plan: Option<&Plan>,
+) -> Result<()> {
     let Some(before) = lock_open(transaction, id).await? else {
         return Ok(());
     };
@@ -289,7 +323,7 @@ async fn merge(transaction: &DatabaseTransaction, mover: &Mover, id: i64, plan: 
 
 async fn enter(
     transaction: &DatabaseTransaction,
-    mover: &Mover,
+    mover: &RefUpdate,
     before: &Model,
     mut row: merge_requests::ActiveModel,
     notes: Vec<String>,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use storage::entities::custom_attributes::{self, Model};
 
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 
 /// Returns the custom attributes of groups, by group ID, in one statement. Returns `None` if the caller may

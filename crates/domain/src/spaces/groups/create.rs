@@ -7,10 +7,11 @@ use storage::entities::{AccessLevel, Visibility, fold, members, namespace_ancest
 use super::rules::{self, DEEPEST, Settings};
 use super::runners_token_place;
 use crate::identity::access::GroupAccess;
-use crate::identity::authentication::Caller;
 use crate::instance::settings;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::settings::InstanceSettings;
 use crate::secrets::Token;
 
 /// Attributes of a new group.
@@ -43,7 +44,7 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewGroup) -> Result
 pub(crate) struct Admitted {
     new: NewGroup,
     parent: Option<namespaces::Model>,
-    in_force: settings::Settings,
+    in_force: InstanceSettings,
 }
 
 impl Admitted {

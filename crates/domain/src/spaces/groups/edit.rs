@@ -9,8 +9,8 @@ use storage::entities::{Visibility, fold, namespace_ancestors, namespaces, now, 
 
 use super::rules::{self, Settings, word};
 use crate::identity::access::GroupAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Tier;
@@ -172,7 +172,7 @@ async fn refuse_project_elsewhere(db: &impl ConnectionTrait, group_id: i64, proj
 }
 
 /// Sets the share lock on all descendants of a group.
-pub(super) async fn lock_sharing_below(db: &impl ConnectionTrait, group_id: i64) -> Result<()> {
+pub(crate) async fn lock_sharing_below(db: &impl ConnectionTrait, group_id: i64) -> Result<()> {
     namespaces::Entity::update_many()
         .col_expr(namespaces::Column::ShareWithGroupLock, Expr::value(true))
         .filter(namespaces::Column::Id.in_subquery(namespace_ancestors::at_or_below(group_id)))

@@ -12,8 +12,8 @@ use storage::entities::namespaces::{self, Column};
 use storage::entities::{AccessLevel, fold, namespace_ancestors, now, projects};
 
 use super::Row;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::{contains, page_of};

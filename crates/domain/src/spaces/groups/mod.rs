@@ -3,26 +3,21 @@
 mod attributes;
 mod avatar;
 mod create;
-mod delete;
-mod edit;
+pub(crate) mod edit;
 mod list;
 mod read;
-mod rules;
+pub(crate) mod rules;
 mod share;
-mod transfer;
 
 pub use attributes::custom_attributes;
-pub use avatar::{avatar, set_avatar};
 pub use create::{NewGroup, create};
 pub(crate) use create::{admit, make, make_below};
-pub use delete::{delete, erase, restore};
 pub use edit::{Change, edit};
 pub use list::{Filter, Order, Sizes, Within, list};
 pub use read::{Detail, read};
 pub use rules::Settings;
 pub(crate) use rules::{DEEPEST, check_names, locked, may_unlock_sharing};
 pub use share::{share, unshare};
-pub use transfer::{take_in, transfer};
 
 use storage::entities::namespaces;
 

@@ -7,8 +7,8 @@ use storage::entities::{AccessLevel, group_shares, namespaces, now, project_shar
 
 use super::{Row, runners_token_place};
 use crate::identity::access::GroupAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::secrets::Secret;
 use crate::spaces::namespaces::full_names;

@@ -2,25 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use sea_orm::{
-    ActiveValue::Set, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
-};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::database::Violation;
 use storage::entities::access::group_level;
 use storage::entities::namespaces::{self, Kind, ProjectCreation, SubgroupCreation};
 use storage::entities::{AccessLevel, Visibility, now};
 
 use crate::identity::access::GroupAccess;
-use crate::identity::authentication::Caller;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::patch::Patch;
+use crate::kernel::patch::{Patch, assign};
 use crate::kernel::policy::Tier;
 use crate::kernel::{Backend, names};
 
 /// Maximum depth of a group hierarchy.
 pub(crate) const DEEPEST: usize = 20;
 /// Error for a name or path that is taken.
-pub(super) const TAKEN: &str = "has already been taken";
+pub(crate) const TAKEN: &str = "has already been taken";
 
 /// Settings of a group other than its name, parent and visibility; absent ones stay.
 #[derive(Debug, Clone, Default)]
@@ -68,28 +66,22 @@ impl Settings {
         let locks = self
             .membership_lock
             .filter(|_| backend.instance.plan >= Tier::Starter);
-        macro_rules! apply {
-            ($($field:ident = $value:expr),* $(,)?) => {$(
-                if let Some(value) = $value {
-                    row.$field = Set(value);
-                }
-            )*};
-        }
-        apply!(
-            description = self.description,
-            share_with_group_lock = self.share_with_group_lock,
-            membership_lock = locks,
-            require_two_factor_authentication = self.require_two_factor_authentication,
-            two_factor_grace_period = grace,
-            project_creation_level = self.project_creation_level,
-            subgroup_creation_level = self.subgroup_creation_level,
-            auto_devops_enabled = self.auto_devops_enabled.into_update(),
-            emails_disabled = self.emails_disabled.into_update(),
-            mentions_disabled = self.mentions_disabled.into_update(),
-            lfs_enabled = self.lfs_enabled,
-            default_branch_protection = protection,
-            request_access_enabled = self.request_access_enabled,
+        assign(&mut row.description, self.description);
+        assign(&mut row.share_with_group_lock, self.share_with_group_lock);
+        assign(&mut row.membership_lock, locks);
+        assign(
+            &mut row.require_two_factor_authentication,
+            self.require_two_factor_authentication,
         );
+        assign(&mut row.two_factor_grace_period, grace);
+        assign(&mut row.project_creation_level, self.project_creation_level);
+        assign(&mut row.subgroup_creation_level, self.subgroup_creation_level);
+        self.auto_devops_enabled.apply_to(&mut row.auto_devops_enabled);
+        self.emails_disabled.apply_to(&mut row.emails_disabled);
+        self.mentions_disabled.apply_to(&mut row.mentions_disabled);
+        assign(&mut row.lfs_enabled, self.lfs_enabled);
+        assign(&mut row.default_branch_protection, protection);
+        assign(&mut row.request_access_enabled, self.request_access_enabled);
         Ok(())
     }
 }
@@ -112,7 +104,7 @@ pub(crate) fn check_names(name: Option<&str>, path: Option<&str>, top: bool) -> 
 }
 
 /// Rejects a visibility higher than that of the parent.
-pub(super) fn check_visibility(parent: Option<&namespaces::Model>, wanted: Visibility) -> Result<()> {
+pub(crate) fn check_visibility(parent: Option<&namespaces::Model>, wanted: Visibility) -> Result<()> {
     match parent.filter(|parent| wanted > parent.visibility) {
         None => Ok(()),
         Some(parent) => Err(Error::attribute(
@@ -127,7 +119,7 @@ pub(super) fn check_visibility(parent: Option<&namespaces::Model>, wanted: Visib
 }
 
 /// Returns the contract's name of a visibility.
-pub(super) fn word(visibility: Visibility) -> &'static str {
+pub(crate) fn word(visibility: Visibility) -> &'static str {
     visibility.as_str()
 }
 
@@ -150,7 +142,7 @@ pub(crate) async fn may_unlock_sharing(
 }
 
 /// Rejects disabling the share lock if the parent has it and the caller is not an Owner of the parent.
-pub(super) async fn refuse_to_unlock_sharing(
+pub(crate) async fn refuse_to_unlock_sharing(
     db: &impl ConnectionTrait,
     caller: &Caller,
     parent: Option<&namespaces::Model>,
@@ -166,7 +158,7 @@ pub(super) async fn refuse_to_unlock_sharing(
 }
 
 /// Rejects a path that is taken, with a better error than the database constraint.
-pub(super) async fn refuse_path(db: &impl ConnectionTrait, full_path: &str) -> Result<()> {
+pub(crate) async fn refuse_path(db: &impl ConnectionTrait, full_path: &str) -> Result<()> {
     if namespaces::path_taken(db, full_path).await? {
         return Err(Error::attribute("path", TAKEN));
     }
@@ -174,7 +166,7 @@ pub(super) async fn refuse_path(db: &impl ConnectionTrait, full_path: &str) -> R
 }
 
 /// Rejects a name that a sibling has.
-pub(super) async fn refuse_name(
+pub(crate) async fn refuse_name(
     db: &impl ConnectionTrait,
     parent_id: Option<i64>,
     name_key: &str,
@@ -196,7 +188,7 @@ pub(super) async fn refuse_name(
 }
 
 /// Maps a unique violation to the attribute that is taken.
-pub(super) fn taken(error: DbErr) -> Error {
+pub(crate) fn taken(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(name)) if name.ends_with("path_key") => Error::attribute("path", TAKEN),
         Some(Violation::Unique(_)) => Error::attribute("name", TAKEN),
@@ -205,7 +197,7 @@ pub(super) fn taken(error: DbErr) -> Error {
 }
 
 /// Returns the full path of a group in a parent.
-pub(super) fn full_path(parent: Option<&namespaces::Model>, path: &str) -> String {
+pub(crate) fn full_path(parent: Option<&namespaces::Model>, path: &str) -> String {
     match parent {
         Some(parent) => format!("{}/{path}", parent.full_path),
         None => path.to_owned(),
@@ -217,7 +209,7 @@ pub(super) fn full_path(parent: Option<&namespaces::Model>, path: &str) -> Strin
 /// # Errors
 /// Returns `Error::NotFound` if the group is not visible to the caller. Returns `Error::Forbidden` if the
 /// caller may not create groups there.
-pub(super) async fn new_parent(
+pub(crate) async fn new_parent(
     backend: &Backend,
     caller: &Caller,
     parent_id: Option<i64>,

@@ -28,8 +28,8 @@ use storage::entities::{
 
 use crate::activity::events::{self, Action, NewEvent};
 use crate::identity::access::{GroupAccess, ProjectAccess};
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Tier;

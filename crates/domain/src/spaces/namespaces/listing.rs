@@ -7,8 +7,8 @@ use storage::entities::access::{groups_with_level, visible_groups};
 use storage::entities::namespaces::{self, Column};
 use storage::entities::{AccessLevel, fold, now, users};
 
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::{contains, page_of};

@@ -1,14 +1,12 @@
 //! Operations that groups and personal namespaces share.
 
 mod listing;
-mod removal;
 
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 
 pub use listing::{Filter, Found, list, read};
-pub use removal::{hide, remove_tree};
 
 use storage::entities::{namespace_ancestors, namespaces};
 

@@ -3,8 +3,8 @@
 use storage::entities::custom_attributes;
 
 use super::Row;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 
 /// Loads the custom attributes of projects in one statement. Callers who may not see them get none.

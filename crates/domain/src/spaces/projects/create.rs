@@ -16,11 +16,13 @@ use super::row::runners_token_place;
 use super::settings::replace_topics;
 use crate::activity::events::{self, Action as Happening, NewEvent, project_target};
 use crate::code::jobs::create_repository::CreateRepository;
-use crate::code::ref_updates::{Moved, Mover, moving};
+use crate::code::ref_updates::moving;
+use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::instance::settings;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
+use crate::kernel::ref_changes::{RefChange, RefUpdate};
 use crate::kernel::{Backend, names};
 use crate::secrets::Token;
 
@@ -212,7 +214,7 @@ fn no_namespace() -> Error {
 ///
 /// # Errors
 /// Returns `NotFound` if the namespace does not exist.
-pub(super) async fn target_id(backend: &Backend, reference: &str) -> Result<i64> {
+pub(crate) async fn target_id(backend: &Backend, reference: &str) -> Result<i64> {
     let found = namespaces::by_reference(backend.database.read(), reference).await?;
     found.map(|namespace| namespace.id).ok_or_else(no_target)
 }
@@ -222,7 +224,7 @@ pub(super) async fn target_id(backend: &Backend, reference: &str) -> Result<i64>
 /// # Errors
 /// Returns `NotFound` for a namespace in which the caller cannot create projects, and `Forbidden` beyond
 /// their project limit.
-pub(super) async fn target(
+pub(crate) async fn target(
     transaction: &DatabaseTransaction,
     caller: &Caller,
     user: &users::Model,
@@ -306,7 +308,7 @@ pub(super) fn check_visibility(namespace: &namespaces::Model, wanted: Visibility
 }
 
 /// Refuses a name or path that is already used in the namespace, which is locked.
-pub(super) async fn refuse_taken(
+pub(crate) async fn refuse_taken(
     db: &impl ConnectionTrait,
     namespace: &namespaces::Model,
     name: Option<&str>,
@@ -359,7 +361,7 @@ pub(super) async fn insert(
 }
 
 /// Maps a unique violation to its attribute.
-pub(super) fn taken(error: DbErr) -> Error {
+pub(crate) fn taken(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(name)) if name.ends_with("path_key") => {
             Error::attribute("path", "has already been taken")
@@ -411,7 +413,7 @@ async fn fill(
     if !with_readme {
         return Ok(());
     }
-    let mover = Mover {
+    let mover = RefUpdate {
         project_id: project.id,
         user_id: Some(user.id),
         kind: ref_updates::Kind::Api,
@@ -437,7 +439,10 @@ async fn fill(
     let branch = branch.to_owned();
     moving(backend, mover, planned, async move {
         let result = repository.commit_actions(request).await?;
-        Ok(((), vec![Moved::branch(&branch, result.old, Some(result.commit))]))
+        Ok((
+            (),
+            vec![RefChange::branch(&branch, result.old, Some(result.commit))],
+        ))
     })
     .await
 }
@@ -446,22 +451,6 @@ fn readme(project: &projects::Model) -> String {
     match project.description.as_deref().filter(|text| !text.is_empty()) {
         Some(description) => format!("# {}\n\n{description}\n", project.name),
         None => format!("# {}\n", project.name),
-    }
-}
-
-/// Creates the repository of a project unless it exists.
-///
-/// # Errors
-/// Returns an error if a file operation fails.
-pub async fn ensure_repository(
-    backend: &Backend,
-    project_id: i64,
-    default_branch: &str,
-) -> Result<(), git::Error> {
-    let id = RepositoryId::of_project(project_id);
-    match backend.repositories.create(&id, default_branch).await {
-        Ok(_) | Err(git::Error::RepositoryExists) => Ok(()),
-        Err(error) => Err(error),
     }
 }
 

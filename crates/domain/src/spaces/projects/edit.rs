@@ -14,7 +14,7 @@ use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Tier;
-use crate::review::jobs::recount_closing::RecountClosing;
+use crate::spaces::jobs::recount_closing::RecountClosing;
 
 /// Changes to a project; absent fields are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]

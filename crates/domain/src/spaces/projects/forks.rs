@@ -7,24 +7,26 @@ use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, E
 use storage::entities::namespaces::{self, Kind};
 use storage::entities::projects::{self, Column, ImportStatus};
 use storage::entities::{Visibility, now, project_topics, ref_updates};
-use storage::jobs;
+use storage::jobs::{self, Attempt, Failure};
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
 use super::create::{
     add_maintainer, check_names, insert, own_namespace, refuse_taken, row, target, target_id,
 };
 use super::settings::replace_topics;
-use super::{avatar, set_avatar};
+use crate::accounts::avatars;
 use crate::accounts::uploads::UploadedFile;
-use crate::code::commits;
-use crate::code::ref_updates::{Moved, Mover, moving};
+use crate::code::ref_updates::moving;
+use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::instance::settings;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::download::Content;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
+use crate::kernel::ref_changes::{RefChange, RefUpdate};
+use crate::kernel::settings::InstanceSettings;
 use crate::spaces::jobs::fork_repository::ForkRepository;
 
 /// Attributes of a new fork.
@@ -157,7 +159,7 @@ async fn copy_picture(
     let Some(file_name) = source.project.avatar.clone() else {
         return Ok(None);
     };
-    let Content::Seekable { size, open } = avatar(backend, source, &file_name).await?.content else {
+    let Content::Seekable { size, open } = avatars::open(backend, source, &file_name).await?.content else {
         return Ok(None);
     };
     let mut file = tokio::fs::File::from_std(backend.objects.spool().map_err(Error::internal)?);
@@ -171,13 +173,14 @@ async fn copy_picture(
         size,
         file,
     };
-    set_avatar(backend, fork.clone(), Some(picture)).await.map(Some)
+    let picture = avatars::checked(Some(picture)).await?;
+    avatars::set(backend, fork.clone(), picture).await.map(Some)
 }
 
 /// Checks that the caller can fork: they must be able to read the code, and forking must be enabled.
 fn may_fork(access: &ProjectAccess) -> Result<()> {
     let open = access.standing().has(access.project.forking_access_level);
-    if open && access.caller.is_signed_in() && commits::may_read_code(access) {
+    if open && access.caller.is_signed_in() && access.can_read_code() {
         Ok(())
     } else {
         Err(Error::not_found(""))
@@ -187,7 +190,7 @@ fn may_fork(access: &ProjectAccess) -> Result<()> {
 /// Returns the visibility of a fork, limited by that of its source and by what the instance allows the
 /// caller.
 fn visibility(
-    in_force: &settings::Settings,
+    in_force: &InstanceSettings,
     caller: &Caller,
     namespace: &namespaces::Model,
     source: Visibility,
@@ -315,7 +318,7 @@ pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
         return Ok(());
     }
     set_status(backend, job.project_id, ImportStatus::Started, None).await?;
-    let mover = Mover {
+    let mover = RefUpdate {
         project_id: job.project_id,
         user_id: job.user_id,
         kind: ref_updates::Kind::Api,
@@ -335,7 +338,7 @@ pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
         // The copied branches are not new pushes; only the default branch is reported.
         let head = fork.default_branch().await?;
         let moved = match fork.branch(&head).await {
-            Ok(branch) => vec![Moved::branch(&head, None, Some(branch.commit))],
+            Ok(branch) => vec![RefChange::branch(&head, None, Some(branch.commit))],
             Err(_) => Vec::new(),
         };
         Ok(((), moved))
@@ -349,7 +352,7 @@ pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
 pub async fn give_up(backend: &Backend, job: &ForkRepository) -> Result<()> {
-    super::ensure_repository(backend, job.project_id, super::create::DEFAULT_BRANCH).await?;
+    ensure_repository(backend, job.project_id, super::create::DEFAULT_BRANCH).await?;
     let why = "The repository could not be copied";
     set_status(backend, job.project_id, ImportStatus::Failed, Some(why)).await
 }
@@ -367,4 +370,17 @@ async fn set_status(
         .exec(backend.database.write())
         .await?;
     Ok(())
+}
+
+/// Runs the job. It can be interrupted at any point and run again. If the last attempt fails, the failure is
+/// recorded on the fork.
+///
+/// # Errors
+/// Returns an error if Git or the database fails; the job is then retried.
+pub async fn run_job(backend: Backend, job: ForkRepository, attempt: Attempt) -> Result<(), Failure> {
+    let copied = copy(&backend, &job).await;
+    if copied.is_err() && attempt.is_last() {
+        give_up(&backend, &job).await?;
+    }
+    Ok(copied?)
 }

@@ -20,8 +20,8 @@ use storage::entities::{
 
 use super::Row;
 use super::row::decorate;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest, Rest};
 use crate::kernel::policy::Tier;

@@ -12,8 +12,8 @@ use storage::entities::{
 
 use crate::code::code_analysis::Licensed;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::policy::Standing;
 use crate::secrets::Secret;

@@ -7,10 +7,10 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::project_topics;
 use storage::entities::projects::{ActiveModel, DeployStrategy, FeatureAccess, MergeMethod};
 
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::patch::Patch;
+use crate::kernel::patch::{Patch, assign};
 use crate::kernel::policy::Tier;
 
 /// Maximum number of topics of a project.
@@ -67,22 +67,6 @@ pub struct Settings {
     pub repository_storage: Option<String>,
 }
 
-/// Sets the given fields.
-macro_rules! apply {
-    ($from:ident, $to:ident, $($field:ident),* $(,)?) => {$(
-        if let Some(value) = $from.$field {
-            $to.$field = Set(value);
-        }
-    )*};
-}
-
-/// Sets or clears the given nullable fields.
-macro_rules! apply_nullable {
-    ($from:ident, $to:ident, $($field:ident),* $(,)?) => {$(
-        $from.$field.apply_to(&mut $to.$field);
-    )*};
-}
-
 impl Settings {
     /// Returns the given topics, trimmed and deduplicated.
     ///
@@ -133,37 +117,58 @@ impl Settings {
                 &mut row.container_registry_access_level,
             ),
         ] {
-            if let Some(on) = sent {
-                *column = Set(switch(on));
-            }
+            assign(column, sent.map(switch));
         }
-        apply!(
-            self,
-            row,
-            issues_access_level,
-            repository_access_level,
-            merge_requests_access_level,
-            forking_access_level,
-            wiki_access_level,
-            builds_access_level,
-            snippets_access_level,
-            container_registry_access_level,
-            merge_method,
-            request_access_enabled,
-            lfs_enabled,
-            packages_enabled,
-            service_desk_enabled,
-            resolve_outdated_diff_discussions,
-            shared_runners_enabled,
-            public_jobs,
-            only_allow_merge_if_pipeline_succeeds,
-            only_allow_merge_if_all_discussions_are_resolved,
-            remove_source_branch_after_merge,
-            autoclose_referenced_issues,
-            auto_devops_enabled,
-            auto_devops_deploy_strategy,
+        assign(&mut row.issues_access_level, self.issues_access_level);
+        assign(&mut row.repository_access_level, self.repository_access_level);
+        assign(
+            &mut row.merge_requests_access_level,
+            self.merge_requests_access_level,
         );
-        apply_nullable!(self, row, description, ci_config_path, suggestion_commit_message);
+        assign(&mut row.forking_access_level, self.forking_access_level);
+        assign(&mut row.wiki_access_level, self.wiki_access_level);
+        assign(&mut row.builds_access_level, self.builds_access_level);
+        assign(&mut row.snippets_access_level, self.snippets_access_level);
+        assign(
+            &mut row.container_registry_access_level,
+            self.container_registry_access_level,
+        );
+        assign(&mut row.merge_method, self.merge_method);
+        assign(&mut row.request_access_enabled, self.request_access_enabled);
+        assign(&mut row.lfs_enabled, self.lfs_enabled);
+        assign(&mut row.packages_enabled, self.packages_enabled);
+        assign(&mut row.service_desk_enabled, self.service_desk_enabled);
+        assign(
+            &mut row.resolve_outdated_diff_discussions,
+            self.resolve_outdated_diff_discussions,
+        );
+        assign(&mut row.shared_runners_enabled, self.shared_runners_enabled);
+        assign(&mut row.public_jobs, self.public_jobs);
+        assign(
+            &mut row.only_allow_merge_if_pipeline_succeeds,
+            self.only_allow_merge_if_pipeline_succeeds,
+        );
+        assign(
+            &mut row.only_allow_merge_if_all_discussions_are_resolved,
+            self.only_allow_merge_if_all_discussions_are_resolved,
+        );
+        assign(
+            &mut row.remove_source_branch_after_merge,
+            self.remove_source_branch_after_merge,
+        );
+        assign(
+            &mut row.autoclose_referenced_issues,
+            self.autoclose_referenced_issues,
+        );
+        assign(&mut row.auto_devops_enabled, self.auto_devops_enabled);
+        assign(
+            &mut row.auto_devops_deploy_strategy,
+            self.auto_devops_deploy_strategy,
+        );
+        self.description.apply_to(&mut row.description);
+        self.ci_config_path.apply_to(&mut row.ci_config_path);
+        self.suggestion_commit_message
+            .apply_to(&mut row.suggestion_commit_message);
         match self.ci_default_git_depth {
             Patch::Keep => {}
             // 0 means all commits, as does null.
@@ -174,13 +179,15 @@ impl Settings {
             }
         }
         if backend.instance.plan >= Tier::Starter {
-            apply!(
-                self,
-                row,
-                mirror,
-                mirror_trigger_builds,
-                only_mirror_protected_branches,
-                mirror_overwrites_diverged_branches,
+            assign(&mut row.mirror, self.mirror);
+            assign(&mut row.mirror_trigger_builds, self.mirror_trigger_builds);
+            assign(
+                &mut row.only_mirror_protected_branches,
+                self.only_mirror_protected_branches,
+            );
+            assign(
+                &mut row.mirror_overwrites_diverged_branches,
+                self.mirror_overwrites_diverged_branches,
             );
             if let Some(approvals) = self.approvals_before_merge {
                 let approvals =
@@ -189,7 +196,8 @@ impl Settings {
             }
         }
         if backend.instance.plan >= Tier::Premium {
-            apply_nullable!(self, row, external_authorization_classification_label);
+            self.external_authorization_classification_label
+                .apply_to(&mut row.external_authorization_classification_label);
         }
         if let Some(storage) = self.repository_storage.filter(|_| caller.is_admin()) {
             if storage != STORAGE {

@@ -10,8 +10,8 @@ use storage::database::Violation;
 use storage::entities::{fold, now, project_stars, projects, users};
 
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::{bounded_count, contains};

@@ -6,8 +6,9 @@ use storage::entities::{fold, now, scim_identities, users};
 use super::{Provisioned, usernames};
 use crate::accounts::users::{NewUser, USERNAME_TAKEN, provisioning};
 use crate::identity::access::ScimAccess;
-use crate::instance::settings::{self, Settings};
+use crate::instance::settings;
 use crate::kernel::error::{Error, ProvisioningFault, Result};
+use crate::kernel::settings::InstanceSettings;
 use crate::kernel::{Backend, names};
 use crate::spaces::members;
 use crate::spaces::single_sign_on::hold;
@@ -63,7 +64,7 @@ pub async fn create(backend: &Backend, access: &ScimAccess, new: NewAccount) -> 
 struct Attempt<'a> {
     backend: &'a Backend,
     access: &'a ScimAccess,
-    in_force: &'a Settings,
+    in_force: &'a InstanceSettings,
     new: &'a NewAccount,
     /// Whether another group took the user name concurrently.
     outrun: bool,

@@ -17,17 +17,17 @@ use storage::database::Violation;
 use storage::entities::group_exports::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::users::State;
 use storage::entities::{namespaces, now, users};
-use storage::jobs;
+use storage::jobs::{self, Failure};
 use tokio::fs::File;
 use writer::Writer;
 
-use super::{SWEPT, secret};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::download::{Content, Download};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::rate_limit::{self, Allowance};
 use crate::transfers::jobs::export_group::ExportGroup;
+use crate::transfers::stored_archives::{SWEPT, secret};
 
 /// Time for which an archive can be downloaded, and for which a row without one is kept.
 const KEPT: TimeDelta = TimeDelta::hours(24);
@@ -243,6 +243,18 @@ fn file_name(full_path: &str) -> String {
     );
     let stem: String = stem.chars().take(LONGEST_STEM).collect();
     format!("{stem}_export.tar.gz")
+}
+
+/// Runs the job. It can be interrupted at any point and run again.
+///
+/// # Errors
+/// Returns an error if the database, the storage or the disk fails; the job is then retried. A rejected
+/// export is not retried.
+pub async fn run_job(backend: Backend, job: ExportGroup) -> Result<(), Failure> {
+    match run(&backend, &job).await {
+        Err(refused @ Error::Refused(_)) => Err(Failure::permanent(refused)),
+        done => Ok(done?),
+    }
 }
 
 #[cfg(test)]

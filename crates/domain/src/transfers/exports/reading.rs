@@ -13,15 +13,15 @@ use storage::entities::{
     milestones, namespace_ancestors, namespaces, now, users,
 };
 
-use super::super::records::{
+use super::writer::Writer;
+use crate::kernel::error::{Error, Result};
+use crate::transfers::layout::{
+    ALL_FILE, GROUPS, MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, Relation, VERSION, VERSION_FILE,
+};
+use crate::transfers::records::{
     Badge, Board, Bounded, Epic, EpicState, Group, Label, LabelName, List, ListType, Member, Milestone,
     MilestoneName, MilestoneState, PROJECT_CREATION, SUBGROUP_CREATION, User, level_of, number_of,
 };
-use super::super::{
-    ALL_FILE, GROUPS, MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, Relation, VERSION, VERSION_FILE,
-};
-use super::writer::Writer;
-use crate::kernel::error::{Error, Result};
 
 /// Rows read per statement.
 const ROWS: usize = 200;

@@ -12,9 +12,9 @@ use tar::{Builder, Header};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::super::broken;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
+use crate::transfers::stored_archives::broken;
 
 /// Bytes of a file that are buffered before they are sent to the thread.
 const PIECE: usize = 256 << 10;

@@ -11,13 +11,13 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use sha2::{Digest, Sha256};
 use tar::{Archive, EntryType};
 
-use super::super::records::{Board, Epic, Group, Milestone};
-use super::super::{MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, Relation};
 use super::names::{self, Name};
 use super::unpacking::Unpacked;
 use super::{checks, tree};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::record_validator::RecordValidator;
+use crate::transfers::layout::{MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, Relation};
+use crate::transfers::records::{Board, Epic, Group, Milestone};
 
 /// Maximum uncompressed size of an archive, in bytes.
 pub(super) const MOST_BYTES: u64 = 512 << 20;

@@ -8,8 +8,6 @@ use sea_orm::{
 };
 use storage::entities::{board_labels, board_lists, boards, milestones, namespace_ancestors, now};
 
-use super::super::Relation;
-use super::super::records::{Board, List, ListType, MilestoneName};
 use super::report::Kind;
 use crate::identity::places::Place;
 use crate::kernel::error::{Error, Result};
@@ -18,6 +16,8 @@ use crate::planning::boards::{check_member, checked, lists};
 use crate::transfers::imports::importer::Entering;
 use crate::transfers::imports::labels_and_milestones::labels_named;
 use crate::transfers::imports::record_reader::Records;
+use crate::transfers::layout::Relation;
+use crate::transfers::records::{Board, List, ListType, MilestoneName};
 
 /// Resources that the boards of a group reference, by their keys in the archive.
 struct Named {

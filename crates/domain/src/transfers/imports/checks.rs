@@ -3,18 +3,19 @@
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Scope};
 
-use super::super::Relation;
-use super::super::records::{
-    Badge, Board, Epic, Group, Label, LabelName, Member, Milestone, PROJECT_CREATION, SUBGROUP_CREATION,
-    value_of, visibility_of,
-};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::record_validator::RecordValidator;
+use crate::kernel::stored_reason::stored_reason;
 use crate::planning::labels::NewLabel;
 use crate::planning::milestones::NewMilestone;
 use crate::planning::{boards, epics, labels, milestones};
 use crate::spaces::badges;
 use crate::transfers::imports::archive::fault;
+use crate::transfers::layout::Relation;
+use crate::transfers::records::{
+    Badge, Board, Epic, Group, Label, LabelName, Member, Milestone, PROJECT_CREATION, SUBGROUP_CREATION,
+    value_of, visibility_of,
+};
 
 /// Scope of the rows that are built only for validation.
 const NOWHERE: Scope = Scope::Group(0);
@@ -234,6 +235,6 @@ pub fn text_of(error: &Error) -> Option<String> {
             Some(faults.collect::<Vec<_>>().join(", "))
         }
         Error::Internal(_) | Error::Busy | Error::TimedOut => None,
-        other => Some(other.to_string()),
+        other => Some(stored_reason(other)),
     }
 }

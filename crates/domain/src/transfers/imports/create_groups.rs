@@ -7,7 +7,6 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTra
 use storage::entities::imported_groups::{ActiveModel, Entity, of_import};
 use storage::entities::{Visibility, namespace_ancestors, namespaces, now};
 
-use super::super::records::{Group, PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of};
 use super::checks::text_of;
 use super::report::{Kind, Report};
 use super::save_report;
@@ -15,10 +14,12 @@ use crate::instance::settings;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Tier;
+use crate::kernel::settings::InstanceSettings;
 use crate::spaces::groups::{self, DEEPEST, NewGroup, Settings};
 use crate::transfers::imports::archive::fault;
 use crate::transfers::imports::importer::Entering;
 use crate::transfers::imports::record_reader::Records;
+use crate::transfers::records::{Group, PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of};
 
 impl Entering<'_> {
     /// Creates the subgroups, unless an earlier attempt has done so.
@@ -45,7 +46,7 @@ impl Entering<'_> {
     async fn plant_all(
         &mut self,
         transaction: &DatabaseTransaction,
-        in_force: settings::Settings,
+        in_force: InstanceSettings,
     ) -> Result<()> {
         namespaces::keep_shape(transaction).await?;
         let root = groups::locked(transaction, self.root).await?;

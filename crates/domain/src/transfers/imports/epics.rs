@@ -9,8 +9,6 @@ use storage::entities::iid_counters::{self, Subject};
 use storage::entities::issues::State;
 use storage::entities::{epic_labels, fold, now};
 
-use super::super::Relation;
-use super::super::records::{Epic, EpicState};
 use super::report::Kind;
 use crate::identity::places::Place;
 use crate::kernel::error::Result;
@@ -20,6 +18,8 @@ use crate::transfers::imports::archive::Stretch;
 use crate::transfers::imports::importer::{Entering, refused};
 use crate::transfers::imports::labels_and_milestones::labels_named;
 use crate::transfers::imports::record_reader::Records;
+use crate::transfers::layout::Relation;
+use crate::transfers::records::{Epic, EpicState};
 
 impl Entering<'_> {
     pub(super) async fn enter_epics(

@@ -15,9 +15,9 @@ use super::report::Report;
 use super::tree::Planted;
 use super::{live, save_report};
 use crate::identity::access::GroupAccess;
-use crate::identity::authentication::Caller;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::transfers::imports::archive::{EpicName, Opened, fault};
 

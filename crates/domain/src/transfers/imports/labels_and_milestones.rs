@@ -9,8 +9,6 @@ use storage::entities::iid_counters::{self, Subject};
 use storage::entities::milestones::State;
 use storage::entities::{Scope, badges, fold, labels, milestones, now};
 
-use super::super::Relation;
-use super::super::records::{Badge, Label, LabelName, Milestone, MilestoneState};
 use super::report::Kind;
 use crate::identity::places::Place;
 use crate::kernel::error::Result;
@@ -20,6 +18,8 @@ use crate::planning::{labels as of_labels, milestones as of_milestones};
 use crate::spaces::badges as of_badges;
 use crate::transfers::imports::importer::{Entering, refused};
 use crate::transfers::imports::record_reader::Records;
+use crate::transfers::layout::Relation;
+use crate::transfers::records::{Badge, Label, LabelName, Milestone, MilestoneState};
 
 /// Labels inserted per statement, because databases limit the number of parameters.
 const BATCH: usize = 500;

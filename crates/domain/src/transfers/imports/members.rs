@@ -10,13 +10,13 @@ use sea_orm::{
 use storage::entities::members::ActiveModel;
 use storage::entities::{AccessLevel, fold, members, now, user_emails, users};
 
-use super::super::Relation;
-use super::super::records::{Member, User};
 use super::report::Kind;
 use crate::kernel::error::Result;
 use crate::spaces::members::levels_above;
 use crate::transfers::imports::importer::Entering;
 use crate::transfers::imports::record_reader::Records;
+use crate::transfers::layout::Relation;
+use crate::transfers::records::{Member, User};
 
 /// Returns the email addresses of an archive user, case-folded.
 pub fn addresses(user: Option<&User>) -> impl Iterator<Item = String> + '_ {

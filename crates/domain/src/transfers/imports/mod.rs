@@ -37,13 +37,13 @@ pub use report::{Kind, Progress, Report, Status, Unmapped};
 use storage::database::Violation;
 use storage::entities::group_imports::{self, ActiveModel, Column, Entity, Model, State};
 use storage::entities::{imported_groups, namespaces, now, users};
-use storage::jobs::{self, Job};
+use storage::jobs::{self, Attempt, Failure, Job};
 
-use super::{SWEPT, broken, secret};
 use crate::accounts::uploads::UploadedFile;
 use crate::identity::access::GroupAccess;
-use crate::identity::authentication::{self, Caller};
+use crate::identity::authentication;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::rate_limit::{self, Allowance};
@@ -51,6 +51,7 @@ use crate::spaces::groups::{self, NewGroup, Settings};
 use crate::transfers::imports::archive::{Opened, fault};
 use crate::transfers::imports::importer::Entering;
 use crate::transfers::jobs::import_group::ImportGroup;
+use crate::transfers::stored_archives::{SWEPT, broken, secret};
 
 /// Age from which an archive without a group is removed. Younger ones may belong to a request in progress.
 const ADRIFT: TimeDelta = TimeDelta::hours(24);
@@ -363,4 +364,17 @@ async fn save_report(db: &impl ConnectionTrait, import_id: i64, report: &Report)
 async fn live(db: &impl ConnectionTrait, id: i64) -> Result<Option<namespaces::Model>> {
     let found = namespaces::lock(db, id).await?;
     Ok(found.filter(|group| group.deletion_started_at.is_none()))
+}
+
+/// Runs the job. It can be interrupted at any point and run again. If the last attempt fails, the failure is
+/// recorded in the import.
+///
+/// # Errors
+/// Returns an error if the database, the storage or the disk fails; the job is then retried.
+pub async fn run_job(backend: Backend, job: ImportGroup, attempt: Attempt) -> Result<(), Failure> {
+    let done = run(&backend, job.import_id).await;
+    if done.is_err() && attempt.is_last() {
+        give_up(&backend, job.import_id).await?;
+    }
+    Ok(done?)
 }

@@ -1,8 +1,8 @@
 //! File names in archives. Names outside of the layout are rejected.
 
-use super::super::{ALL_FILE, GROUPS, Relation, VERSION_FILE};
 use crate::kernel::error::Result;
 use crate::transfers::imports::archive::fault;
+use crate::transfers::layout::{ALL_FILE, GROUPS, Relation, VERSION_FILE};
 
 /// Maximum length of an ignored file's name, in bytes.
 const LONGEST: usize = 64;

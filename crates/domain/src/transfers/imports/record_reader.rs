@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use tokio::fs::File;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, BufReader, Take};
 
-use super::super::broken;
 use crate::kernel::error::{Error, Result};
 use crate::transfers::imports::archive::Stretch;
+use crate::transfers::stored_archives::broken;
 
 /// Maximum records in a batch.
 const ROWS: usize = 100;

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use storage::entities::fold;
 
-use super::super::Relation;
 use crate::kernel::error::Result;
 use crate::planning::epics;
 use crate::spaces::groups::{DEEPEST, check_names};
 use crate::transfers::imports::archive::{Draft, EpicName, Stretch, fault};
+use crate::transfers::layout::Relation;
 
 /// A group and its position in the hierarchy.
 #[derive(Debug)]

@@ -1,10 +1,7 @@
-//! Imports a group from an archive.
+//! Import of a group from an archive.
 
 use serde::{Deserialize, Serialize};
-use storage::jobs::{Attempt, Failure, Job};
-
-use crate::kernel::Backend;
-use crate::transfers::imports;
+use storage::jobs::Job;
 
 /// Executes an import.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,17 +16,4 @@ impl Job for ImportGroup {
     fn dedup_key(&self) -> Option<String> {
         Some(self.import_id.to_string())
     }
-}
-
-/// Runs the job. It can be interrupted at any point and run again. If the last attempt fails, the failure is
-/// recorded in the import.
-///
-/// # Errors
-/// Returns an error if the database, the storage or the disk fails; the job is then retried.
-pub async fn run(backend: Backend, job: ImportGroup, attempt: Attempt) -> Result<(), Failure> {
-    let done = imports::run(&backend, job.import_id).await;
-    if done.is_err() && attempt.is_last() {
-        imports::give_up(&backend, job.import_id).await?;
-    }
-    Ok(done?)
 }

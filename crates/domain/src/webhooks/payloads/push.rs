@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::Subject;
 use super::parts::{CommitPart, ProjectPart, RepositoryPart, picture};
-use crate::code::push_events::{COUNTED, PushData, RefType, between, oid};
+use crate::activity::push_data::{COUNTED, PushData, RefType};
+use crate::code::push_events::{between, oid};
 use crate::kernel::error::{Error, Result};
 
 /// Maximum commits in a payload.

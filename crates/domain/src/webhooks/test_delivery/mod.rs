@@ -11,8 +11,9 @@ use storage::entities::{hook_deliveries, now};
 use super::attempt::OutOfTurn;
 use super::delivery::send_now;
 use super::payloads;
-use crate::code::commits;
-use crate::code::push_events::{Change, PushData, RefType, between};
+use crate::activity::push_data::{Change, PushData, RefType};
+use crate::code::push_events::between;
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -68,7 +69,7 @@ pub async fn run(
 ) -> Result<hook_deliveries::Model> {
     let hook = super::get(backend, access, hook_id).await?;
     let user_id = access.caller.signed_in()?.id;
-    let repository = commits::open(backend, access);
+    let repository = repository_access::open(backend, access);
     let plain = events::Model {
         id: 0,
         project_id: Some(access.project.id),

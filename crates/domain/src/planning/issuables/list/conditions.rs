@@ -9,8 +9,8 @@ use storage::entities::issuables::Kind;
 use storage::entities::{fold, labels, milestones, namespace_ancestors, now, projects, users};
 
 use super::{Conditions, Filter, Place, Presence, Scope, Sieve, Sieves, absent, search};
-use crate::identity::authentication::Caller;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
 use crate::kernel::policy::Tier;
 use crate::kernel::query::no_later;

@@ -1,40 +1,20 @@
 //! Deletes a user who is already hidden, with the personal namespace and its projects.
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
-use serde::{Deserialize, Serialize};
 use storage::entities::{commit_comments, namespaces, users};
-use storage::jobs::{Failure, Job};
+use storage::jobs::Failure;
 
 use crate::accounts::avatars;
+use crate::accounts::jobs::delete_user::DeleteUser;
 use crate::discussion::{award_emoji, notes};
 use crate::kernel::Backend;
-use crate::spaces::namespaces::remove_tree;
-
-/// Deletes a user permanently. Every step finds the results of earlier ones, so the job can be interrupted at
-/// any point.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct DeleteUser {
-    /// The user.
-    pub user_id: i64,
-    /// Whether the content that the user created is deleted as well.
-    pub hard: bool,
-    /// The groups that are deleted with the user.
-    pub groups: Vec<i64>,
-}
-
-impl Job for DeleteUser {
-    const KIND: &'static str = "delete_user";
-
-    fn dedup_key(&self) -> Option<String> {
-        Some(self.user_id.to_string())
-    }
-}
+use crate::lifecycle::deletion::namespaces::remove_tree;
 
 /// Runs the job.
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
     // Only a user who is marked for deletion: the payload alone is not sufficient proof. The user row is
     // deleted last.
     let user = users::Entity::find_by_id(job.user_id)

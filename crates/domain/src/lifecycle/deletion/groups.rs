@@ -4,15 +4,15 @@ use chrono::NaiveDate;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
 use storage::entities::{namespaces, now};
-use storage::jobs;
+use storage::jobs::{self, Failure};
 
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions::unmodified_since;
+use crate::lifecycle::deletion::delay::deletion_delay;
+use crate::lifecycle::deletion::namespaces::remove_tree;
 use crate::lifecycle::jobs::delete_group::DeleteGroup;
-use crate::spaces::namespaces::{hide, remove_tree};
-use crate::spaces::projects::removal_delay;
 
 /// Starts the deletion of a group, or schedules it if the plan and the instance settings delay deletions.
 ///
@@ -25,12 +25,12 @@ pub async fn delete(
 ) -> Result<()> {
     unmodified_since(if_unmodified_since, access.group.updated_at)?;
     let group_id = access.group.id;
-    let delay = removal_delay(backend).await?;
+    let delay = deletion_delay(backend).await?;
     backend
         .database
         .transaction(async |transaction| {
             let (begun, marked_on, due) = match delay {
-                None => (hide(transaction, group_id).await?, None, now()),
+                None => (namespaces::hide(transaction, group_id).await?, None, now()),
                 Some(days) => {
                     let today = now().date_naive();
                     let marked = namespaces::Entity::update_many()
@@ -82,7 +82,7 @@ pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate
                     .one(transaction)
                     .await?;
                 match marked {
-                    Some(_) => hide(transaction, group_id).await.map(drop),
+                    Some(_) => namespaces::hide(transaction, group_id).await.map(drop),
                     None => Ok(()),
                 }
             })
@@ -97,4 +97,12 @@ pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate
         // The deletion was canceled meanwhile, or the group is erased already.
         None => Ok(()),
     }
+}
+
+/// Runs the job. It can be interrupted at any point and run again.
+///
+/// # Errors
+/// Returns an error if the file system or the database fails; the job is then retried.
+pub async fn run_job(backend: Backend, job: DeleteGroup) -> Result<(), Failure> {
+    Ok(erase(&backend, job.group_id, job.marked_on).await?)
 }

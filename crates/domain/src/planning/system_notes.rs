@@ -9,9 +9,9 @@ use storage::entities::{now, users};
 
 use crate::kernel::durations::humane;
 
-/// The noteable of a note.
+/// The kind and ID of a noteable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parent {
+pub enum NoteableId {
     /// An issue, by its ID.
     Issue(i64),
     /// A merge request, by its ID.
@@ -22,7 +22,7 @@ pub enum Parent {
     Epic(i64),
 }
 
-impl Parent {
+impl NoteableId {
     /// Returns an empty note row on this noteable.
     pub(crate) fn row(self) -> ActiveModel {
         let mut row = ActiveModel::default();
@@ -46,7 +46,7 @@ impl Parent {
     }
 
     /// Returns the condition that a note belongs to this noteable.
-    pub(crate) fn holds(self) -> Expr {
+    pub(crate) fn condition(self) -> Expr {
         match self {
             Self::Issue(id) => Column::IssueId.eq(id),
             Self::MergeRequest(id) => Column::MergeRequestId.eq(id),
@@ -62,14 +62,14 @@ impl Parent {
 /// Returns an error if a database query fails.
 pub async fn write(
     transaction: &DatabaseTransaction,
-    parent: Parent,
+    on: NoteableId,
     author_id: Option<i64>,
     bodies: Vec<String>,
 ) -> Result<(), DbErr> {
     if bodies.is_empty() {
         return Ok(());
     }
-    let rows = bodies.into_iter().map(|body| written(parent, author_id, body));
+    let rows = bodies.into_iter().map(|body| written(on, author_id, body));
     Entity::insert_many(rows)
         .exec_without_returning(transaction)
         .await?;
@@ -78,27 +78,27 @@ pub async fn write(
 
 /// Returns a system note that references another noteable. Users who cannot see that noteable do not see the
 /// note.
-pub(crate) fn naming(on: Parent, named: Parent, author_id: Option<i64>, body: String) -> ActiveModel {
+pub(crate) fn naming(on: NoteableId, named: NoteableId, author_id: Option<i64>, body: String) -> ActiveModel {
     let mut row = written(on, author_id, body);
     match named {
-        Parent::Issue(id) => row.referenced_issue_id = Set(Some(id)),
-        Parent::MergeRequest(id) => row.referenced_merge_request_id = Set(Some(id)),
+        NoteableId::Issue(id) => row.referenced_issue_id = Set(Some(id)),
+        NoteableId::MergeRequest(id) => row.referenced_merge_request_id = Set(Some(id)),
         // System notes never reference these.
-        Parent::Snippet(_) | Parent::Epic(_) => {}
+        NoteableId::Snippet(_) | NoteableId::Epic(_) => {}
     }
     row
 }
 
 /// Returns a system note that references a commit of a project. Users who cannot read the code of the project
 /// do not see the note.
-pub(crate) fn naming_commit(on: Parent, project_id: i64, author_id: i64, body: String) -> ActiveModel {
+pub(crate) fn naming_commit(on: NoteableId, project_id: i64, author_id: i64, body: String) -> ActiveModel {
     ActiveModel {
         referenced_project_id: Set(Some(project_id)),
         ..written(on, Some(author_id), body)
     }
 }
 
-fn written(on: Parent, author_id: Option<i64>, body: String) -> ActiveModel {
+fn written(on: NoteableId, author_id: Option<i64>, body: String) -> ActiveModel {
     let at = now();
     ActiveModel {
         author_id: Set(author_id),

@@ -7,11 +7,11 @@ use storage::entities::members::{self, Source};
 use storage::entities::namespaces::{self, Kind};
 use storage::entities::{AccessLevel, Scope, namespace_ancestors, now, projects};
 
-use super::create::{refuse_taken, taken, target, target_id};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::lifecycle::transfer::Moved;
+use crate::lifecycle::transfer::inherited::InheritedItems;
+use crate::spaces::projects::create::{refuse_taken, taken, target, target_id};
 
 /// As [`transfer`], to a namespace given by ID or full path.
 ///
@@ -24,7 +24,7 @@ pub async fn transfer_to(backend: &Backend, access: ProjectAccess, namespace: &s
 
 /// Transfers a project to another namespace. Members, shares and settings are unchanged. Its visibility is
 /// lowered to that of the group if it exceeds it. Inherited labels, milestones and epics that are not
-/// available there are replaced ([`Moved`]).
+/// available there are replaced ([`InheritedItems`]).
 ///
 /// # Errors
 /// Returns `Forbidden` unless the caller is an Owner of the project. Returns `NotFound` if the namespace does
@@ -59,14 +59,14 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
             };
             let before = namespace_ancestors::of(transaction, current.namespace_id).await?;
             let after = namespace_ancestors::of(transaction, target.id).await?;
-            let moved = Moved::new(Scope::Project(project_id), &before, &after);
+            let moved = InheritedItems::new(Scope::Project(project_id), &before, &after);
             moved.lock(transaction).await?;
             let mut row = current.into_active_model();
             row.namespace_id = Set(target.id);
             row.visibility = Set(visibility);
             row.updated_at = Set(now());
             row.update(transaction).await.map_err(taken)?;
-            moved.settle(transaction).await?;
+            moved.reassign(transaction).await?;
             match target.owner_id {
                 Some(owner) => ensure_maintainer(transaction, project_id, owner).await,
                 None => Ok(()),

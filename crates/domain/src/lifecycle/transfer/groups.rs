@@ -7,13 +7,13 @@ use sea_orm::{
 use storage::entities::members::{self, Source};
 use storage::entities::{AccessLevel, Scope, fold, namespace_ancestors, namespaces, now};
 
-use super::edit::lock_sharing_below;
-use super::rules::{self, DEEPEST};
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::lifecycle::transfer::Moved;
-use crate::spaces::projects;
+use crate::lifecycle::transfer::inherited::InheritedItems;
+use crate::lifecycle::transfer::projects;
+use crate::spaces::groups::edit::lock_sharing_below;
+use crate::spaces::groups::rules::{self, DEEPEST};
 
 /// Moves a group with its contents to another parent or to the top level.
 ///
@@ -47,9 +47,9 @@ pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<
             let before = namespace_ancestors::of(transaction, moved.id).await?;
             namespace_ancestors::relink(transaction, moved.id, parent_id).await?;
             let after = namespace_ancestors::of(transaction, moved.id).await?;
-            let tree = Moved::new(Scope::Group(moved.id), &before, &after);
+            let tree = InheritedItems::new(Scope::Group(moved.id), &before, &after);
             tree.lock(transaction).await?;
-            tree.settle(transaction).await?;
+            tree.reassign(transaction).await?;
             match parent {
                 Some(parent) if parent.share_with_group_lock => {
                     lock_sharing_below(transaction, moved.id).await

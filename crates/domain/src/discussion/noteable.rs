@@ -4,7 +4,6 @@ use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use storage::entities::{epics, issues, merge_requests, now, snippets};
 
-use super::system::Parent;
 use crate::code::snippets as snippets_service;
 use crate::code::snippets::Home;
 use crate::identity::places::Place;
@@ -13,6 +12,7 @@ use crate::kernel::policy::Role;
 use crate::planning::epics as epics_service;
 use crate::planning::issues as issues_service;
 use crate::planning::mentions::{self, Scene};
+use crate::planning::system_notes::NoteableId;
 use crate::review::merge_requests as merge_requests_service;
 
 /// Identifies a noteable of a project or group, as in a request path.
@@ -92,14 +92,14 @@ impl Noteable {
         }
     }
 
-    /// Returns its type and ID.
+    /// Returns its kind and ID.
     #[must_use]
-    pub fn parent(&self) -> Parent {
+    pub fn id(&self) -> NoteableId {
         match self {
-            Self::Issue(issue) => Parent::Issue(issue.id),
-            Self::MergeRequest(merge_request) => Parent::MergeRequest(merge_request.id),
-            Self::Snippet(snippet) => Parent::Snippet(snippet.id),
-            Self::Epic(epic) => Parent::Epic(epic.id),
+            Self::Issue(issue) => NoteableId::Issue(issue.id),
+            Self::MergeRequest(merge_request) => NoteableId::MergeRequest(merge_request.id),
+            Self::Snippet(snippet) => NoteableId::Snippet(snippet.id),
+            Self::Epic(epic) => NoteableId::Epic(epic.id),
         }
     }
 

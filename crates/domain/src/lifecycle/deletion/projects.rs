@@ -1,22 +1,21 @@
 //! Deletes projects: hidden immediately, then deleted by a job.
 
-use chrono::{Days, NaiveDate};
+use chrono::NaiveDate;
 use git::RepositoryId;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect};
 use storage::entities::{namespaces, now, project_bots, projects, users};
-use storage::jobs;
+use storage::jobs::{self, Failure};
 
 use crate::accounts::uploads;
 use crate::accounts::users::deletion::delete_bots;
 use crate::activity::events::{self, Action, NewEvent, project_target};
 use crate::code::deploy_keys;
 use crate::identity::access::ProjectAccess;
-use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::Tier;
 use crate::kernel::preconditions::unmodified_since;
+use crate::lifecycle::deletion::delay::deletion_delay;
 use crate::lifecycle::jobs::delete_project::DeleteProject;
 use crate::registry::repositories;
 
@@ -31,7 +30,7 @@ pub async fn delete(
 ) -> Result<()> {
     unmodified_since(if_unmodified_since, access.project.updated_at)?;
     let project_id = access.project.id;
-    let delay = delay(backend).await?;
+    let delay = deletion_delay(backend).await?;
     let user_id = access.caller.as_user().map(|user| user.id);
     backend
         .database
@@ -83,13 +82,32 @@ fn removal(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
     }
 }
 
-/// Returns the delay of deletions, or `None` if they start immediately.
-pub(crate) async fn delay(backend: &Backend) -> Result<Option<Days>> {
-    if backend.instance.plan < Tier::Premium {
-        return Ok(None);
+/// Removes the deletion mark of a project. The waiting job then finds no mark and skips the project.
+///
+/// # Errors
+/// Returns `NotFound` if the deletion has started.
+pub async fn restore(backend: &Backend, access: ProjectAccess) -> Result<ProjectAccess> {
+    if access.project.marked_for_deletion_on.is_none() {
+        return Ok(access);
     }
-    let days = settings::read(backend).await?.deletion_adjourned_period;
-    Ok((days > 0).then(|| Days::new(days)))
+    let db = backend.database.write();
+    let restored = projects::Entity::update_many()
+        .col_expr(
+            projects::Column::MarkedForDeletionOn,
+            Expr::value(None::<NaiveDate>),
+        )
+        .col_expr(projects::Column::UpdatedAt, Expr::value(now()))
+        .filter(projects::Column::Id.eq(access.project.id))
+        .filter(projects::Column::DeletionStartedAt.is_null())
+        .exec(db)
+        .await?;
+    let project = projects::live()
+        .filter(projects::Column::Id.eq(access.project.id))
+        .one(db)
+        .await?
+        .filter(|_| restored.rows_affected > 0)
+        .ok_or_else(|| Error::not_found("Project"))?;
+    Ok(ProjectAccess { project, ..access })
 }
 
 /// Deletes a project whose deletion has started, or whose mark of that day is due, on behalf of `user_id`.
@@ -176,4 +194,12 @@ pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> 
             Ok(())
         })
         .await
+}
+
+/// Runs the job. It can be interrupted at any point and run again.
+///
+/// # Errors
+/// Returns an error if the file system or the database fails; the job is then retried.
+pub async fn run_job(backend: Backend, job: DeleteProject) -> Result<(), Failure> {
+    Ok(erase(&backend, job.project_id, job.marked_on, job.user_id).await?)
 }

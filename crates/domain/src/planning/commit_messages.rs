@@ -7,16 +7,18 @@ use git::{ListCommits, Selection};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::entities::{issues, merge_requests, now, users};
 
-use crate::code::push_events::{Unread, between, oid};
+use crate::code::jobs::read_messages::Unread;
+use crate::code::push_events::{between, oid};
+use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::Caller;
 use crate::identity::places::Place;
 use crate::kernel::Backend;
+use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
-use crate::kernel::text::references::closed_issues;
+use crate::kernel::text::references::{closed_issues, has_references};
 use crate::planning::issues as issues_service;
 use crate::planning::issues::Closer;
-use crate::planning::mentions::{self, is_silent, meant};
+use crate::planning::mentions::{self, meant};
 
 /// Maximum commits of a push that are processed, newest first.
 const MOST: usize = 100;
@@ -25,7 +27,7 @@ const MOST: usize = 100;
 ///
 /// # Errors
 /// Returns an error if the database or the repository fails.
-pub async fn read(backend: &Backend, project_id: i64, user_id: i64, unread: &Unread) -> Result<()> {
+pub async fn process(backend: &Backend, project_id: i64, user_id: i64, unread: &Unread) -> Result<()> {
     let db = backend.database.read();
     let Some(user) = users::Entity::find_by_id(user_id).one(db).await? else {
         return Ok(());
@@ -39,7 +41,7 @@ pub async fn read(backend: &Backend, project_id: i64, user_id: i64, unread: &Unr
     };
     // Oldest first, in the order they were written.
     for (id, message) in messages(backend, &access, selection).await?.into_iter().rev() {
-        if is_silent(&message) {
+        if !has_references(&message) {
             continue;
         }
         let closed = close(backend, &access, &unread.branch, &id, &message).await?;
@@ -54,7 +56,7 @@ async fn messages(
     access: &ProjectAccess,
     selection: Selection,
 ) -> Result<Vec<(String, String)>> {
-    let repository = super::open(backend, access);
+    let repository = repository_access::open(backend, access);
     let page = ListCommits {
         selection,
         offset: 0,

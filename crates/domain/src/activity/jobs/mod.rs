@@ -1,0 +1,3 @@
+//! Payloads of background jobs that higher areas run.
+
+pub mod deliver_hook;

@@ -1,0 +1,195 @@
+//! Rows of environments: lookup by name, insertion and changes of the state.
+
+use std::collections::BTreeMap;
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
+    IntoActiveModel, PaginatorTrait, QueryFilter,
+};
+use sha2::{Digest, Sha256};
+use storage::database::Violation;
+use storage::entities::environments::{self, ActiveModel, Column, Model, State};
+use storage::entities::now;
+
+use crate::kernel::error::{Error, Result};
+
+/// Maximum environments of a project.
+const MOST: u64 = 1000;
+
+/// Maximum length of a slug, and of the part before a disambiguating suffix. ASCII.
+const LONGEST_SLUG: usize = 24;
+const KEPT_OF_SLUG: usize = 17;
+
+/// Alphabet and length of the suffix of changed slugs.
+const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+const SUFFIX: usize = 6;
+
+/// Returns the environment that a deployment names. Creates it if needed, and restarts it if it is stopped.
+/// The caller has validated the name and locked the project.
+///
+/// # Errors
+/// Returns `Error::Refused` if the project has `MOST` environments already.
+pub(crate) async fn ensure(
+    transaction: &DatabaseTransaction,
+    project_id: i64,
+    name: String,
+) -> Result<Model> {
+    match named(transaction, project_id, &name).await? {
+        Some(found) => become_now(transaction, found, State::Available).await,
+        None => insert(transaction, project_id, name, None).await,
+    }
+}
+
+/// Returns the environment with a name, if there is one.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(crate) async fn named(db: &impl ConnectionTrait, project_id: i64, name: &str) -> Result<Option<Model>> {
+    let found = environments::of_project(project_id).filter(Column::Name.eq(name));
+    Ok(found.one(db).await?)
+}
+
+/// Error for a name that is taken.
+pub(super) const TAKEN: &str = "has already been taken";
+
+/// Updates the state of an environment, unless it has the state already.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub(super) async fn become_now(
+    transaction: &DatabaseTransaction,
+    found: Model,
+    state: State,
+) -> Result<Model> {
+    if found.state == state {
+        return Ok(found);
+    }
+    let mut row = found.into_active_model();
+    row.state = Set(state);
+    row.updated_at = Set(now());
+    Ok(row.update(transaction).await?)
+}
+
+/// Inserts an environment. The caller has locked the project.
+///
+/// # Errors
+/// Returns `Error::Refused` if the project has `MOST` environments already, and a validation error if the name
+/// is taken.
+pub(super) async fn insert(
+    transaction: &DatabaseTransaction,
+    project_id: i64,
+    name: String,
+    external_url: Option<String>,
+) -> Result<Model> {
+    let own = environments::of_project(project_id);
+    if own.count(transaction).await? >= MOST {
+        let text = format!("The maximum number of environments ({MOST}) is reached");
+        return Err(Error::Refused(text.into()));
+    }
+    let at = now();
+    let row = ActiveModel {
+        project_id: Set(project_id),
+        slug: Set(free_slug(transaction, project_id, &name).await?),
+        name: Set(name),
+        external_url: Set(external_url),
+        state: Set(State::Available),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..Default::default()
+    };
+    let made = row.insert(transaction).await;
+    made.map_err(|error| match name_is_taken(&error) {
+        true => {
+            let taken = |attribute: &'static str| (attribute.into(), vec![TAKEN.into()]);
+            Error::InvalidAttributes(BTreeMap::from(["name", "slug"].map(taken)))
+        }
+        false if Violation::is_unique(&error, "uq_environments_project_id_slug") => {
+            Error::attribute("slug", TAKEN)
+        }
+        false => error.into(),
+    })
+}
+
+/// Returns whether an insert or update failed because the name is taken.
+pub(super) fn name_is_taken(error: &DbErr) -> bool {
+    Violation::is_unique(error, "uq_environments_project_id_name")
+}
+
+/// Returns the slug of a name. A suffix is added if an environment that was renamed since still has the slug.
+async fn free_slug(transaction: &DatabaseTransaction, project_id: i64, name: &str) -> Result<String> {
+    let slug = slug_of(name);
+    let own = environments::of_project(project_id).filter(Column::Slug.eq(slug.as_str()));
+    match own.count(transaction).await? {
+        0 => Ok(slug),
+        _ => Ok(told_apart(&slug, name)),
+    }
+}
+
+/// Returns a name as a slug of lowercase letters, digits and single dashes that starts with a letter. A
+/// changed name gets a suffix for uniqueness.
+fn slug_of(name: &str) -> String {
+    let mut slug = String::new();
+    for char in name.to_ascii_lowercase().chars() {
+        match char {
+            'a'..='z' => slug.push(char),
+            '0'..='9' => {
+                if slug.is_empty() {
+                    slug.push_str("env-");
+                }
+                slug.push(char);
+            }
+            _ if slug.is_empty() => slug.push_str("env-"),
+            _ if slug.ends_with('-') => {}
+            _ => slug.push('-'),
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    match slug == name && slug.len() <= LONGEST_SLUG {
+        true => slug.to_owned(),
+        false => told_apart(slug, name),
+    }
+}
+
+/// Returns the start of a slug with a suffix derived from the name.
+fn told_apart(slug: &str, name: &str) -> String {
+    let kept = slug.get(..KEPT_OF_SLUG).unwrap_or(slug).trim_end_matches('-');
+    let digest = Sha256::digest(name.as_bytes());
+    let digits = digest.iter().take(SUFFIX);
+    let suffix = digits.filter_map(|byte| DIGITS.get(usize::from(*byte) % DIGITS.len()));
+    let suffix: String = suffix.map(|digit| char::from(*digit)).collect();
+    format!("{kept}-{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_are_made_of_names() {
+        for same in ["production", "a", "a-1", "x123456789012345678901-3"] {
+            assert_eq!(slug_of(same), same);
+        }
+        for (name, begins) in [
+            ("Production", "production-"),
+            ("review/topic", "review-topic-"),
+            ("a--b", "a-b-"),
+            ("a-", "a-"),
+            ("1st", "env-1st-"),
+            ("-a", "env-a-"),
+            ("$", "env-"),
+            ("review/a-rather-long-name-of-a-branch", "review-a-rather-l-"),
+            ("abcdefghijklmnopqrstuvwxy", "abcdefghijklmnopq-"),
+            ("abcdefghijklmnop/uvw", "abcdefghijklmnop-"),
+        ] {
+            let slug = slug_of(name);
+            let suffix = slug
+                .strip_prefix(begins)
+                .unwrap_or_else(|| panic!("{name}: {slug}"));
+            assert_eq!(suffix.len(), SUFFIX, "{name}: {slug}");
+            assert!(suffix.bytes().all(|byte| DIGITS.contains(&byte)), "{slug}");
+            assert!(slug.len() <= LONGEST_SLUG, "{slug}");
+        }
+        assert_ne!(slug_of("a/b"), slug_of("a b"));
+        assert_eq!(slug_of("a/b"), slug_of("a/b"));
+    }
+}

@@ -1,0 +1,227 @@
+//! The caller of a request and the limits of its credentials.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use storage::entities::access::Viewer;
+use storage::entities::{access_tokens, job_tokens, oauth_tokens, saml_providers, users};
+
+use crate::kernel::error::{Error, Result};
+use crate::kernel::policy::{Role, Standing};
+
+/// The caller and the limits of the credentials.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    user: Option<Arc<users::Model>>,
+    limits: CredentialLimits,
+}
+
+/// Limits of the credentials.
+#[derive(Debug, Clone)]
+enum CredentialLimits {
+    /// All rights of the user.
+    Whole,
+    /// The scopes of an access token.
+    Scopes(Arc<access_tokens::Model>),
+    /// The scopes a user granted to an OAuth application.
+    Granted(Box<oauth_tokens::Model>),
+    /// One project, for the operations that accept job tokens.
+    Job(job_tokens::Model),
+    /// SCIM provisioning of one group by its identity provider, which is not a user.
+    Provisioning(saml_providers::Model),
+}
+
+/// Scopes of job tokens where scopes are checked without the contract: Git over HTTP and the container
+/// registry.
+const SCOPES_OF_JOBS: &str = "read_repository write_registry";
+
+/// Reference to verified credentials, from which the caller can be restored without a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Proof {
+    /// No credentials.
+    None,
+    /// The password of the user with this ID.
+    User(i64),
+    /// The access token with this ID.
+    Token(i64),
+    /// The OAuth access token with this ID.
+    Granted(i64),
+    /// The job token with this ID.
+    Job(i64),
+}
+
+impl Caller {
+    /// Returns the anonymous caller.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            user: None,
+            limits: CredentialLimits::Whole,
+        }
+    }
+
+    /// Returns a caller with all rights of a user: by session, by password or by `sudo`.
+    #[must_use]
+    pub fn user(user: users::Model) -> Self {
+        Self {
+            user: Some(Arc::new(user)),
+            limits: CredentialLimits::Whole,
+        }
+    }
+
+    /// Returns the caller of an access token.
+    pub(crate) fn token(user: &Arc<users::Model>, token: &Arc<access_tokens::Model>) -> Self {
+        Self {
+            user: Some(Arc::clone(user)),
+            limits: CredentialLimits::Scopes(Arc::clone(token)),
+        }
+    }
+
+    /// Returns the caller of an OAuth access token.
+    pub(crate) fn granted((token, user): (oauth_tokens::Model, users::Model)) -> Self {
+        Self {
+            user: Some(Arc::new(user)),
+            limits: CredentialLimits::Granted(Box::new(token)),
+        }
+    }
+
+    /// Returns the caller of a job token.
+    pub(crate) fn job((token, user): (job_tokens::Model, users::Model)) -> Self {
+        Self {
+            user: Some(Arc::new(user)),
+            limits: CredentialLimits::Job(token),
+        }
+    }
+
+    /// Returns the identity provider of a group as the caller.
+    pub(crate) fn identity_provider(provider: saml_providers::Model) -> Self {
+        Self {
+            user: None,
+            limits: CredentialLimits::Provisioning(provider),
+        }
+    }
+
+    /// Returns whether a user is signed in.
+    #[must_use]
+    pub fn is_signed_in(&self) -> bool {
+        self.user.is_some()
+    }
+
+    /// Returns whether the caller is authenticated, as a user or an identity provider.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.is_signed_in() || self.provisions().is_some()
+    }
+
+    /// Returns the SAML provider whose identity provider is the caller, if any.
+    #[must_use]
+    pub fn provisions(&self) -> Option<&saml_providers::Model> {
+        match &self.limits {
+            CredentialLimits::Provisioning(provider) => Some(provider),
+            CredentialLimits::Whole
+            | CredentialLimits::Scopes(_)
+            | CredentialLimits::Granted(_)
+            | CredentialLimits::Job(_) => None,
+        }
+    }
+
+    /// Returns whether the caller is an administrator.
+    #[must_use]
+    pub fn is_admin(&self) -> bool {
+        self.as_user().is_some_and(|user| user.admin)
+    }
+
+    /// Returns the user, if any.
+    #[must_use]
+    pub fn as_user(&self) -> Option<&users::Model> {
+        self.user.as_deref()
+    }
+
+    /// Returns the user.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unauthorized`] if no user is signed in.
+    pub fn signed_in(&self) -> Result<&users::Model> {
+        self.as_user().ok_or(Error::Unauthorized)
+    }
+
+    /// Returns the access token that authenticated the request, if any.
+    #[must_use]
+    pub fn access_token(&self) -> Option<&access_tokens::Model> {
+        match &self.limits {
+            CredentialLimits::Whole
+            | CredentialLimits::Granted(_)
+            | CredentialLimits::Job(_)
+            | CredentialLimits::Provisioning(_) => None,
+            CredentialLimits::Scopes(token) => Some(token),
+        }
+    }
+
+    /// Returns the proof of the caller's authentication.
+    #[must_use]
+    pub fn proof(&self) -> Proof {
+        match &self.limits {
+            CredentialLimits::Whole => self.as_user().map_or(Proof::None, |user| Proof::User(user.id)),
+            CredentialLimits::Scopes(token) => Proof::Token(token.id),
+            CredentialLimits::Granted(token) => Proof::Granted(token.id),
+            CredentialLimits::Job(token) => Proof::Job(token.id),
+            // An identity provider is anonymous outside of SCIM.
+            CredentialLimits::Provisioning(_) => Proof::None,
+        }
+    }
+
+    /// Returns the space-separated scopes that limit the credentials, or `None` without a limit.
+    #[must_use]
+    pub fn scopes(&self) -> Option<&str> {
+        match &self.limits {
+            CredentialLimits::Whole => None,
+            CredentialLimits::Scopes(token) => Some(&token.scopes),
+            CredentialLimits::Granted(token) => Some(&token.scopes),
+            CredentialLimits::Job(_) => Some(SCOPES_OF_JOBS),
+            CredentialLimits::Provisioning(_) => Some(""),
+        }
+    }
+
+    /// Returns the only project that the credentials are valid for, if they are a job token.
+    #[must_use]
+    pub fn only_project(&self) -> Option<i64> {
+        match &self.limits {
+            CredentialLimits::Job(token) => Some(token.project_id),
+            CredentialLimits::Whole
+            | CredentialLimits::Scopes(_)
+            | CredentialLimits::Granted(_)
+            | CredentialLimits::Provisioning(_) => None,
+        }
+    }
+
+    /// Returns whether the credentials cover one of these scopes.
+    #[must_use]
+    pub fn covers(&self, scopes: &[&str]) -> bool {
+        self.scopes()
+            .is_none_or(|own| own.split_ascii_whitespace().any(|scope| scopes.contains(&scope)))
+    }
+
+    /// Returns the effective access of the caller to a resource in which they have `role`.
+    #[must_use]
+    pub fn standing(&self, role: Option<Role>) -> Standing {
+        Standing {
+            signed_in: self.is_signed_in(),
+            external: self.as_user().is_some_and(|user| user.external),
+            admin: self.is_admin(),
+            role,
+        }
+    }
+
+    /// Returns the viewer for the database's visibility conditions.
+    #[must_use]
+    pub fn viewer(&self) -> Viewer {
+        match self.as_user() {
+            None => Viewer::Anonymous,
+            Some(user) if user.admin => Viewer::Admin,
+            Some(user) => Viewer::User {
+                id: user.id,
+                external: user.external,
+            },
+        }
+    }
+}

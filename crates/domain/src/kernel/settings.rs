@@ -1,0 +1,105 @@
+//! Values of the instance settings.
+
+use serde::{Deserialize, Serialize};
+use storage::entities::Visibility;
+
+use crate::kernel::caller::Caller;
+use crate::kernel::error::{Error, Result};
+
+/// The current settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InstanceSettings {
+    /// Whether webhooks may reach loopback and private addresses.
+    pub allow_local_requests_from_hooks_and_services: bool,
+    /// Default visibility of new groups.
+    pub default_group_visibility: Visibility,
+    /// Default visibility of new projects.
+    pub default_project_visibility: Visibility,
+    /// Maximum number of personal projects of new users.
+    pub default_projects_limit: i32,
+    /// Days between marking a project for deletion and deleting it; 0 deletes immediately.
+    pub deletion_adjourned_period: u64,
+    /// Whether impersonation tokens are accepted.
+    pub impersonation_enabled: bool,
+    /// Maximum size of an uploaded file, in MiB.
+    pub max_attachment_size: u64,
+    /// Whether Git over HTTP accepts passwords.
+    pub password_authentication_enabled_for_git: bool,
+    /// Visibility levels that only administrators may use.
+    pub restricted_visibility_levels: Vec<Visibility>,
+    /// Whether new users are external.
+    pub user_default_external: bool,
+}
+
+impl Default for InstanceSettings {
+    fn default() -> Self {
+        Self {
+            allow_local_requests_from_hooks_and_services: false,
+            default_group_visibility: Visibility::Private,
+            default_project_visibility: Visibility::Private,
+            default_projects_limit: 100_000,
+            deletion_adjourned_period: 7,
+            impersonation_enabled: true,
+            max_attachment_size: 10,
+            password_authentication_enabled_for_git: true,
+            restricted_visibility_levels: Vec::new(),
+            user_default_external: false,
+        }
+    }
+}
+
+impl InstanceSettings {
+    /// Returns the maximum size of an uploaded file, in bytes.
+    #[must_use]
+    pub fn max_attachment_bytes(&self) -> u64 {
+        self.max_attachment_size.saturating_mul(1 << 20)
+    }
+
+    /// Returns why a caller may not use this visibility, or `None` if they may.
+    #[must_use]
+    pub fn visibility_fault(&self, caller: &Caller, visibility: Visibility) -> Option<String> {
+        let restricted = !caller.is_admin() && self.restricted_visibility_levels.contains(&visibility);
+        let word = visibility.as_str();
+        restricted.then(|| format!("{word} has been restricted by your administrator"))
+    }
+
+    /// Returns the widest visibility that a caller may use and that does not exceed this one.
+    #[must_use]
+    pub fn closest_visibility(&self, caller: &Caller, wanted: Visibility) -> Visibility {
+        let all = [Visibility::Public, Visibility::Internal, Visibility::Private];
+        let mut narrower = all.into_iter().filter(|one| *one <= wanted);
+        let allowed = narrower.find(|one| self.visibility_fault(caller, *one).is_none());
+        allowed.unwrap_or(Visibility::Private)
+    }
+
+    /// Refuses a visibility that the caller may not use for a project.
+    ///
+    /// # Errors
+    /// Returns a validation error for `visibility_level`.
+    pub fn check_visibility(&self, caller: &Caller, visibility: Visibility) -> Result<()> {
+        let fault = self.visibility_fault(caller, visibility);
+        fault.map_or(Ok(()), |fault| Err(Error::attribute("visibility_level", fault)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_set_has_its_default() {
+        let settings: InstanceSettings =
+            serde_json::from_str("{\"deletion_adjourned_period\":0,\"unknown\":1}").expect("settings");
+        let defaults = InstanceSettings::default();
+        assert_eq!(settings.deletion_adjourned_period, 0);
+        assert_eq!(settings.max_attachment_bytes(), 10 << 20);
+        assert_eq!(
+            InstanceSettings {
+                deletion_adjourned_period: 7,
+                ..settings
+            },
+            defaults
+        );
+    }
+}

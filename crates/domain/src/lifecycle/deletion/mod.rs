@@ -1,0 +1,7 @@
+//! Deletion of projects, groups and users with their content.
+
+mod delay;
+pub mod groups;
+mod namespaces;
+pub mod projects;
+pub mod users;

@@ -1,0 +1,35 @@
+//! Deletion of a hidden namespace with its content, in steps that can be repeated.
+
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use storage::entities::{namespace_ancestors, namespaces, projects};
+
+use crate::accounts::avatars;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+use crate::lifecycle::deletion::projects::remove as remove_project;
+use crate::transfers;
+
+/// Deletes a hidden namespace with its subgroups, deepest first, so that an interrupted deletion can be
+/// resumed.
+///
+/// # Errors
+/// Returns an error if a database query or a file operation fails.
+pub(super) async fn remove_tree(backend: &Backend, root: i64) -> Result<()> {
+    let ids = namespace_ancestors::descendant_ids(backend.database.read(), root).await?;
+    for id in ids.into_iter().rev() {
+        let found = projects::Entity::find()
+            .filter(projects::Column::NamespaceId.eq(id))
+            .order_by_asc(projects::Column::Id)
+            .all(backend.database.read())
+            .await?;
+        for project in found {
+            remove_project(backend, &project).await?;
+        }
+        avatars::remove(backend, avatars::Owner::Group(id)).await?;
+        transfers::forget(backend, id).await?;
+        namespaces::Entity::delete_by_id(id)
+            .exec(backend.database.write())
+            .await?;
+    }
+    Ok(())
+}

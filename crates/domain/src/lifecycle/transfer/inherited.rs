@@ -1,0 +1,153 @@
+//! Items that a project or group inherited from former ancestors.
+
+use std::collections::HashSet;
+use storage::entities::issuables::lock_rows;
+
+use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement, UnionType};
+use sea_orm::{ConnectionTrait, DatabaseTransaction};
+use storage::entities::issuables::Kind;
+use storage::entities::{Scope, namespace_ancestors};
+
+use crate::kernel::error::Result;
+use crate::lifecycle::transfer::by_title::ids;
+
+/// The transfer of a project or group with its content.
+pub(crate) struct InheritedItems {
+    what: Scope,
+    /// The groups that are no longer ancestors.
+    lost: Vec<i64>,
+}
+
+impl InheritedItems {
+    /// Creates the transfer from the ancestors before and after it. The caller holds
+    /// [`storage::entities::namespaces::lock_shape`].
+    pub fn new(
+        what: Scope,
+        before: &[namespace_ancestors::Model],
+        after: &[namespace_ancestors::Model],
+    ) -> Self {
+        let kept: HashSet<i64> = after.iter().map(|row| row.ancestor_id).collect();
+        let lost = before.iter().map(|row| row.ancestor_id);
+        Self {
+            what,
+            lost: lost.filter(|id| !kept.contains(id)).collect(),
+        }
+    }
+
+    /// Replaces everything that is not available in the new location. The caller has updated the hierarchy
+    /// before.
+    ///
+    /// # Errors
+    /// Returns an error if a database query fails.
+    pub async fn reassign(&self, transaction: &DatabaseTransaction) -> Result<()> {
+        if self.lost.is_empty() {
+            return Ok(());
+        }
+        self.clear_boards(transaction).await?;
+        self.leave_epics(transaction).await?;
+        self.relabel(transaction).await?;
+        self.replan(transaction).await
+    }
+
+    /// Selects the IDs of the projects.
+    pub(super) fn projects(&self) -> SelectStatement {
+        let condition = match self.what {
+            Scope::Project(id) => Expr::col("id").eq(id),
+            Scope::Group(id) => Expr::col("namespace_id").in_subquery(namespace_ancestors::at_or_below(id)),
+        };
+        ids("projects", condition)
+    }
+
+    /// Selects the IDs of their issues or merge requests.
+    pub(super) fn things(&self, kind: Kind) -> SelectStatement {
+        ids(
+            kind.table(),
+            Expr::col(kind.project()).in_subquery(self.projects()),
+        )
+    }
+
+    /// Selects the IDs of labels, milestones or epics that are no longer available.
+    pub(super) fn out_of_reach(&self, table: &'static str) -> SelectStatement {
+        ids(table, Expr::col("namespace_id").is_in(self.lost.iter().copied()))
+    }
+
+    /// Locks the affected issues and merge requests in ascending order. As in every change of them, this
+    /// precedes the lock of the project.
+    ///
+    /// # Errors
+    /// Returns an error if a database query fails.
+    pub async fn lock(&self, transaction: &DatabaseTransaction) -> Result<()> {
+        if self.lost.is_empty() {
+            return Ok(());
+        }
+        for kind in Kind::ALL {
+            let mut concerned = ids(
+                kind.table(),
+                Expr::col("milestone_id").in_subquery(self.out_of_reach("milestones")),
+            );
+            let labelled = Query::select()
+                .column(kind.key())
+                .from(kind.labels())
+                .and_where(Expr::col("label_id").in_subquery(self.out_of_reach("labels")))
+                .take();
+            concerned.union(UnionType::Distinct, labelled);
+            let concerned = ids(kind.table(), Expr::col("id").in_subquery(concerned))
+                .and_where(Expr::col(kind.project()).in_subquery(self.projects()))
+                .take();
+            lock_rows(transaction, kind.table(), concerned).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes lists and filters from boards that are no longer valid.
+    async fn clear_boards(&self, transaction: &DatabaseTransaction) -> Result<()> {
+        let mut here = Expr::col("project_id").in_subquery(self.projects());
+        if let Scope::Group(id) = self.what {
+            let groups = namespace_ancestors::at_or_below(id);
+            here = here.or(Expr::col("namespace_id").in_subquery(groups));
+        }
+        let boards = || ids("boards", here.clone());
+        let label = || Expr::col("label_id").in_subquery(self.out_of_reach("labels"));
+        let milestone = || Expr::col("milestone_id").in_subquery(self.out_of_reach("milestones"));
+        for (table, gone) in [
+            ("board_lists", label().or(milestone())),
+            ("board_labels", label()),
+        ] {
+            let delete = Query::delete()
+                .from_table(table)
+                .and_where(Expr::col("board_id").in_subquery(boards()))
+                .and_where(gone)
+                .take();
+            transaction.execute(&delete).await?;
+        }
+        let update = Query::update()
+            .table("boards")
+            .value("milestone_id", Option::<i64>::None)
+            .and_where(here)
+            .and_where(milestone())
+            .take();
+        transaction.execute(&update).await?;
+        Ok(())
+    }
+
+    /// Removes issues from epics of former ancestors, and epics from such parents.
+    async fn leave_epics(&self, transaction: &DatabaseTransaction) -> Result<()> {
+        let delete = Query::delete()
+            .from_table("epic_issues")
+            .and_where(Expr::col("epic_id").in_subquery(self.out_of_reach("epics")))
+            .and_where(Expr::col("issue_id").in_subquery(self.things(Kind::Issue)))
+            .take();
+        transaction.execute(&delete).await?;
+        let Scope::Group(id) = self.what else {
+            return Ok(());
+        };
+        let update = Query::update()
+            .table("epics")
+            .value("parent_id", Option::<i64>::None)
+            .and_where(Expr::col("namespace_id").in_subquery(namespace_ancestors::at_or_below(id)))
+            .and_where(Expr::col("parent_id").in_subquery(self.out_of_reach("epics")))
+            .take();
+        transaction.execute(&update).await?;
+        self.relabel_epics(transaction, id).await
+    }
+}

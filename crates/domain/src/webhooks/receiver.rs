@@ -1,0 +1,25 @@
+//! Reachable addresses of receivers, and the context of their encrypted secrets.
+
+use crate::instance::settings;
+use crate::kernel::Backend;
+use crate::kernel::error::Result;
+
+/// Returns whether webhooks may reach loopback and private addresses: if the operator or the current instance
+/// settings allow it.
+pub(super) async fn may_be_local(backend: &Backend) -> Result<bool> {
+    if backend.webhooks.is_local_allowed() {
+        return Ok(true);
+    }
+    let in_force = settings::read(backend).await?;
+    Ok(in_force.allow_local_requests_from_hooks_and_services)
+}
+
+/// Returns the context to which the encryption of a webhook's password is bound.
+pub(super) fn password_place(hook_id: i64) -> String {
+    format!("project_hooks.password:{hook_id}")
+}
+
+/// Returns the context to which the encryption of a webhook's token is bound.
+pub(super) fn token_place(hook_id: i64) -> String {
+    format!("project_hooks.token:{hook_id}")
+}

@@ -1,0 +1,16 @@
+//! Text of errors for the log.
+
+use std::error::Error;
+
+/// Returns the text of an error and its sources, separated by colons.
+#[must_use]
+pub fn error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,90 @@
+//! Options, log, output and signals of commands.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use domain::kernel::Backend;
+use domain::kernel::error::Error;
+use holdfast::config::{Options, Settings};
+use holdfast::server;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// Options of every command: settings and log format.
+#[derive(Debug, Args)]
+pub(super) struct Common {
+    #[command(flatten)]
+    options: Options,
+    /// Settings file [default: holdfast.toml if it exists]
+    #[arg(long, env = "HOLDFAST_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+impl Common {
+    /// Returns the options merged with the settings file, and initializes the log with their filter, else
+    /// with `filter`.
+    pub(super) fn read(self, filter: &str) -> Result<Options, server::Error> {
+        let options = self.options.over_file(self.config.as_deref())?;
+        log(&options, filter);
+        Ok(options)
+    }
+
+    /// Opens an existing instance and logs only warnings.
+    pub(super) async fn open(self) -> Result<(Settings, Backend), Box<dyn std::error::Error>> {
+        let settings = self.read("warn")?.settings()?;
+        let base_url = server::public_url(&settings, settings.listen);
+        let backend = server::open(&settings, None, base_url).await?;
+        Ok((settings, backend))
+    }
+}
+
+/// Result of a command; an error is printed and the process exits with 1.
+pub(super) type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
+
+/// Writes to standard output; a closed pipe is not an error.
+pub(super) fn print(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Formats an error for the command line.
+pub(super) fn shown(error: Error) -> String {
+    match error {
+        Error::InvalidAttributes(attributes) => {
+            let each = attributes
+                .iter()
+                .map(|(name, texts)| format!("{name} {}", texts.join(", ")));
+            each.collect::<Vec<_>>().join("; ")
+        }
+        Error::NotFound(kind) => format!("{kind} not found"),
+        Error::Internal(cause) => cause.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Initializes the log with the filter of the options, else with `filter`.
+pub(super) fn log(options: &Options, filter: &str) {
+    let filter = options.log.as_deref().unwrap_or(filter);
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    if options.log_json.unwrap_or(false) {
+        builder.json().init();
+    } else {
+        builder.init();
+    }
+}
+
+/// Returns a future that resolves at SIGTERM or SIGINT. From this call on, neither signal ends the process.
+pub(super) fn stopped() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
