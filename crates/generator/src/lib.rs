@@ -1,18 +1,18 @@
 //! Generates the server's API code from the OpenAPI files in `openapi/`.
 //!
-//! [`load`] merges the files into one document, and [`imply`] adds the parts that many operations share.
+//! [`load`] merges the files into one document, and [`defaults`] adds the parts that many operations share.
 //! [`lint`] checks the rules of the contract. [`lower`] reduces the document to a small model, and [`emit`]
 //! writes Rust. Only build scripts depend on this package.
 
+pub mod defaults;
 pub mod emit;
 pub mod example;
-pub mod imply;
+pub mod known_keys;
 pub mod lint;
 pub mod load;
 pub mod lower;
 pub mod model;
 pub mod shapes;
-pub mod words;
 
 use std::path::Path;
 

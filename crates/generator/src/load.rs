@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::imply;
+use crate::defaults;
 
 /// A fault of the contract and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +162,7 @@ pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
         path_files,
         component_files,
     };
-    imply::imply(&mut document);
+    defaults::add(&mut document);
     Ok(document)
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::imply::IF_NONE_MATCH;
+use crate::defaults::IF_NONE_MATCH;
 use crate::load::{Document, Fault, escape};
 use crate::model::{
     Access, Body, Content, Contract, FilePart, Flag, Form, Operation, Paging, Parameter, Property, Schema,
