@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use contract::{DOCUMENT_JSON, DOCUMENT_YAML};
 use domain::kernel::Backend;
-use holdfast::api::{DOCUMENT_JSON, DOCUMENT_YAML};
 use holdfast::config::{Options, Settings};
 use holdfast::server;
 use tokio::signal::unix::{SignalKind, signal};

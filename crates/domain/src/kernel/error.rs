@@ -1,6 +1,6 @@
 //! Errors of services in terms of the domain.
 //!
-//! Each variant corresponds to a rule of `docs/API-DESIGN.md`; `api::failure` maps it to a response. Internal
+//! Each variant corresponds to a rule of `docs/API-DESIGN.md`; `api::error_response` maps it to a response. Internal
 //! causes are in [`Error::Internal`]; they are logged once and never sent.
 
 use std::borrow::Cow;
