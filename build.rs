@@ -1,20 +1,14 @@
-//! Generates Rust code from the OpenAPI contract below `openapi/`: load, lint, lower, emit.
+//! Passes the generated routes and the Git revision to the compiler. The build script of the package `contract`
+//! generates the routes.
 
-use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 
-fn main() -> ExitCode {
-    println!("cargo::rerun-if-changed=openapi");
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=DEP_HOLDFAST_CONTRACT_ROUTES");
+    let routes = std::env::var("DEP_HOLDFAST_CONTRACT_ROUTES").unwrap_or_default();
+    println!("cargo::rustc-env=HOLDFAST_ROUTES={routes}");
     println!("cargo::rustc-env=HOLDFAST_REVISION={}", revision());
-    match generate() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(report) => {
-            // Cargo shows the standard error of a failed build script.
-            let _ = writeln!(std::io::stderr(), "{report}");
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// Returns the Git revision of the server for `GET /version`. It is `unknown` outside a checkout and in
@@ -44,15 +38,4 @@ fn revision() -> String {
     } else {
         text.trim().to_owned()
     }
-}
-
-fn generate() -> Result<(), String> {
-    let out = std::env::var("OUT_DIR").map_err(|error| error.to_string())?;
-    let out = Path::new(&out);
-    let generated = generator::compile(Path::new("openapi"))?;
-    let write =
-        |name: &str, text: &str| std::fs::write(out.join(name), text).map_err(|error| error.to_string());
-    write("openapi.json", &generated.json)?;
-    write("openapi.yaml", &generated.yaml)?;
-    write("contract.rs", &generated.rust)
 }

@@ -28,3 +28,7 @@ clients:
 # Compare the server with git and with its own liveness endpoint
 bench *arguments:
     benches/run {{ arguments }}
+
+# Measure checks after typical edits; `just timings --clean` also measures a clean build
+timings *arguments:
+    .ci/timings {{ arguments }}

@@ -7,8 +7,8 @@ use poem::{Endpoint, EndpointExt, Route};
 use poem_openapi::registry::MetaApi;
 use poem_openapi::{OpenApi, OpenApiService};
 
-use crate::api::contract;
 use crate::api::edge::Edge;
+use crate::api::routes;
 use crate::config::Settings;
 use crate::web;
 use crate::web::git_http::GitHttp;
@@ -30,7 +30,7 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
         },
         backend.clone(),
     );
-    let api = OpenApiService::new(contract::routes(edge), "Holdfast API", env!("CARGO_PKG_VERSION"));
+    let api = OpenApiService::new(routes::routes(edge), "Holdfast API", env!("CARGO_PKG_VERSION"));
     let routes = Route::new()
         .nest("/docs", web::docs::routes())
         .at("/api/v4/openapi.json", poem::get(web::docs::json))
@@ -60,9 +60,7 @@ pub fn routed() -> BTreeSet<String> {
     fn known<A: OpenApi>(_: impl FnOnce(Edge<App>) -> A) -> Vec<MetaApi> {
         A::meta()
     }
-    let paths = known(contract::routes::<App>)
-        .into_iter()
-        .flat_map(|api| api.paths);
+    let paths = known(routes::routes::<App>).into_iter().flat_map(|api| api.paths);
     let operations = paths.flat_map(|path| {
         path.operations.into_iter().map(move |operation| {
             let status = operation

@@ -22,9 +22,9 @@ pub fn of(request: &Request) -> Result<Credentials> {
     Ok(read(request, Some(&query), false))
 }
 
-/// Reads the credentials of a request. Job tokens are ignored unless `takes_jobs`.
+/// Reads the credentials of a request. Job tokens are ignored unless `accepts_job_token`.
 #[must_use]
-pub fn read(request: &Request, query: Option<&Map<String, Value>>, takes_jobs: bool) -> Credentials {
+pub fn read(request: &Request, query: Option<&Map<String, Value>>, accepts_job_token: bool) -> Credentials {
     // Invalid text is replaced and then matches nothing. Ignoring it could authenticate the caller by other
     // credentials.
     let header = |name: &str| {
@@ -44,7 +44,7 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>, takes_jobs: b
         .or_else(|| filled(bearer()))
         .or_else(|| filled(parameter("access_token")));
     let job = || filled(parameter("job_token")).or_else(|| filled(header("Job-Token")));
-    let job = if takes_jobs { job() } else { None };
+    let job = if accepts_job_token { job() } else { None };
     let session = || {
         let secret = cookie(&header(COOKIE.as_str())?, SESSION_COOKIE)?.to_owned();
         let read_only = matches!(request.method().as_str(), "GET" | "HEAD");
@@ -72,7 +72,7 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>, takes_jobs: b
         token,
         bearer: open,
         job,
-        takes_jobs,
+        takes_jobs: accepts_job_token,
         session,
         sudo: filled(parameter("sudo")).or_else(|| filled(header("Sudo"))),
     }

@@ -10,9 +10,9 @@ use poem::http::header::{
 use poem::http::{HeaderMap, HeaderValue, StatusCode};
 use poem::{Body, Response};
 
-use crate::api::answers::WholeBody;
 use crate::api::exchange::Exchange;
-use crate::api::reply::{Success, set_headers};
+use crate::api::response::{Success, set_headers};
+use crate::api::response_cache::WholeBody;
 use crate::api::revalidation::none_match;
 
 /// Characters that need no escaping in `filename*` (RFC 5987).

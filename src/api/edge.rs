@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
-use domain::identity::access::{Admission, Rule};
+use contract::input::{FromInput, Input};
+use contract::operation::{Operation, ResourceKind};
+use contract::table::operations;
+use domain::identity::access::Authorize;
 use domain::identity::authentication;
 use domain::instance::settings;
 use domain::kernel::Backend;
@@ -15,125 +18,169 @@ use domain::kernel::error::{Error, Result};
 use poem::Response;
 use poem::http::StatusCode;
 use poem::http::header::RANGE;
-use poem_openapi::Object;
-use poem_openapi::types::ParseFromJSON;
 use serde_json::{Map, Value};
 use storage::error_chain;
 
-use crate::api::answers::{Answers, Memorable};
 use crate::api::credentials;
-use crate::api::exchange::Exchange;
-use crate::api::failure;
+use crate::api::error_response;
+use crate::api::exchange::{Call, Exchange};
 use crate::api::form;
-use crate::api::operation::{On, Operation};
-use crate::api::parameters::{self, Sent};
-use crate::api::reply::{Reply, Success};
+use crate::api::parameters::{self, RawInput};
+use crate::api::response::{StatusResponse, Success};
+use crate::api::response_cache::{CacheKey, ResponseCache};
 use crate::api::revalidation;
+use crate::api::rule::rule;
 use crate::api::spool;
 
 /// Maximum size of a form in addition to its file, in bytes.
-const AROUND_A_FILE: u64 = 64 << 10;
+const MAX_FORM_OVERHEAD: u64 = 64 << 10;
 
 /// The edge in front of a handler.
 pub struct Edge<H> {
-    inner: Arc<Inner<H>>,
-}
-
-struct Inner<H> {
-    handler: H,
-    backend: Backend,
-    answers: Answers,
+    handler: Arc<H>,
+    steps: Arc<Steps>,
 }
 
 impl<H> Clone for Edge<H> {
     fn clone(&self) -> Self {
         Self {
-            inner: Arc::clone(&self.inner),
+            handler: Arc::clone(&self.handler),
+            steps: Arc::clone(&self.steps),
         }
     }
 }
-
-/// An authorized request: the access values, and the validated input, which has no type yet.
-///
-/// Up to here all operations share the same code; only [`Admitted::request`] is compiled for each of them.
-pub struct Admitted<A> {
-    access: A,
-    sent: Value,
-}
-
-impl<A> Admitted<A> {
-    /// Returns the input with the type of the operation.
-    ///
-    /// # Errors
-    /// [`Error::Internal`]: the value was coerced to the type, so a failure is a bug.
-    pub fn request<R: ParseFromJSON>(self) -> Result<(A, R)> {
-        let request = R::parse_from_json(Some(self.sent));
-        let request = request.map_err(|error| Error::internal(error.into_message()))?;
-        Ok((self.access, request))
-    }
-}
-
-/// Request of operations without input.
-#[derive(Debug, Object)]
-#[oai(write_only_all)]
-pub struct NoRequest {}
 
 impl<H> Edge<H> {
     /// Returns an edge in front of `handler`.
     pub fn new(handler: H, backend: Backend) -> Self {
         Self {
-            inner: Arc::new(Inner {
-                handler,
+            handler: Arc::new(handler),
+            steps: Arc::new(Steps {
                 backend,
-                answers: Answers::default(),
+                cache: ResponseCache::default(),
             }),
         }
     }
 
-    /// Returns the handler.
-    #[must_use]
-    pub fn handler(&self) -> &H {
-        &self.inner.handler
-    }
-
-    /// Returns the cached response to the same request of the same caller, if the database is unchanged.
-    /// Otherwise stores the cache key in the exchange, so that the new response is cached.
-    pub async fn recall(&self, exchange: &mut Exchange<'_>) -> Option<Response> {
-        // A gate may be open for a percentage of the time, so it is evaluated for each request.
-        if exchange.operation().flag.is_some() {
-            return None;
-        }
-        // Read before any lookup, so that a concurrent write invalidates the response.
-        let version = self.inner.backend.database.version()?;
-        let caller = self.identify(exchange).await.ok()?;
-        // Other responses do not depend only on the URL.
-        let is_cacheable = exchange.is_bare() && !exchange.headers().contains_key(RANGE);
-        let uri = || exchange.request().original_uri().to_string();
-        let memorable = is_cacheable.then(|| Memorable::new(&uri(), &caller, version));
-        exchange.identified = Some(caller);
-        let memorable = memorable?;
-        let known = self.inner.answers.known(&memorable);
-        exchange.memorable = Some(memorable);
-        known.map(|answer| revalidation::revalidated(answer, exchange.headers()))
-    }
-
-    async fn identify(&self, exchange: &Exchange<'_>) -> Result<Caller> {
-        if exchange.operation().access.on == On::Scim {
-            let token = credentials::bearer(exchange.request()).ok_or(Error::Unauthorized)?;
-            return authentication::by_scim_token(&self.inner.backend, &token).await;
-        }
-        let query = parameters::query(exchange.raw_query());
-        let jobs = exchange.operation().jobs;
-        let credentials = credentials::read(exchange.request(), query.as_ref().ok(), jobs);
-        authentication::identify(&self.inner.backend, credentials).await
+    /// Returns the handler, and the exchange of the operation at a position of the operation table.
+    pub fn exchange<'a>(&self, position: usize, call: Call<'a>) -> (&H, Exchange<'a>) {
+        (&self.handler, Exchange::new(&operations()[position], call))
     }
 
     /// Authorizes a request: identifies the caller, validates the input, finds the resource of the path, and
-    /// checks access.
+    /// checks access. A cached response to the same request of the same caller interrupts it.
     ///
     /// # Errors
-    /// The error of the first failed check.
-    pub async fn admit<A: Admission>(&self, exchange: &mut Exchange<'_>) -> Result<Admitted<A>> {
+    /// The cached response, or the error of the first failed check.
+    pub async fn authorize<A: Authorize>(
+        &self,
+        exchange: &mut Exchange<'_>,
+    ) -> Result<Authorized<A>, Interruption> {
+        self.steps.authorize(exchange).await
+    }
+
+    /// Returns the response and checks its status against the documented ones.
+    pub fn respond<S: Success, const STATUS: u16>(
+        &self,
+        exchange: Exchange<'_>,
+        result: Result<Result<S>, Interruption>,
+    ) -> StatusResponse<STATUS> {
+        let status = StatusCode::from_u16(STATUS).unwrap_or(StatusCode::OK);
+        let result = result.map(|result| result.and_then(|success| success.render(status, &exchange)));
+        StatusResponse::new(self.steps.finish(exchange, result))
+    }
+}
+
+/// An authorized request: the access values, and the validated input, which has no type yet.
+///
+/// Up to here all operations share the same code; only [`Authorized::request`] is compiled for each of them.
+pub struct Authorized<A> {
+    access: A,
+    input: Input,
+}
+
+impl<A> Authorized<A> {
+    /// Returns the access values of an operation without input.
+    ///
+    /// # Errors
+    /// Never; the result type is that of [`Authorized::request`].
+    pub fn access(self) -> Result<A, Interruption> {
+        Ok(self.access)
+    }
+
+    /// Returns the access values, and the input with the type of the operation.
+    ///
+    /// # Errors
+    /// [`Error::Internal`]: the input was checked against the operation table, so a failure is a bug.
+    pub fn request<R: FromInput>(mut self) -> Result<(A, R), Interruption> {
+        match R::from_input(&mut self.input) {
+            Ok(request) => Ok((self.access, request)),
+            Err(error) => Err(Interruption::Failed(Error::internal(error))),
+        }
+    }
+}
+
+/// Reason why the handler of an operation is not called.
+pub enum Interruption {
+    /// The response is cached.
+    Cached(Response),
+    /// A check failed.
+    Failed(Error),
+}
+
+impl From<Error> for Interruption {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The steps that do not depend on the handler or on the types of an operation.
+struct Steps {
+    backend: Backend,
+    cache: ResponseCache,
+}
+
+impl Steps {
+    /// Returns the cached response to the same request of the same caller, if the database is unchanged.
+    /// Otherwise stores the cache key in the exchange, so that the new response is cached.
+    async fn cached_response(&self, exchange: &mut Exchange<'_>) -> Option<Response> {
+        let operation = exchange.operation();
+        // A gate may be open for a percentage of the time, so it is evaluated for each request.
+        if !operation.cacheable || operation.flag.is_some() {
+            return None;
+        }
+        // Read before any lookup, so that a concurrent write invalidates the response.
+        let version = self.backend.database.version()?;
+        let caller = self.identify(exchange).await.ok()?;
+        // Other responses do not depend only on the URL.
+        let is_cacheable = exchange.has_no_body() && !exchange.headers().contains_key(RANGE);
+        let uri = || exchange.request().original_uri().to_string();
+        let key = is_cacheable.then(|| CacheKey::new(&uri(), &caller, version));
+        exchange.identified = Some(caller);
+        let key = key?;
+        let cached = self.cache.get(&key);
+        exchange.cache_key = Some(key);
+        cached.map(|response| revalidation::revalidated(response, exchange.headers()))
+    }
+
+    async fn identify(&self, exchange: &Exchange<'_>) -> Result<Caller> {
+        if exchange.operation().access.on == ResourceKind::Scim {
+            let token = credentials::bearer(exchange.request()).ok_or(Error::Unauthorized)?;
+            return authentication::by_scim_token(&self.backend, &token).await;
+        }
+        let query = parameters::query(exchange.raw_query());
+        let job_token = exchange.operation().job_token;
+        let credentials = credentials::read(exchange.request(), query.as_ref().ok(), job_token);
+        authentication::identify(&self.backend, credentials).await
+    }
+
+    async fn authorize<A: Authorize>(
+        &self,
+        exchange: &mut Exchange<'_>,
+    ) -> Result<Authorized<A>, Interruption> {
+        if let Some(response) = self.cached_response(exchange).await {
+            return Err(Interruption::Cached(response));
+        }
         let operation = exchange.operation();
         let caller = match exchange.identified.take() {
             Some(known) => known,
@@ -141,7 +188,7 @@ impl<H> Edge<H> {
         };
         exchange.set_caller(caller.as_user().map(|user| user.id));
         if !caller.is_known() && !operation.access.anonymous {
-            return Err(Error::Unauthorized);
+            return Err(Error::Unauthorized.into());
         }
         let query = parameters::query(exchange.raw_query());
         let path = exchange.path()?;
@@ -151,35 +198,13 @@ impl<H> Edge<H> {
         let carries_file = is_form || operation.raw_body;
         if operation.access.first || carries_file {
             parameters::check_path(operation, &path)?;
-            let access = self.look_up::<A>(operation, caller, key).await?;
-            let sent = self.read(exchange, &path, query?).await?;
-            return Ok(Admitted { access, sent });
+            let access = A::authorize(&self.backend, caller, key, &rule(operation)).await?;
+            let input = self.read(exchange, &path, query?).await?;
+            return Ok(Authorized { access, input });
         }
-        let sent = self.read(exchange, &path, query?).await?;
-        let access = self.look_up::<A>(operation, caller, key).await?;
-        Ok(Admitted { access, sent })
-    }
-
-    async fn look_up<A: Admission>(
-        &self,
-        operation: &Operation,
-        caller: Caller,
-        key: Option<&str>,
-    ) -> Result<A> {
-        let gate = |later| {
-            let gate = operation.flag.as_ref().filter(|gate| gate.later == later);
-            gate.map(|gate| (gate.name, gate.default))
-        };
-        let rule = Rule {
-            access: operation.access,
-            scopes: operation.scopes,
-            tier: operation.tier,
-            flag: gate(false),
-            later: gate(true),
-            jobs: operation.jobs,
-            read: operation.is_read(),
-        };
-        A::admit(&self.inner.backend, caller, key, &rule).await
+        let input = self.read(exchange, &path, query?).await?;
+        let access = A::authorize(&self.backend, caller, key, &rule(operation)).await?;
+        Ok(Authorized { access, input })
     }
 
     /// Returns the whole input, checked and coerced.
@@ -188,20 +213,22 @@ impl<H> Edge<H> {
         exchange: &mut Exchange<'_>,
         path: &[(&'static str, String)],
         query: Map<String, Value>,
-    ) -> Result<Value> {
+    ) -> Result<Input> {
         let operation = exchange.operation();
         let body = if operation.raw_body {
-            let file = self.inner.backend.objects.spool().map_err(Error::internal)?;
+            let file = self.backend.objects.spool().map_err(Error::internal)?;
             spool::json(exchange, file).await?;
             Map::new()
         } else if let Some(file) = &operation.file
             && form::is_form(exchange.headers())
         {
-            let backend = &self.inner.backend;
+            let backend = &self.backend;
             let limit = match file.attachment {
                 true => {
                     let largest = settings::read(backend).await?.max_attachment_bytes();
-                    operation.body_limit.min(largest.saturating_add(AROUND_A_FILE))
+                    operation
+                        .body_limit
+                        .min(largest.saturating_add(MAX_FORM_OVERHEAD))
                 }
                 false => operation.body_limit,
             };
@@ -212,15 +239,15 @@ impl<H> Edge<H> {
         } else {
             // The size limit of a file does not apply to text, which is read into memory.
             let limit = match operation.file {
-                Some(_) => operation.body_limit.min(form::MOST_TEXT),
+                Some(_) => operation.body_limit.min(form::MAX_TEXT_BYTES),
                 None => operation.body_limit,
             };
             let bytes = exchange.read_body(limit).await?;
             parameters::body(exchange.request(), bytes).await?
         };
-        let (value, page) = parameters::check(
+        let (input, page) = parameters::check(
             operation,
-            Sent {
+            RawInput {
                 path,
                 query,
                 body,
@@ -230,31 +257,26 @@ impl<H> Edge<H> {
         if let Some(page) = page {
             exchange.set_page(page);
         }
-        Ok(value)
+        Ok(input)
     }
 
-    /// Returns the response and checks its status against the documented ones.
-    pub fn answer<S: Success, const STATUS: u16>(
-        &self,
-        exchange: Exchange<'_>,
-        outcome: Result<S>,
-    ) -> Reply<STATUS> {
-        let status = StatusCode::from_u16(STATUS).unwrap_or(StatusCode::OK);
-        let outcome = outcome.and_then(|success| success.render(status, &exchange));
-        Reply::new(self.finish(exchange, outcome))
-    }
-
-    fn finish(&self, exchange: Exchange<'_>, outcome: Result<Response>) -> Response {
+    /// Renders errors, caches and revalidates the response, and reports an undocumented status.
+    fn finish(&self, exchange: Exchange<'_>, result: Result<Result<Response>, Interruption>) -> Response {
         let operation = exchange.operation();
-        let response = outcome.unwrap_or_else(|error| {
+        let result = match result {
+            Ok(result) => result,
+            Err(Interruption::Cached(response)) => return response,
+            Err(Interruption::Failed(error)) => Err(error),
+        };
+        let response = result.unwrap_or_else(|error| {
             if let Error::Internal(cause) = &error {
                 tracing::error!(operation = operation.id, cause = %error_chain(cause.as_ref()), "request failed");
             }
-            failure::answer_in(operation.errors, &error)
+            error_response::render_as(operation.error_format, &error)
         });
         let headers = exchange.headers();
-        let response = match exchange.memorable {
-            Some(memorable) => self.inner.answers.keep(memorable, response),
+        let response = match exchange.cache_key {
+            Some(key) => self.cache.insert(key, response),
             None => response,
         };
         let response = revalidation::revalidated(response, headers);
@@ -281,9 +303,9 @@ fn container_key<'a>(operation: &Operation, path: &'a [(&'static str, String)]) 
             .map(|(_, value)| value.as_str())
     };
     match operation.access.on {
-        On::Instance => None,
-        On::Project | On::Group => named("id"),
-        On::User => named("user_id").or_else(|| named("id")),
-        On::Scim => named("group_path"),
+        ResourceKind::Instance => None,
+        ResourceKind::Project | ResourceKind::Group => named("id"),
+        ResourceKind::User => named("user_id").or_else(|| named("id")),
+        ResourceKind::Scim => named("group_path"),
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::ErrorKind;
 
+use contract::operation::Operation;
 use domain::accounts::uploads::UploadedFile;
 use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
@@ -13,8 +14,7 @@ use poem::http::{HeaderMap, HeaderValue};
 use poem::{FromRequest, Request, RequestBody};
 use tokio::io::AsyncReadExt;
 
-use crate::api::answers::Memorable;
-use crate::api::operation::Operation;
+use crate::api::response_cache::CacheKey;
 
 /// The request from the router.
 pub struct Call<'a> {
@@ -41,10 +41,10 @@ pub struct Exchange<'a> {
     call: Call<'a>,
     page: Option<PageRequest>,
     caller: Option<i64>,
-    /// The caller, until the guard takes it.
+    /// The caller, until authorization takes it.
     pub(super) identified: Option<Caller>,
     /// Key for caching the response, if it can be cached.
-    pub(super) memorable: Option<Memorable>,
+    pub(super) cache_key: Option<CacheKey>,
     file: Option<UploadedFile>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Exchange<'a> {
             page: None,
             caller: None,
             identified: None,
-            memorable: None,
+            cache_key: None,
             file: None,
         }
     }
@@ -83,7 +83,7 @@ impl<'a> Exchange<'a> {
 
     /// Returns whether the request has no body.
     #[must_use]
-    pub fn is_bare(&self) -> bool {
+    pub fn has_no_body(&self) -> bool {
         let empty = |length: &HeaderValue| length == "0";
         let headers = self.headers();
         headers.get(CONTENT_LENGTH).is_none_or(empty) && !headers.contains_key(TRANSFER_ENCODING)
@@ -113,10 +113,10 @@ impl<'a> Exchange<'a> {
         self.caller = caller;
     }
 
-    /// Returns the requested page, once known.
+    /// Returns the requested page; the first one if it is not known yet.
     #[must_use]
-    pub fn page(&self) -> Option<PageRequest> {
-        self.page
+    pub fn page(&self) -> PageRequest {
+        self.page.unwrap_or_default()
     }
 
     /// Stores the requested page.
@@ -132,10 +132,10 @@ impl<'a> Exchange<'a> {
         let sent = self.call.request.original_uri().path().split('/');
         let template = self.operation.path.split('/');
         // An ignored duplicate slash leaves an empty segment, which is not a value.
-        let overlooked = sent.clone().count() > template.clone().count();
+        let has_extra_slash = sent.clone().count() > template.clone().count();
         let sent = sent
             .enumerate()
-            .filter(|(index, segment)| *index == 0 || !overlooked || !segment.is_empty());
+            .filter(|(index, segment)| *index == 0 || !has_extra_slash || !segment.is_empty());
         let mut values = Vec::new();
         for (pattern, (_, segment)) in template.zip(sent) {
             let Some((prefix, name)) = pattern.split_once('{') else {

@@ -19,7 +19,7 @@ use crate::api::parameters::{MAX_PARTS, insert};
 use crate::api::spool;
 
 /// Maximum size in bytes of all parts except the file, and of a body that is not a form.
-pub const MOST_TEXT: u64 = 1 << 20;
+pub const MAX_TEXT_BYTES: u64 = 1 << 20;
 
 /// Returns whether a body is a multipart form.
 #[must_use]
@@ -56,9 +56,9 @@ async fn parts(
         .await
         .map_err(|_| Error::parameter("the body is not a valid multipart form"))?;
     let mut attributes = Map::new();
-    let mut text_left = MOST_TEXT;
+    let mut text_left = MAX_TEXT_BYTES;
     let mut count = 0;
-    while let Some(part) = form.next_field().await.map_err(|_| cut())? {
+    while let Some(part) = form.next_field().await.map_err(|_| incomplete())? {
         count += 1;
         if count > MAX_PARTS {
             return Err(Error::parameter(format!(
@@ -80,7 +80,7 @@ async fn parts(
         }
         let mut bytes = Vec::new();
         let mut reader = Box::pin(part.into_async_read()).take(text_left + 1);
-        reader.read_to_end(&mut bytes).await.map_err(|_| cut())?;
+        reader.read_to_end(&mut bytes).await.map_err(|_| incomplete())?;
         text_left = text_left.checked_sub(bytes.len() as u64).ok_or(Error::TooLarge)?;
         let text = String::from_utf8(bytes).map_err(|_| Error::parameter(format!("{name} is invalid")))?;
         insert(&mut attributes, &name, text)?;
@@ -88,7 +88,7 @@ async fn parts(
     Ok(attributes)
 }
 
-fn cut() -> Error {
+fn incomplete() -> Error {
     Error::parameter("the multipart body is incomplete")
 }
 
@@ -99,7 +99,7 @@ async fn receive(part: Field, name: &str, file: std::fs::File) -> Result<Uploade
         .map(str::to_owned)
         .ok_or_else(|| Error::parameter(format!("{name} is invalid")))?;
     let reader = Box::pin(part.into_async_read());
-    let (file, size) = spool::receive(reader, file, |_| cut()).await?;
+    let (file, size) = spool::receive(reader, file, |_| incomplete()).await?;
     Ok(UploadedFile {
         file_name,
         size,

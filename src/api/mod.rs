@@ -1,25 +1,18 @@
-//! The REST API's edge: the generated contract and the runtime around it.
+//! The REST API's edge: the generated routes and the runtime around them.
 
-mod answers;
-pub mod contract;
 pub mod credentials;
 pub mod download;
 pub mod edge;
+pub mod error_response;
 pub mod exchange;
-pub mod failure;
 mod form;
-mod map;
 mod media_type;
-pub mod operation;
 pub mod paging;
 pub(crate) mod parameters;
 pub mod record_validator;
-pub mod reply;
+pub mod response;
+mod response_cache;
 pub mod revalidation;
+pub mod routes;
+mod rule;
 mod spool;
-pub mod types;
-
-/// The bundled OpenAPI document as JSON, exactly as published.
-pub const DOCUMENT_JSON: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
-/// The bundled OpenAPI document as YAML.
-pub const DOCUMENT_YAML: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.yaml"));

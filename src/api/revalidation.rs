@@ -8,11 +8,11 @@ use poem::http::StatusCode;
 use poem::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, IF_NONE_MATCH};
 use sha2::{Digest, Sha256};
 
-use crate::api::answers::WholeBody;
 use crate::api::exchange::Exchange;
+use crate::api::response_cache::WholeBody;
 
 /// Clients may store a response but must revalidate it before each use.
-const KEEPING: &str = "max-age=0, private, must-revalidate";
+const CACHE_POLICY: &str = "max-age=0, private, must-revalidate";
 
 /// Returns the response to a GET with its tag.
 pub(super) fn tagged(json: Vec<u8>, exchange: &Exchange<'_>) -> Response {
@@ -21,24 +21,24 @@ pub(super) fn tagged(json: Vec<u8>, exchange: &Exchange<'_>) -> Response {
     let body = WholeBody(json.into());
     Response::builder()
         .header(ETAG, &tag)
-        .header(CACHE_CONTROL, KEEPING)
-        .content_type(exchange.operation().media)
+        .header(CACHE_CONTROL, CACHE_POLICY)
+        .content_type(exchange.operation().media_type)
         .header(CONTENT_LENGTH, length)
         .extension(body.clone())
         .body(body.body())
 }
 
 /// Returns the response, or 304 if the caller has the current version.
-pub(super) fn revalidated(mut answer: Response, request: &HeaderMap) -> Response {
-    let tag = answer.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
-    let held = tag.is_some_and(|tag| none_match(request, tag));
-    if held && answer.status() == StatusCode::OK {
-        answer.set_status(StatusCode::NOT_MODIFIED);
-        answer.headers_mut().remove(CONTENT_LENGTH);
-        answer.headers_mut().remove(CONTENT_TYPE);
-        answer.set_body(());
+pub(super) fn revalidated(mut response: Response, request: &HeaderMap) -> Response {
+    let tag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
+    let is_current = tag.is_some_and(|tag| none_match(request, tag));
+    if is_current && response.status() == StatusCode::OK {
+        response.set_status(StatusCode::NOT_MODIFIED);
+        response.headers_mut().remove(CONTENT_LENGTH);
+        response.headers_mut().remove(CONTENT_TYPE);
+        response.set_body(());
     }
-    answer
+    response
 }
 
 fn tag(json: &[u8], caller: Option<i64>) -> String {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entity_tag_matches_weakly_and_in_lists() {
+    fn none_match_compares_weakly_and_reads_lists() {
         let headers = |value| HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static(value))]);
         for tag in ["\"abc\"", "W/\"abc\""] {
             assert!(none_match(&headers("\"x\", W/\"abc\""), tag));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_differ_between_answers_and_callers() {
+    fn tag_depends_on_response_and_caller() {
         assert_eq!(tag(b"{}", Some(1)), tag(b"{}", Some(1)));
         assert_ne!(tag(b"{}", Some(1)), tag(b"{}", Some(2)));
         assert_ne!(tag(b"{}", Some(1)), tag(b"{}", None));

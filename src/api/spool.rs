@@ -11,7 +11,7 @@ use crate::api::exchange::{self, Exchange};
 use crate::api::media_type::essence;
 
 /// Size of one read, in bytes.
-const PIECE: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Writes a stream to a file and returns the file, rewound, with its length.
 ///
@@ -23,7 +23,7 @@ pub async fn receive(
     broken: impl Fn(io::Error) -> Error,
 ) -> Result<(File, u64)> {
     let mut file = File::from_std(file);
-    let mut buffer = vec![0; PIECE];
+    let mut buffer = vec![0; CHUNK_BYTES];
     let mut size = 0;
     loop {
         let read = reader.read(&mut buffer).await.map_err(&broken)?;

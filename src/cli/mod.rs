@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use context::{Common, Outcome, print, stopped};
-use holdfast::api::{DOCUMENT_JSON, DOCUMENT_YAML};
+use contract::{DOCUMENT_JSON, DOCUMENT_YAML};
 use holdfast::server;
 
 /// Serve repositories over Git and a REST API

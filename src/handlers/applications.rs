@@ -5,12 +5,12 @@ use domain::identity::oauth::applications::{self, NewApplication};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    Application, ApplicationsApi, CreateApplicationRequest, DeleteApplicationRequest,
-    RenewApplicationSecretRequest,
-};
+use crate::api::routes::ApplicationsApi;
 use crate::app::App;
 use crate::views::application::application;
+use contract::{
+    Application, CreateApplicationRequest, DeleteApplicationRequest, RenewApplicationSecretRequest,
+};
 
 impl ApplicationsApi for App {
     async fn list_applications(&self, _: InstanceAccess, page: PageRequest) -> Result<Page<Application>> {

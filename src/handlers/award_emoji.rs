@@ -8,9 +8,12 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::planning::epics;
 
-use crate::api::contract::{
-    AwardEmoji, AwardEmojiApi, CreateEpicAwardEmojiRequest, CreateEpicNoteAwardEmojiRequest,
-    CreateIssueAwardEmojiRequest, CreateIssueNoteAwardEmojiRequest, CreateMergeRequestAwardEmojiRequest,
+use crate::api::routes::AwardEmojiApi;
+use crate::app::App;
+use crate::views::award_emoji::award;
+use contract::{
+    AwardEmoji, CreateEpicAwardEmojiRequest, CreateEpicNoteAwardEmojiRequest, CreateIssueAwardEmojiRequest,
+    CreateIssueNoteAwardEmojiRequest, CreateMergeRequestAwardEmojiRequest,
     CreateMergeRequestNoteAwardEmojiRequest, CreateSnippetAwardEmojiRequest,
     CreateSnippetNoteAwardEmojiRequest, DeleteEpicAwardEmojiRequest, DeleteEpicNoteAwardEmojiRequest,
     DeleteIssueAwardEmojiRequest, DeleteIssueNoteAwardEmojiRequest, DeleteMergeRequestAwardEmojiRequest,
@@ -22,8 +25,6 @@ use crate::api::contract::{
     ListIssueNoteAwardEmojiRequest, ListMergeRequestAwardEmojiRequest, ListMergeRequestNoteAwardEmojiRequest,
     ListSnippetAwardEmojiRequest, ListSnippetNoteAwardEmojiRequest,
 };
-use crate::app::App;
-use crate::views::award_emoji::award;
 
 /// Returns the key of a noteable, or of a note on it.
 fn key(on: noteable::Key, note: Option<i64>) -> Key {

@@ -6,15 +6,16 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::spaces::badges::{self, Change};
 
-use crate::api::contract::{
-    Badge, BadgeCreate, BadgePreview, BadgeUpdate, BadgesApi, CreateGroupBadgeRequest,
-    CreateProjectBadgeRequest, DeleteGroupBadgeRequest, DeleteProjectBadgeRequest, GetGroupBadgeRequest,
-    GetProjectBadgeRequest, ListGroupBadgesRequest, ListProjectBadgesRequest, PreviewGroupBadgeRequest,
-    PreviewProjectBadgeRequest, UpdateGroupBadgeRequest, UpdateProjectBadgeRequest,
-};
+use crate::api::routes::BadgesApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::badge::{badge, preview};
+use contract::{
+    Badge, BadgeCreate, BadgePreview, BadgeUpdate, CreateGroupBadgeRequest, CreateProjectBadgeRequest,
+    DeleteGroupBadgeRequest, DeleteProjectBadgeRequest, GetGroupBadgeRequest, GetProjectBadgeRequest,
+    ListGroupBadgesRequest, ListProjectBadgesRequest, PreviewGroupBadgeRequest, PreviewProjectBadgeRequest,
+    UpdateGroupBadgeRequest, UpdateProjectBadgeRequest,
+};
 
 impl App {
     async fn badges(

@@ -7,18 +7,18 @@ use domain::kernel::page::{Page, PageRequest};
 use domain::planning::boards::lists::{self, Subject};
 use domain::planning::boards::{self, Change, List, Row};
 
-use crate::api::contract::{
-    Board, BoardList, BoardListCreate, BoardUpdate, BoardsApi, CreateGroupBoardListRequest,
-    CreateGroupBoardRequest, CreateProjectBoardListRequest, CreateProjectBoardRequest,
-    DeleteGroupBoardListRequest, DeleteGroupBoardRequest, DeleteProjectBoardListRequest,
-    DeleteProjectBoardRequest, GetGroupBoardListRequest, GetGroupBoardRequest, GetProjectBoardListRequest,
-    GetProjectBoardRequest, ListGroupBoardListsRequest, ListProjectBoardListsRequest,
-    MoveGroupBoardListRequest, MoveProjectBoardListRequest, UpdateGroupBoardRequest,
-    UpdateProjectBoardRequest,
-};
+use crate::api::routes::BoardsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::board::{board, list};
+use contract::{
+    Board, BoardList, BoardListCreate, BoardUpdate, CreateGroupBoardListRequest, CreateGroupBoardRequest,
+    CreateProjectBoardListRequest, CreateProjectBoardRequest, DeleteGroupBoardListRequest,
+    DeleteGroupBoardRequest, DeleteProjectBoardListRequest, DeleteProjectBoardRequest,
+    GetGroupBoardListRequest, GetGroupBoardRequest, GetProjectBoardListRequest, GetProjectBoardRequest,
+    ListGroupBoardListsRequest, ListProjectBoardListsRequest, MoveGroupBoardListRequest,
+    MoveProjectBoardListRequest, UpdateGroupBoardRequest, UpdateProjectBoardRequest,
+};
 
 /// Returns the label, milestone or assignee of a new list.
 fn subject(body: &BoardListCreate) -> Result<Subject> {

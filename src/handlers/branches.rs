@@ -5,12 +5,13 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    Branch, BranchesApi, CheckBranchRequest, CreateBranchRequest, DeleteBranchRequest, GetBranchRequest,
-    ListBranchesRequest, Message, ProtectBranchRequest, UnprotectBranchRequest,
-};
+use crate::api::routes::BranchesApi;
 use crate::app::App;
 use crate::views;
+use contract::{
+    Branch, CheckBranchRequest, CreateBranchRequest, DeleteBranchRequest, GetBranchRequest,
+    ListBranchesRequest, Message, ProtectBranchRequest, UnprotectBranchRequest,
+};
 
 impl BranchesApi for App {
     async fn list_branches(

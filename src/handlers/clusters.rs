@@ -5,11 +5,11 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    Cluster, ClustersApi, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest,
-};
+use crate::api::routes::ClustersApi;
 use crate::app::App;
 use crate::views::cluster::cluster;
+use crate::views::words::Convert;
+use contract::{Cluster, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest};
 
 impl ClustersApi for App {
     async fn list_clusters(&self, access: ProjectAccess, page: PageRequest) -> Result<Page<Cluster>> {
@@ -30,7 +30,7 @@ impl ClustersApi for App {
             token: platform.token.into(),
             ca_cert: platform.ca_cert,
             namespace: platform.namespace,
-            authorization: platform.authorization_type.map(Into::into),
+            authorization: platform.authorization_type.map(Convert::convert),
         };
         let made = clusters::create(&self.backend, &access, new).await?;
         Ok(cluster(&self.backend.instance.base_url, made))

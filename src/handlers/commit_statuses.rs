@@ -5,11 +5,10 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CommitStatus, CommitStatusesApi, CreateCommitStatusRequest, ListCommitStatusesRequest,
-};
+use crate::api::routes::CommitStatusesApi;
 use crate::app::App;
 use crate::views::pipeline::{commit_status, reported};
+use contract::{CommitStatus, CreateCommitStatusRequest, ListCommitStatusesRequest};
 
 impl CommitStatusesApi for App {
     async fn list_commit_statuses(

@@ -12,15 +12,16 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CherryPickCommitRequest, Commit, CommitAction, CommitActionKind, CommitComment, CommitOrder, CommitRef,
-    CommitRefFilter, CommitsApi, CreateCommitCommentRequest, CreateCommitRequest, Diff, DiffLineType,
-    FileEncoding, GetCommitRequest, ListCommitCommentsRequest, ListCommitDiffsRequest, ListCommitRefsRequest,
-    ListCommitsRequest, RevertCommitRequest,
-};
-use crate::api::types::MaybeUndefined;
+use crate::api::routes::CommitsApi;
 use crate::app::App;
 use crate::views::commit as view;
+use contract::MaybeUndefined;
+use contract::{
+    CherryPickCommitRequest, Commit, CommitAction, CommitActionKind, CommitComment, CommitOrder, CommitRef,
+    CommitRefFilter, CreateCommitCommentRequest, CreateCommitRequest, Diff, DiffLineType, FileEncoding,
+    GetCommitRequest, ListCommitCommentsRequest, ListCommitDiffsRequest, ListCommitRefsRequest,
+    ListCommitsRequest, RevertCommitRequest,
+};
 
 impl CommitsApi for App {
     async fn list_commits(

@@ -7,14 +7,15 @@ use domain::registry::deleting::{delete_repository, delete_tag};
 use domain::registry::listing::{self, With};
 use domain::registry::tag_cleanup::{self, Asked};
 
-use crate::api::contract::{
-    ContainerRegistryApi, DeleteRegistryRepositoryRequest, DeleteRegistryTagRequest,
-    DeleteRegistryTagsRequest, GetRegistryRepositoryRequest, GetRegistryTagRequest,
-    ListGroupRegistryRepositoriesRequest, ListRegistryRepositoriesRequest, ListRegistryTagsRequest, Message,
-    RegistryRepository, RegistryTag, RegistryTagDetails,
-};
+use crate::api::routes::ContainerRegistryApi;
 use crate::app::App;
 use crate::views::registry::{repository, tag, tag_details};
+use contract::{
+    DeleteRegistryRepositoryRequest, DeleteRegistryTagRequest, DeleteRegistryTagsRequest,
+    GetRegistryRepositoryRequest, GetRegistryTagRequest, ListGroupRegistryRepositoriesRequest,
+    ListRegistryRepositoriesRequest, ListRegistryTagsRequest, Message, RegistryRepository, RegistryTag,
+    RegistryTagDetails,
+};
 
 /// Returns a message about a completed or scheduled operation.
 fn message(text: &str) -> Message {

@@ -6,14 +6,15 @@ use domain::identity::access::{GroupAccess, ProjectAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CustomAttribute, CustomAttributesApi, DeleteGroupCustomAttributeRequest,
-    DeleteProjectCustomAttributeRequest, DeleteUserCustomAttributeRequest, GetGroupCustomAttributeRequest,
-    GetProjectCustomAttributeRequest, GetUserCustomAttributeRequest, SetGroupCustomAttributeRequest,
-    SetProjectCustomAttributeRequest, SetUserCustomAttributeRequest,
-};
+use crate::api::routes::CustomAttributesApi;
 use crate::app::App;
 use crate::views::custom_attribute::custom_attribute;
+use contract::{
+    CustomAttribute, DeleteGroupCustomAttributeRequest, DeleteProjectCustomAttributeRequest,
+    DeleteUserCustomAttributeRequest, GetGroupCustomAttributeRequest, GetProjectCustomAttributeRequest,
+    GetUserCustomAttributeRequest, SetGroupCustomAttributeRequest, SetProjectCustomAttributeRequest,
+    SetUserCustomAttributeRequest,
+};
 
 impl App {
     async fn attributes(&self, owner: Owner, page: &PageRequest) -> Result<Page<CustomAttribute>> {

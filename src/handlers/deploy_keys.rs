@@ -5,12 +5,13 @@ use domain::identity::access::{InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateDeployKeyRequest, DeleteDeployKeyRequest, DeployKey, DeployKeysApi, EnableDeployKeyRequest,
-    GetDeployKeyRequest, ProjectDeployKey, UpdateDeployKeyRequest,
-};
+use crate::api::routes::DeployKeysApi;
 use crate::app::App;
 use crate::views::deploy_key::{deploy_key, project_deploy_key};
+use contract::{
+    CreateDeployKeyRequest, DeleteDeployKeyRequest, DeployKey, EnableDeployKeyRequest, GetDeployKeyRequest,
+    ProjectDeployKey, UpdateDeployKeyRequest,
+};
 
 impl DeployKeysApi for App {
     async fn list_deploy_keys(&self, _: InstanceAccess, page: PageRequest) -> Result<Page<DeployKey>> {

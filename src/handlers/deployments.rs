@@ -5,12 +5,14 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateDeploymentRequest, Deployment, DeploymentOrder, DeploymentsApi, GetDeploymentRequest,
-    ListDeploymentsRequest, SortDirection, UpdateDeploymentRequest,
-};
+use crate::api::routes::DeploymentsApi;
 use crate::app::App;
 use crate::views::deployment::deployment;
+use crate::views::words::Convert;
+use contract::{
+    CreateDeploymentRequest, Deployment, DeploymentOrder, GetDeploymentRequest, ListDeploymentsRequest,
+    SortDirection, UpdateDeploymentRequest,
+};
 
 fn order(order: Option<DeploymentOrder>) -> Order {
     match order {
@@ -31,7 +33,7 @@ impl DeploymentsApi for App {
     ) -> Result<Page<Deployment>> {
         let filter = Filter {
             environment: request.environment,
-            status: request.status.map(Into::into),
+            status: request.status.map(Convert::convert),
             updated_after: request.updated_after.map(|time| time.to_utc()),
             updated_before: request.updated_before.map(|time| time.to_utc()),
             order: order(request.order_by),
@@ -53,7 +55,7 @@ impl DeploymentsApi for App {
             sha: body.sha,
             ref_name: body.r#ref,
             tag: body.tag,
-            status: body.status.into(),
+            status: body.status.convert(),
             job_id: body.job_id,
         };
         let made = deployments::create(&self.backend, &access, new).await?;
@@ -74,7 +76,7 @@ impl DeploymentsApi for App {
         access: ProjectAccess,
         request: UpdateDeploymentRequest,
     ) -> Result<Deployment> {
-        let (id, status) = (request.deployment_id, request.body.status.into());
+        let (id, status) = (request.deployment_id, request.body.status.convert());
         let changed = deployments::update(&self.backend, &access, id, status).await?;
         Ok(deployment(self.at(&self.path_of(&access)), changed))
     }

@@ -5,14 +5,16 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateEnvironmentRequest, DeleteEnvironmentRequest, Environment, EnvironmentsApi, GetEnvironmentRequest,
-    ListEnvironmentsRequest, StopEnvironmentRequest, UpdateEnvironmentRequest,
-};
+use crate::api::routes::EnvironmentsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::environment::{detail, environment, listed};
 use crate::views::project::simple;
+use crate::views::words::Convert;
+use contract::{
+    CreateEnvironmentRequest, DeleteEnvironmentRequest, Environment, GetEnvironmentRequest,
+    ListEnvironmentsRequest, StopEnvironmentRequest, UpdateEnvironmentRequest,
+};
 
 impl EnvironmentsApi for App {
     async fn list_environments(
@@ -24,12 +26,12 @@ impl EnvironmentsApi for App {
         let filter = Filter {
             name: request.name,
             search: request.search,
-            state: request.states.map(Into::into),
+            state: request.states.map(Convert::convert),
         };
         let wanted = page;
         let (page, project) = environments::list(&self.backend, &access, filter, &wanted).await?;
-        let project = project.map(|row| simple(&self.backend.instance, &row));
-        Ok(page.map(|row| listed(row, project.clone())))
+        let project = || project.as_ref().map(|row| simple(&self.backend.instance, row));
+        Ok(page.map(|row| listed(row, project())))
     }
 
     async fn create_environment(

@@ -5,12 +5,13 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::planning::epics::issues::{self, Neighbours};
 
-use crate::api::contract::{
-    AddEpicIssueRequest, EpicIssueLink, EpicIssuesApi, Issue, ListEpicIssuesRequest, MoveEpicIssueRequest,
-    RemoveEpicIssueRequest,
-};
+use crate::api::routes::EpicIssuesApi;
 use crate::app::App;
 use crate::views::epic::{gathered, link};
+use contract::{
+    AddEpicIssueRequest, EpicIssueLink, Issue, ListEpicIssuesRequest, MoveEpicIssueRequest,
+    RemoveEpicIssueRequest,
+};
 
 impl EpicIssuesApi for App {
     async fn list_epic_issues(

@@ -6,15 +6,16 @@ use domain::kernel::page::{Page, PageRequest};
 use domain::planning::epics::{self, Change, Filter, Labelling, NewEpic, Order, Row};
 use domain::planning::state_event::StateEvent;
 
-use crate::api::contract::{
-    CreateEpicRequest, DeleteEpicRequest, Epic, EpicOrder, EpicsApi, GetEpicRequest, IssueStateEvent,
-    ListEpicsRequest, SortDirection, UpdateEpicRequest,
-};
-use crate::api::types::Timestamp;
+use crate::api::routes::EpicsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::epic::{Parts, epic};
 use crate::views::issue::only;
+use contract::timestamp::Timestamp;
+use contract::{
+    CreateEpicRequest, DeleteEpicRequest, Epic, EpicOrder, GetEpicRequest, IssueStateEvent, ListEpicsRequest,
+    SortDirection, UpdateEpicRequest,
+};
 
 fn filter(request: ListEpicsRequest) -> Filter {
     Filter {

@@ -5,12 +5,14 @@ use domain::identity::access::{InstanceAccess, ProjectAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    Event, EventAction, EventTargetType, EventsApi, ListEventsRequest, ListProjectEventsRequest,
-    ListUserEventsRequest, SortDirection,
-};
+use crate::api::routes::EventsApi;
 use crate::app::App;
 use crate::views;
+use crate::views::words::Convert;
+use contract::{
+    Event, EventAction, EventTargetType, ListEventsRequest, ListProjectEventsRequest, ListUserEventsRequest,
+    SortDirection,
+};
 
 impl EventsApi for App {
     async fn list_events(
@@ -72,7 +74,7 @@ fn filter(
     sort: Option<SortDirection>,
 ) -> Filter {
     Filter {
-        action: action.map(Into::into),
+        action: action.map(Convert::convert),
         targets: target.map(views::events::target_types),
         ascending: sort == Some(SortDirection::Asc),
         ..Filter::default()

@@ -6,12 +6,13 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateFeatureFlagUserListRequest, DeleteFeatureFlagUserListRequest, FeatureFlagUserList,
-    FeatureFlagUserListsApi, GetFeatureFlagUserListRequest, UpdateFeatureFlagUserListRequest,
-};
+use crate::api::routes::FeatureFlagUserListsApi;
 use crate::app::App;
 use crate::views::feature_flag::user_list;
+use contract::{
+    CreateFeatureFlagUserListRequest, DeleteFeatureFlagUserListRequest, FeatureFlagUserList,
+    GetFeatureFlagUserListRequest, UpdateFeatureFlagUserListRequest,
+};
 
 impl FeatureFlagUserListsApi for App {
     async fn list_feature_flag_user_lists(

@@ -5,15 +5,17 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateFeatureFlagRequest, DeleteFeatureFlagRequest, FeatureFlag, FeatureFlagFilter,
-    FeatureFlagScopeCreate, FeatureFlagScopeUpdate, FeatureFlagStrategyCreate, FeatureFlagStrategyUpdate,
-    FeatureFlagsApi, GetFeatureFlagRequest, ListFeatureFlagsRequest, UpdateFeatureFlagRequest,
-};
-use crate::api::types::Map;
+use crate::api::routes::FeatureFlagsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::feature_flag::feature_flag;
+use crate::views::words::Convert;
+use contract::map::Map;
+use contract::{
+    CreateFeatureFlagRequest, DeleteFeatureFlagRequest, FeatureFlag, FeatureFlagFilter,
+    FeatureFlagScopeCreate, FeatureFlagScopeUpdate, FeatureFlagStrategyCreate, FeatureFlagStrategyUpdate,
+    GetFeatureFlagRequest, ListFeatureFlagsRequest, UpdateFeatureFlagRequest,
+};
 
 impl FeatureFlagsApi for App {
     async fn list_feature_flags(
@@ -90,7 +92,7 @@ fn new_strategy(sent: FeatureFlagStrategyCreate) -> StrategyChange {
         ..ScopeChange::default()
     };
     StrategyChange {
-        kind: Some(sent.name.into()),
+        kind: Some(sent.name.convert()),
         parameters: sent.parameters.map(Map::into_iter).map(Iterator::collect),
         user_list_id: sent.user_list_id.map(Some),
         scopes: sent.scopes.unwrap_or_default().into_iter().map(scope).collect(),
@@ -107,7 +109,7 @@ fn strategy(sent: FeatureFlagStrategyUpdate) -> StrategyChange {
     StrategyChange {
         id: sent.id,
         remove: sent.destroy,
-        kind: sent.name.map(Into::into),
+        kind: sent.name.map(Convert::convert),
         parameters: sent.parameters.map(Map::into_iter).map(Iterator::collect),
         user_list_id: sent.user_list_id.into_patch().into_update(),
         scopes: sent.scopes.unwrap_or_default().into_iter().map(scope).collect(),

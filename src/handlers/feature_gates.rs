@@ -5,11 +5,10 @@ use domain::instance::feature_gates::{self, Setting, Share, Targets, Wish};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    DeleteFeatureGateRequest, FeatureGate, FeatureGateShare, FeatureGatesApi, SetFeatureGateRequest,
-};
+use crate::api::routes::FeatureGatesApi;
 use crate::app::App;
 use crate::views::feature_gate::feature_gate;
+use contract::{DeleteFeatureGateRequest, FeatureGate, FeatureGateShare, SetFeatureGateRequest};
 
 impl FeatureGatesApi for App {
     async fn list_feature_gates(&self, _: InstanceAccess, page: PageRequest) -> Result<Page<FeatureGate>> {

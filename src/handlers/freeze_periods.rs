@@ -5,12 +5,13 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateFreezePeriodRequest, DeleteFreezePeriodRequest, FreezePeriod, FreezePeriodsApi,
-    GetFreezePeriodRequest, UpdateFreezePeriodRequest,
-};
+use crate::api::routes::FreezePeriodsApi;
 use crate::app::App;
 use crate::views::freeze_period::freeze_period;
+use contract::{
+    CreateFreezePeriodRequest, DeleteFreezePeriodRequest, FreezePeriod, GetFreezePeriodRequest,
+    UpdateFreezePeriodRequest,
+};
 
 impl FreezePeriodsApi for App {
     async fn list_freeze_periods(

@@ -4,13 +4,14 @@ use domain::identity::access::GroupAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    AddGroupMemberRequest, GetAnyGroupMemberRequest, GetGroupMemberRequest, GroupMembersApi,
-    ListAllGroupMembersRequest, ListGroupMembersRequest, Member, OverrideGroupMemberRequest,
-    RemoveGroupMemberRequest, StopOverridingGroupMemberRequest, UpdateGroupMemberRequest,
-};
+use crate::api::routes::GroupMembersApi;
 use crate::app::App;
 use crate::handlers::members::filter;
+use contract::{
+    AddGroupMemberRequest, GetAnyGroupMemberRequest, GetGroupMemberRequest, ListAllGroupMembersRequest,
+    ListGroupMembersRequest, Member, OverrideGroupMemberRequest, RemoveGroupMemberRequest,
+    StopOverridingGroupMemberRequest, UpdateGroupMemberRequest,
+};
 
 impl GroupMembersApi for App {
     async fn list_group_members(

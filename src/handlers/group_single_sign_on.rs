@@ -4,11 +4,10 @@ use domain::identity::access::GroupAccess;
 use domain::kernel::error::Result;
 use domain::spaces::single_sign_on;
 
-use crate::api::contract::{
-    DeleteScimTokenRequest, GroupSaml, GroupSingleSignOnApi, ScimToken, UpdateGroupSamlRequest,
-};
+use crate::api::routes::GroupSingleSignOnApi;
 use crate::app::App;
 use crate::views::scim::group_saml;
+use contract::{DeleteScimTokenRequest, GroupSaml, ScimToken, UpdateGroupSamlRequest};
 
 impl GroupSingleSignOnApi for App {
     async fn get_group_saml(&self, access: GroupAccess) -> Result<GroupSaml> {

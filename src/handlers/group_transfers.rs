@@ -7,11 +7,10 @@ use domain::kernel::error::Result;
 use domain::transfers::exports;
 use domain::transfers::imports::{self, NewImport};
 
-use crate::api::contract::{
-    DownloadGroupExportRequest, GroupImport, GroupTransfersApi, ImportGroupRequest, Message,
-};
+use crate::api::routes::GroupTransfersApi;
 use crate::app::App;
 use crate::views::group_import::group_import;
+use contract::{DownloadGroupExportRequest, GroupImport, ImportGroupRequest, Message};
 
 fn accepted() -> Message {
     Message {

@@ -10,16 +10,18 @@ use domain::lifecycle::{deletion, transfer};
 use domain::spaces::groups::{self, Change, Filter, NewGroup, Order, Settings, Within};
 use domain::spaces::projects::{self, OfGroup};
 
-use crate::api::contract::{
-    CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupOrder, GroupsApi,
-    ListDescendantGroupsRequest, ListDescendantsRequest, ListGroupProjectsRequest, ListGroupsRequest,
-    ListSubgroupsRequest, Message, Project, ShareGroupRequest, SortDirection, TransferGroupRequest,
-    TransferProjectToGroupRequest, UnshareGroupRequest, UpdateGroupRequest,
-};
+use crate::api::routes::GroupsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::group::{detail, group};
 use crate::views::project::{Parts, project};
+use crate::views::words::Convert;
+use contract::{
+    CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupOrder, ListDescendantGroupsRequest,
+    ListDescendantsRequest, ListGroupProjectsRequest, ListGroupsRequest, ListSubgroupsRequest, Message,
+    Project, ShareGroupRequest, SortDirection, TransferGroupRequest, TransferProjectToGroupRequest,
+    UnshareGroupRequest, UpdateGroupRequest,
+};
 
 /// Filters of all lists of groups.
 macro_rules! filter {
@@ -52,8 +54,8 @@ macro_rules! settings {
             membership_lock: $body.membership_lock,
             require_two_factor_authentication: $body.require_two_factor_authentication,
             two_factor_grace_period: $body.two_factor_grace_period,
-            project_creation_level: $body.project_creation_level.map(Into::into),
-            subgroup_creation_level: $body.subgroup_creation_level.map(Into::into),
+            project_creation_level: $body.project_creation_level.map(Convert::convert),
+            subgroup_creation_level: $body.subgroup_creation_level.map(Convert::convert),
             auto_devops_enabled: $body.auto_devops_enabled.into_patch(),
             emails_disabled: $body.emails_disabled.into_patch(),
             mentions_disabled: $body.mentions_disabled.into_patch(),
@@ -152,7 +154,7 @@ impl GroupsApi for App {
                 with_shared: request.with_shared,
             }),
             archived: request.archived,
-            visibility: request.visibility.map(Into::into),
+            visibility: request.visibility.map(Convert::convert),
             search: request.search,
             owned: request.owned,
             starred: request.starred,
@@ -188,7 +190,7 @@ impl GroupsApi for App {
             name: body.name,
             path: body.path,
             parent_id: body.parent_id,
-            visibility: body.visibility.map(Into::into),
+            visibility: body.visibility.map(Convert::convert),
         };
         let mut made = groups::create(&self.backend, &access.caller, new).await?;
         if picture.is_some() {
@@ -222,7 +224,7 @@ impl GroupsApi for App {
             settings: settings!(body),
             name: body.name,
             path: body.path,
-            visibility: body.visibility.map(Into::into),
+            visibility: body.visibility.map(Convert::convert),
             file_template_project_id: body.file_template_project_id.into_patch(),
         };
         let mut changed = groups::edit(&self.backend, access, change).await?;

@@ -5,12 +5,13 @@ use domain::identity::access_tokens::{self, Kind, NewToken};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateImpersonationTokenRequest, GetImpersonationTokenRequest, ImpersonationToken,
-    ImpersonationTokensApi, ListImpersonationTokensRequest, RevokeImpersonationTokenRequest,
-};
+use crate::api::routes::ImpersonationTokensApi;
 use crate::app::App;
 use crate::views;
+use contract::{
+    CreateImpersonationTokenRequest, GetImpersonationTokenRequest, ImpersonationToken,
+    ListImpersonationTokensRequest, RevokeImpersonationTokenRequest,
+};
 
 impl ImpersonationTokensApi for App {
     async fn list_impersonation_tokens(

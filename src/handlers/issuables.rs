@@ -3,7 +3,7 @@
 use domain::kernel::error::{Error, Result};
 use domain::planning::issuables::{Conditions, Scope};
 
-use crate::api::contract::IssueNot;
+use contract::IssueNot;
 
 /// Filters of all lists of issues and merge requests.
 macro_rules! shared {
@@ -38,11 +38,15 @@ macro_rules! shared {
                 .not
                 .map(crate::handlers::issuables::conditions)
                 .unwrap_or_default(),
-            created_after: $request.created_after.map(crate::api::types::Timestamp::to_utc),
-            created_before: $request.created_before.map(crate::api::types::Timestamp::to_utc),
-            updated_after: $request.updated_after.map(crate::api::types::Timestamp::to_utc),
-            updated_before: $request.updated_before.map(crate::api::types::Timestamp::to_utc),
-            ascending: $request.sort == Some(crate::api::contract::SortDirection::Asc),
+            created_after: $request.created_after.map(contract::timestamp::Timestamp::to_utc),
+            created_before: $request
+                .created_before
+                .map(contract::timestamp::Timestamp::to_utc),
+            updated_after: $request.updated_after.map(contract::timestamp::Timestamp::to_utc),
+            updated_before: $request
+                .updated_before
+                .map(contract::timestamp::Timestamp::to_utc),
+            ascending: $request.sort == Some(contract::SortDirection::Asc),
             ..domain::planning::issuables::Filter::default()
         }
     };

@@ -12,20 +12,21 @@ use domain::planning::issues::{self, Change, Filter, Metadata, NewIssue, Order, 
 use domain::planning::milestones;
 use domain::planning::state_event::StateEvent;
 
-use crate::api::contract::{
-    AddIssueSpentTimeRequest, CreateIssueRequest, DeleteIssueRequest, GetIssueRequest,
-    GetIssueTimeStatsRequest, Issue, IssueOrder, IssueStateEvent, IssuesApi, ListGroupIssuesRequest,
-    ListGroupMilestoneIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest,
-    ListProjectIssuesRequest, ListProjectMilestoneIssuesRequest, MoveIssueRequest,
-    ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest, SetIssueTimeEstimateRequest,
-    SubscribeToIssueRequest, TimeStats, UnsubscribeFromIssueRequest, UpdateIssueRequest, UserReference,
-};
-use crate::api::types::Timestamp;
+use crate::api::routes::IssuesApi;
 use crate::app::App;
 use crate::handlers::issuables::shared;
 use crate::handlers::patch::IntoPatch;
 use crate::views::issue::{Parts, issue, only, time_stats};
 use crate::views::users::reference;
+use contract::timestamp::Timestamp;
+use contract::{
+    AddIssueSpentTimeRequest, CreateIssueRequest, DeleteIssueRequest, GetIssueRequest,
+    GetIssueTimeStatsRequest, Issue, IssueOrder, IssueStateEvent, ListGroupIssuesRequest,
+    ListGroupMilestoneIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest,
+    ListProjectIssuesRequest, ListProjectMilestoneIssuesRequest, MoveIssueRequest,
+    ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest, SetIssueTimeEstimateRequest,
+    SubscribeToIssueRequest, TimeStats, UnsubscribeFromIssueRequest, UpdateIssueRequest, UserReference,
+};
 
 /// Filters of all lists of issues.
 macro_rules! filter {

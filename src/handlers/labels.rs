@@ -7,18 +7,19 @@ use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
 use domain::planning::labels::{self, Change, Filter, NewLabel, Row};
 
-use crate::api::contract::{
+use crate::api::routes::LabelsApi;
+use crate::app::App;
+use crate::handlers::patch::IntoPatch;
+use crate::views::label::{group_label, project_label};
+use contract::{
     CreateGroupLabelRequest, CreateProjectLabelRequest, DeleteGroupLabelByNameRequest,
     DeleteGroupLabelRequest, DeleteProjectLabelByNameRequest, DeleteProjectLabelRequest,
-    GetGroupLabelRequest, GetProjectLabelRequest, GroupLabel, LabelsApi, ListGroupLabelsRequest,
+    GetGroupLabelRequest, GetProjectLabelRequest, GroupLabel, ListGroupLabelsRequest,
     ListProjectLabelsRequest, ProjectLabel, PromoteProjectLabelRequest, SubscribeToGroupLabelRequest,
     SubscribeToProjectLabelRequest, UnsubscribeFromGroupLabelRequest, UnsubscribeFromProjectLabelRequest,
     UpdateGroupLabelByNameRequest, UpdateGroupLabelRequest, UpdateProjectLabelByNameRequest,
     UpdateProjectLabelRequest,
 };
-use crate::app::App;
-use crate::handlers::patch::IntoPatch;
-use crate::views::label::{group_label, project_label};
 
 /// Filter in the request of a list.
 macro_rules! filter {

@@ -4,10 +4,10 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::spaces::members::{self, MemberFilter, Membership, Place};
 
-use crate::api::contract::{Member, MemberCreate, MemberUpdate};
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::member::member;
+use contract::{Member, MemberCreate, MemberUpdate};
 
 /// Filter in the request of a list.
 macro_rules! filter {

@@ -15,7 +15,14 @@ use domain::review::merge_requests::{
     self, Change, Filter, NewMergeRequest, Order, Row, Wanted, closing_issues, subscriptions, time_tracking,
 };
 
-use crate::api::contract::{
+use crate::api::routes::MergeRequestsApi;
+use crate::app::App;
+use crate::handlers::issuables::shared;
+use crate::handlers::patch::IntoPatch;
+use crate::views::issue::{Parts, issue, time_stats};
+use crate::views::merge_request::{merge_request, only, simple};
+use crate::views::users::reference;
+use contract::{
     AddMergeRequestSpentTimeRequest, CreateMergeRequestRequest, DeleteMergeRequestRequest,
     GetMergeRequestRequest, GetMergeRequestTimeStatsRequest, Issue, IssueStateEvent,
     ListDeploymentMergeRequestsRequest, ListGroupMergeRequestsRequest,
@@ -23,16 +30,10 @@ use crate::api::contract::{
     ListIssueRelatedMergeRequestsRequest, ListMergeRequestClosesIssuesRequest,
     ListMergeRequestParticipantsRequest, ListMergeRequestsRequest, ListProjectMergeRequestsRequest,
     ListProjectMilestoneMergeRequestsRequest, MergeRequest, MergeRequestOrder, MergeRequestView,
-    MergeRequestsApi, ResetMergeRequestSpentTimeRequest, ResetMergeRequestTimeEstimateRequest,
+    ResetMergeRequestSpentTimeRequest, ResetMergeRequestTimeEstimateRequest,
     SetMergeRequestTimeEstimateRequest, SubscribeToMergeRequestRequest, TimeStats,
     UnsubscribeFromMergeRequestRequest, UpdateMergeRequestRequest, UserReference, Wip,
 };
-use crate::app::App;
-use crate::handlers::issuables::shared;
-use crate::handlers::patch::IntoPatch;
-use crate::views::issue::{Parts, issue, time_stats};
-use crate::views::merge_request::{merge_request, only, simple};
-use crate::views::users::reference;
 
 /// Filters of all lists of merge requests.
 macro_rules! filter {

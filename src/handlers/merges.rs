@@ -5,13 +5,14 @@ use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
 use domain::review::merge_requests::{self, Acceptance};
 
-use crate::api::contract::{
-    AcceptMergeRequestRequest, CancelMergeWhenPipelineSucceedsRequest, Commit, GetMergeRequestChangesRequest,
-    ListMergeRequestCommitsRequest, MergeRequest, MergeRequestRebase, MergesApi, RebaseMergeRequestRequest,
-};
+use crate::api::routes::MergesApi;
 use crate::app::App;
 use crate::views::commit;
 use crate::views::merge_request::with_changes;
+use contract::{
+    AcceptMergeRequestRequest, CancelMergeWhenPipelineSucceedsRequest, Commit, GetMergeRequestChangesRequest,
+    ListMergeRequestCommitsRequest, MergeRequest, MergeRequestRebase, RebaseMergeRequestRequest,
+};
 
 /// Returns whether to wait for a pipeline, from the old and the new parameter name.
 fn waits(older: Option<bool>, newer: Option<bool>) -> Result<bool> {

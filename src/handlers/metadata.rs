@@ -3,8 +3,9 @@
 use domain::identity::access::InstanceAccess;
 use domain::kernel::error::Result;
 
-use crate::api::contract::{MetadataApi, Version};
+use crate::api::routes::MetadataApi;
 use crate::app::App;
+use contract::Version;
 
 impl MetadataApi for App {
     async fn get_version(&self, _: InstanceAccess) -> Result<Version> {

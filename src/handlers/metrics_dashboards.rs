@@ -5,14 +5,14 @@ use domain::delivery::metrics_dashboards::{NewAnnotation, Subject};
 use domain::identity::access::{InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 
-use crate::api::contract::{
-    AnnotateClusterRequest, AnnotateEnvironmentRequest, MetricsAnnotation, MetricsAnnotationCreate,
-    MetricsDashboardsApi, StarDashboardRequest, StarredDashboard, UnstarDashboardsRequest,
-    UnstarredDashboards,
-};
-use crate::api::types::Timestamp;
+use crate::api::routes::MetricsDashboardsApi;
 use crate::app::App;
 use crate::views::metrics_dashboard::{annotation, starred_dashboard};
+use contract::timestamp::Timestamp;
+use contract::{
+    AnnotateClusterRequest, AnnotateEnvironmentRequest, MetricsAnnotation, MetricsAnnotationCreate,
+    StarDashboardRequest, StarredDashboard, UnstarDashboardsRequest, UnstarredDashboards,
+};
 
 impl App {
     async fn annotate(

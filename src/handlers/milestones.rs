@@ -6,23 +6,25 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::planning::milestones::{self, Change, Filter, NewMilestone, Row, StateEvent};
 
-use crate::api::contract::{
-    CreateGroupMilestoneRequest, CreateProjectMilestoneRequest, DeleteGroupMilestoneRequest,
-    DeleteProjectMilestoneRequest, GetGroupMilestoneRequest, GetProjectMilestoneRequest,
-    ListGroupMilestonesRequest, ListProjectMilestonesRequest, Milestone, MilestoneCreate,
-    MilestoneStateEvent, MilestoneUpdate, MilestonesApi, PromoteProjectMilestoneRequest,
-    UpdateGroupMilestoneRequest, UpdateProjectMilestoneRequest,
-};
+use crate::api::routes::MilestonesApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::milestone::milestone;
+use crate::views::words::Convert;
+use contract::{
+    CreateGroupMilestoneRequest, CreateProjectMilestoneRequest, DeleteGroupMilestoneRequest,
+    DeleteProjectMilestoneRequest, GetGroupMilestoneRequest, GetProjectMilestoneRequest,
+    ListGroupMilestonesRequest, ListProjectMilestonesRequest, Milestone, MilestoneCreate,
+    MilestoneStateEvent, MilestoneUpdate, PromoteProjectMilestoneRequest, UpdateGroupMilestoneRequest,
+    UpdateProjectMilestoneRequest,
+};
 
 /// Filter in the request of a list.
 macro_rules! filter {
     ($request:expr) => {
         Filter {
             iids: $request.iids,
-            state: $request.state.map(Into::into),
+            state: $request.state.map(Convert::convert),
             title: $request.title,
             search: $request.search,
             parents: $request.include_parent_milestones,

@@ -5,9 +5,10 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::spaces::namespaces::{self, Filter};
 
-use crate::api::contract::{GetNamespaceRequest, ListNamespacesRequest, NamespacesApi, ProjectNamespace};
+use crate::api::routes::NamespacesApi;
 use crate::app::App;
 use crate::views::namespace::namespace;
+use contract::{GetNamespaceRequest, ListNamespacesRequest, ProjectNamespace};
 
 impl NamespacesApi for App {
     async fn list_namespaces(

@@ -7,17 +7,18 @@ use domain::identity::places::Place;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
+use crate::api::routes::NotesApi;
+use crate::app::App;
+use crate::views::note::{created, in_detail, note};
+use contract::timestamp::Timestamp;
+use contract::{
     CreateEpicNoteRequest, CreateIssueNoteRequest, CreateMergeRequestNoteRequest, CreateSnippetNoteRequest,
     CreatedNote, DeleteEpicNoteRequest, DeleteIssueNoteRequest, DeleteMergeRequestNoteRequest,
     DeleteSnippetNoteRequest, GetEpicNoteRequest, GetIssueNoteRequest, GetMergeRequestNoteRequest,
     GetSnippetNoteRequest, ListEpicNotesRequest, ListIssueNotesRequest, ListMergeRequestNotesRequest,
-    ListSnippetNotesRequest, Note, NoteInDetail, NoteOrder, NotesApi, SortDirection, UpdateEpicNoteRequest,
+    ListSnippetNotesRequest, Note, NoteInDetail, NoteOrder, SortDirection, UpdateEpicNoteRequest,
     UpdateIssueNoteRequest, UpdateMergeRequestNoteRequest, UpdateSnippetNoteRequest,
 };
-use crate::api::types::Timestamp;
-use crate::app::App;
-use crate::views::note::{created, in_detail, note};
 
 fn filter(order: Option<NoteOrder>, direction: Option<SortDirection>) -> Filter {
     Filter {

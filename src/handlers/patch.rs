@@ -2,7 +2,7 @@
 
 use domain::kernel::patch::Patch;
 
-use crate::api::types::MaybeUndefined;
+use contract::MaybeUndefined;
 
 /// Converts a nullable attribute of a request body to a change.
 pub trait IntoPatch<T> {

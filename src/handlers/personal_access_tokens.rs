@@ -5,12 +5,13 @@ use domain::identity::access_tokens::{self, Kind, NewToken};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreatePersonalAccessTokenRequest, ListPersonalAccessTokensRequest, PersonalAccessToken,
-    PersonalAccessTokensApi, RevokePersonalAccessTokenRequest,
-};
+use crate::api::routes::PersonalAccessTokensApi;
 use crate::app::App;
 use crate::views;
+use contract::{
+    CreatePersonalAccessTokenRequest, ListPersonalAccessTokensRequest, PersonalAccessToken,
+    RevokePersonalAccessTokenRequest,
+};
 
 impl PersonalAccessTokensApi for App {
     async fn list_personal_access_tokens(

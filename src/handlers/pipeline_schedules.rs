@@ -6,18 +6,19 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreatePipelineScheduleRequest, CreatePipelineScheduleVariableRequest, DeletePipelineScheduleRequest,
-    DeletePipelineScheduleVariableRequest, GetPipelineScheduleRequest, ListPipelineSchedulesRequest,
-    PipelineSchedule, PipelineScheduleDetail, PipelineSchedulePlayed, PipelineScheduleScope,
-    PipelineSchedulesApi, PipelineVariable, PlayPipelineScheduleRequest,
-    TakeOwnershipOfPipelineScheduleRequest, UpdatePipelineScheduleRequest,
-    UpdatePipelineScheduleVariableRequest,
-};
+use crate::api::routes::PipelineSchedulesApi;
 use crate::app::App;
 use crate::handlers::pipelines::given;
 use crate::views::pipeline::variable;
 use crate::views::pipeline_schedule::{detail, pipeline_schedule};
+use crate::views::words::Convert;
+use contract::{
+    CreatePipelineScheduleRequest, CreatePipelineScheduleVariableRequest, DeletePipelineScheduleRequest,
+    DeletePipelineScheduleVariableRequest, GetPipelineScheduleRequest, ListPipelineSchedulesRequest,
+    PipelineSchedule, PipelineScheduleDetail, PipelineSchedulePlayed, PipelineScheduleScope,
+    PipelineVariable, PlayPipelineScheduleRequest, TakeOwnershipOfPipelineScheduleRequest,
+    UpdatePipelineScheduleRequest, UpdatePipelineScheduleVariableRequest,
+};
 
 impl App {
     fn schedule(&self, access: &ProjectAccess, found: Detail) -> PipelineScheduleDetail {
@@ -129,7 +130,7 @@ impl PipelineSchedulesApi for App {
         request: UpdatePipelineScheduleVariableRequest,
     ) -> Result<PipelineVariable> {
         let (id, key, body) = (request.pipeline_schedule_id, request.key, request.body);
-        let (value, kind) = (body.value.into(), body.variable_type.map(Into::into));
+        let (value, kind) = (body.value.into(), body.variable_type.map(Convert::convert));
         let changed = schedules::update_variable(&self.backend, &access, id, &key, value, kind).await?;
         Ok(variable(changed))
     }

@@ -5,14 +5,15 @@ use domain::identity::access::{InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreatePipelineTriggerRequest, DeletePipelineTriggerRequest, GetPipelineTriggerRequest, Pipeline,
-    PipelineTrigger, PipelineTriggersApi, TriggerPipelineOfRefRequest, TriggerPipelineRequest,
-    TriggerVariables, UpdatePipelineTriggerRequest,
-};
+use crate::api::routes::PipelineTriggersApi;
 use crate::app::App;
 use crate::views::pipeline::pipeline;
 use crate::views::pipeline_trigger::pipeline_trigger;
+use contract::{
+    CreatePipelineTriggerRequest, DeletePipelineTriggerRequest, GetPipelineTriggerRequest, Pipeline,
+    PipelineTrigger, TriggerPipelineOfRefRequest, TriggerPipelineRequest, TriggerVariables,
+    UpdatePipelineTriggerRequest,
+};
 
 impl App {
     fn trigger(&self, row: pipeline_triggers::Row) -> PipelineTrigger {

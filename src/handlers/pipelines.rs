@@ -6,14 +6,15 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::urls;
 
-use crate::api::contract::{
-    CancelPipelineRequest, CreatePipelineRequest, DeletePipelineRequest, GetPipelineRequest,
-    ListPipelineVariablesRequest, ListPipelinesRequest, Pipeline, PipelineOrder, PipelineReference,
-    PipelineScope, PipelineVariable, PipelineVariableCreate, PipelinesApi, RetryPipelineRequest,
-    SortDirection,
-};
+use crate::api::routes::PipelinesApi;
 use crate::app::App;
 use crate::views::pipeline::{At, pipeline, reference, variable};
+use crate::views::words::Convert;
+use contract::{
+    CancelPipelineRequest, CreatePipelineRequest, DeletePipelineRequest, GetPipelineRequest,
+    ListPipelineVariablesRequest, ListPipelinesRequest, Pipeline, PipelineOrder, PipelineReference,
+    PipelineScope, PipelineVariable, PipelineVariableCreate, RetryPipelineRequest, SortDirection,
+};
 
 impl App {
     /// Returns the full path of a project, below which its pipeline pages are.
@@ -30,7 +31,11 @@ impl App {
 
 /// Converts a variable of a request.
 pub(super) fn given(sent: PipelineVariableCreate) -> Variable {
-    Variable::new(sent.key, sent.value.into(), sent.variable_type.map(Into::into))
+    Variable::new(
+        sent.key,
+        sent.value.into(),
+        sent.variable_type.map(Convert::convert),
+    )
 }
 
 fn filter(request: ListPipelinesRequest) -> Filter {
@@ -42,7 +47,7 @@ fn filter(request: ListPipelinesRequest) -> Filter {
             PipelineScope::Branches => Scope::Branches,
             PipelineScope::Tags => Scope::Tags,
         }),
-        status: request.status.map(Into::into),
+        status: request.status.map(Convert::convert),
         ref_name: request.r#ref,
         sha: request.sha,
         yaml_errors: request.yaml_errors,

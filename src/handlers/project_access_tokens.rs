@@ -6,12 +6,13 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateProjectAccessTokenRequest, GetProjectAccessTokenRequest, ListProjectAccessTokensRequest,
-    ProjectAccessToken, ProjectAccessTokensApi, RevokeProjectAccessTokenRequest,
-};
+use crate::api::routes::ProjectAccessTokensApi;
 use crate::app::App;
 use crate::views;
+use contract::{
+    CreateProjectAccessTokenRequest, GetProjectAccessTokenRequest, ListProjectAccessTokensRequest,
+    ProjectAccessToken, RevokeProjectAccessTokenRequest,
+};
 
 impl ProjectAccessTokensApi for App {
     async fn list_project_access_tokens(

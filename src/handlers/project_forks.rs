@@ -6,14 +6,15 @@ use domain::kernel::page::{Page, PageRequest};
 use domain::spaces::projects::Filter;
 use domain::spaces::projects::forks::{self, NewFork};
 
-use crate::api::contract::{
-    CreateForkRelationRequest, ForkProjectRequest, ListProjectForksRequest, Project, ProjectForksApi,
-    SortDirection,
-};
+use crate::api::routes::ProjectForksApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::handlers::projects::{filter, order, parts};
 use crate::views::project::Parts;
+use crate::views::words::Convert;
+use contract::{
+    CreateForkRelationRequest, ForkProjectRequest, ListProjectForksRequest, Project, SortDirection,
+};
 
 impl ProjectForksApi for App {
     async fn fork_project(&self, access: ProjectAccess, request: ForkProjectRequest) -> Result<Project> {
@@ -24,7 +25,7 @@ impl ProjectForksApi for App {
             name: body.name,
             path: body.path,
             description: body.description.into_patch(),
-            visibility: body.visibility.map(Into::into),
+            visibility: body.visibility.map(Convert::convert),
         };
         let fork = forks::fork(&self.backend, &access, new).await?;
         self.changed(fork, true).await

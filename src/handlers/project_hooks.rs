@@ -5,14 +5,16 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::webhooks::{self, Settings, log, test_delivery};
 
-use crate::api::contract::{
-    CreateProjectHookRequest, DeleteProjectHookRequest, GetProjectHookDeliveryRequest, GetProjectHookRequest,
-    HookDelivery, HookTrigger, ListProjectHookDeliveriesRequest, ProjectHook, ProjectHooksApi,
-    ResendProjectHookDeliveryRequest, TestProjectHookRequest, UpdateProjectHookRequest,
-};
+use crate::api::routes::ProjectHooksApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::project_hooks as view;
+use crate::views::words::Convert;
+use contract::{
+    CreateProjectHookRequest, DeleteProjectHookRequest, GetProjectHookDeliveryRequest, GetProjectHookRequest,
+    HookDelivery, HookTrigger, ListProjectHookDeliveriesRequest, ProjectHook,
+    ResendProjectHookDeliveryRequest, TestProjectHookRequest, UpdateProjectHookRequest,
+};
 
 /// Settings in a body; the same for creating and updating a webhook.
 macro_rules! settings {
@@ -110,7 +112,7 @@ impl ProjectHooksApi for App {
         request: ListProjectHookDeliveriesRequest,
         page: PageRequest,
     ) -> Result<Page<HookDelivery>> {
-        let state = request.state.map(Into::into);
+        let state = request.state.map(Convert::convert);
         let page = log::list(&self.backend, &access, request.hook_id, state, &page).await?;
         Ok(page.map(|delivery| view::delivery(delivery, false)))
     }

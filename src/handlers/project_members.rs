@@ -4,13 +4,14 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    AddProjectMemberRequest, GetAnyProjectMemberRequest, GetProjectMemberRequest,
-    ListAllProjectMembersRequest, ListProjectMembersRequest, Member, ProjectMembersApi,
-    RemoveProjectMemberRequest, UpdateProjectMemberRequest,
-};
+use crate::api::routes::ProjectMembersApi;
 use crate::app::App;
 use crate::handlers::members::filter;
+use contract::{
+    AddProjectMemberRequest, GetAnyProjectMemberRequest, GetProjectMemberRequest,
+    ListAllProjectMembersRequest, ListProjectMembersRequest, Member, RemoveProjectMemberRequest,
+    UpdateProjectMemberRequest,
+};
 
 impl ProjectMembersApi for App {
     async fn list_project_members(

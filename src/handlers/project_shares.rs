@@ -4,10 +4,11 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::spaces::projects::shares;
 
-use crate::api::contract::{ProjectShare, ProjectSharesApi, ShareProjectRequest, UnshareProjectRequest};
-use crate::api::types::MaybeUndefined;
+use crate::api::routes::ProjectSharesApi;
 use crate::app::App;
 use crate::views::share::share;
+use contract::MaybeUndefined;
+use contract::{ProjectShare, ShareProjectRequest, UnshareProjectRequest};
 
 impl ProjectSharesApi for App {
     async fn share_project(

@@ -6,12 +6,14 @@ use domain::kernel::download::Download;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateProjectSnippetRequest, DeleteProjectSnippetRequest, GetProjectSnippetRequest,
-    GetRawProjectSnippetRequest, ProjectSnippetsApi, Snippet, UpdateProjectSnippetRequest,
-};
+use crate::api::routes::ProjectSnippetsApi;
 use crate::app::App;
 use crate::handlers::snippets::{change, files};
+use crate::views::words::Convert;
+use contract::{
+    CreateProjectSnippetRequest, DeleteProjectSnippetRequest, GetProjectSnippetRequest,
+    GetRawProjectSnippetRequest, Snippet, UpdateProjectSnippetRequest,
+};
 
 impl ProjectSnippetsApi for App {
     async fn list_project_snippets(&self, access: ProjectAccess, page: PageRequest) -> Result<Page<Snippet>> {
@@ -29,7 +31,7 @@ impl ProjectSnippetsApi for App {
             title: body.title,
             files: files(body.file_name, body.content.or(body.code), body.files),
             description: body.description,
-            visibility: body.visibility.map(Into::into),
+            visibility: body.visibility.map(Convert::convert),
         };
         let made = snippets::create(&self.backend, Home::Project(&access), new).await?;
         Ok(self.snippet(made))

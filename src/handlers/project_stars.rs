@@ -5,9 +5,10 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::spaces::projects::stars;
 
-use crate::api::contract::{ListProjectStarrersRequest, Project, ProjectStarsApi, Starrer};
+use crate::api::routes::ProjectStarsApi;
 use crate::app::App;
 use crate::views::users::starrer;
+use contract::{ListProjectStarrersRequest, Project, Starrer};
 
 impl ProjectStarsApi for App {
     async fn star_project(&self, access: ProjectAccess) -> Result<Project> {

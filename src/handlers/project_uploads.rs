@@ -4,9 +4,10 @@ use domain::accounts::uploads::{self, UploadedFile};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 
-use crate::api::contract::{ProjectUploadsApi, Upload};
+use crate::api::routes::ProjectUploadsApi;
 use crate::app::App;
 use crate::views::upload::upload;
+use contract::Upload;
 
 impl ProjectUploadsApi for App {
     async fn upload_project_file(&self, access: ProjectAccess, file: UploadedFile) -> Result<Upload> {

@@ -9,15 +9,17 @@ use domain::kernel::page::{Page, PageRequest};
 use domain::lifecycle::{deletion, transfer};
 use domain::spaces::projects::{self, Change, Filter, NewProject, Order, Settings};
 
-use crate::api::contract::{
-    CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectsRequest,
-    ListUserProjectsRequest, Message, Project, ProjectOrder, ProjectsApi, SortDirection,
-    TransferProjectRequest, UpdateProjectRequest,
-};
-use crate::api::types::Timestamp;
+use crate::api::routes::ProjectsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::project::{Parts, languages, project};
+use crate::views::words::Convert;
+use contract::timestamp::Timestamp;
+use contract::{
+    CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectsRequest,
+    ListUserProjectsRequest, Message, Project, ProjectOrder, SortDirection, TransferProjectRequest,
+    UpdateProjectRequest,
+};
 
 /// Settings in a body; the same for creating and updating a project.
 macro_rules! settings {
@@ -31,15 +33,15 @@ macro_rules! settings {
             jobs_enabled: $body.jobs_enabled,
             snippets_enabled: $body.snippets_enabled,
             container_registry_enabled: $body.container_registry_enabled,
-            issues_access_level: $body.issues_access_level.map(Into::into),
-            repository_access_level: $body.repository_access_level.map(Into::into),
-            merge_requests_access_level: $body.merge_requests_access_level.map(Into::into),
-            forking_access_level: $body.forking_access_level.map(Into::into),
-            wiki_access_level: $body.wiki_access_level.map(Into::into),
-            builds_access_level: $body.builds_access_level.map(Into::into),
-            snippets_access_level: $body.snippets_access_level.map(Into::into),
-            container_registry_access_level: $body.container_registry_access_level.map(Into::into),
-            merge_method: $body.merge_method.map(Into::into),
+            issues_access_level: $body.issues_access_level.map(Convert::convert),
+            repository_access_level: $body.repository_access_level.map(Convert::convert),
+            merge_requests_access_level: $body.merge_requests_access_level.map(Convert::convert),
+            forking_access_level: $body.forking_access_level.map(Convert::convert),
+            wiki_access_level: $body.wiki_access_level.map(Convert::convert),
+            builds_access_level: $body.builds_access_level.map(Convert::convert),
+            snippets_access_level: $body.snippets_access_level.map(Convert::convert),
+            container_registry_access_level: $body.container_registry_access_level.map(Convert::convert),
+            merge_method: $body.merge_method.map(Convert::convert),
             request_access_enabled: $body.request_access_enabled,
             lfs_enabled: $body.lfs_enabled,
             packages_enabled: $body.packages_enabled,
@@ -56,7 +58,7 @@ macro_rules! settings {
             autoclose_referenced_issues: $body.autoclose_referenced_issues,
             suggestion_commit_message: $body.suggestion_commit_message.into_patch(),
             auto_devops_enabled: $body.auto_devops_enabled,
-            auto_devops_deploy_strategy: $body.auto_devops_deploy_strategy.map(Into::into),
+            auto_devops_deploy_strategy: $body.auto_devops_deploy_strategy.map(Convert::convert),
             approvals_before_merge: $body.approvals_before_merge,
             mirror: $body.mirror,
             mirror_trigger_builds: $body.mirror_trigger_builds,
@@ -75,7 +77,7 @@ macro_rules! filter {
     ($request:expr) => {
         Filter {
             archived: $request.archived,
-            visibility: $request.visibility.map(Into::into),
+            visibility: $request.visibility.map(Convert::convert),
             search: $request.search,
             owned: $request.owned,
             membership: $request.membership,
@@ -190,7 +192,7 @@ impl ProjectsApi for App {
             name: body.name,
             path: body.path,
             namespace_id: body.namespace_id,
-            visibility: body.visibility.map(Into::into),
+            visibility: body.visibility.map(Convert::convert),
             default_branch: body.default_branch,
             with_readme: body.initialize_with_readme,
         };
@@ -234,7 +236,7 @@ impl ProjectsApi for App {
             settings: settings!(body),
             name: body.name,
             path: body.path,
-            visibility: body.visibility.map(Into::into),
+            visibility: body.visibility.map(Convert::convert),
             default_branch: body.default_branch,
             mirror_user_id: body.mirror_user_id,
         };

@@ -8,13 +8,14 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use futures_util::StreamExt;
 
-use crate::api::contract::{
-    ArchiveFormat, Blob, Commit, CompareRefsRequest, Comparison, Contributor, ContributorOrder,
-    GetArchiveByFormatRequest, GetArchiveRequest, GetBlobRequest, GetMergeBaseRequest, GetRawBlobRequest,
-    ListContributorsRequest, ListTreeRequest, RepositoriesApi, SortDirection, TreeEntry,
-};
+use crate::api::routes::RepositoriesApi;
 use crate::app::App;
 use crate::views;
+use contract::{
+    ArchiveFormat, Blob, Commit, CompareRefsRequest, Comparison, Contributor, ContributorOrder,
+    GetArchiveByFormatRequest, GetArchiveRequest, GetBlobRequest, GetMergeBaseRequest, GetRawBlobRequest,
+    ListContributorsRequest, ListTreeRequest, SortDirection, TreeEntry,
+};
 
 impl RepositoriesApi for App {
     async fn list_tree(

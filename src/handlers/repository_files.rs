@@ -7,15 +7,16 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::download::Download;
 use domain::kernel::error::Result;
 
-use crate::api::contract::{
-    BlameRange, CreateFileRequest, DeleteFileRequest, FileEncoding, FileWriteResult,
-    GetFileBlameMetadataRequest, GetFileBlameRequest, GetFileMetadataRequest, GetFileRequest,
-    GetRawFileMetadataRequest, GetRawFileRequest, RepositoryFile, RepositoryFilesApi, UpdateFileRequest,
-};
 use crate::api::download::disposition;
-use crate::api::types::WithHeaders;
+use crate::api::response::WithHeaders;
+use crate::api::routes::RepositoryFilesApi;
 use crate::app::App;
 use crate::views::file as view;
+use contract::{
+    BlameRange, CreateFileRequest, DeleteFileRequest, FileEncoding, FileWriteResult,
+    GetFileBlameMetadataRequest, GetFileBlameRequest, GetFileMetadataRequest, GetFileRequest,
+    GetRawFileMetadataRequest, GetRawFileRequest, RepositoryFile, UpdateFileRequest,
+};
 
 /// Commits a change of one file. The bodies of the three operations share these fields but no type.
 macro_rules! commit {

@@ -4,15 +4,15 @@ use domain::identity::access::ScimAccess;
 use domain::kernel::error::{Error, Result};
 use domain::spaces::scim::{self, NewAccount};
 
-use crate::api::contract::{
-    CreateScimUserRequest, DeleteScimUserRequest, GetScimResourceTypeRequest, GetScimSchemaRequest,
-    GetScimUserRequest, ListScimUsersRequest, ReplaceScimUserRequest, ScimApi, ScimResourceType,
-    ScimResourceTypeList, ScimSchema, ScimSchemaList, ScimServiceProviderConfig, ScimUser, ScimUserList,
-    UpdateScimUserRequest,
-};
-use crate::api::types::WithHeaders;
+use crate::api::response::WithHeaders;
+use crate::api::routes::ScimApi;
 use crate::app::App;
 use crate::views::scim::{Place, account, discovery, operation, replacement};
+use contract::{
+    CreateScimUserRequest, DeleteScimUserRequest, GetScimResourceTypeRequest, GetScimSchemaRequest,
+    GetScimUserRequest, ListScimUsersRequest, ReplaceScimUserRequest, ScimResourceType, ScimResourceTypeList,
+    ScimSchema, ScimSchemaList, ScimServiceProviderConfig, ScimUser, ScimUserList, UpdateScimUserRequest,
+};
 
 impl App {
     fn provisioning(&self, access: &ScimAccess) -> Place {

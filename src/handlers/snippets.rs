@@ -6,14 +6,15 @@ use domain::kernel::download::{Content, Download};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest, Snippet,
-    SnippetFileAction, SnippetFileCreate, SnippetFileUpdate, SnippetUpdate, SnippetsApi,
-    UpdateSnippetRequest,
-};
+use crate::api::routes::SnippetsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::snippet::snippet;
+use crate::views::words::Convert;
+use contract::{
+    CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest, Snippet,
+    SnippetFileAction, SnippetFileCreate, SnippetFileUpdate, SnippetUpdate, UpdateSnippetRequest,
+};
 
 /// Converts an update of a project snippet or personal snippet.
 pub(super) fn change(body: SnippetUpdate) -> Change {
@@ -23,7 +24,7 @@ pub(super) fn change(body: SnippetUpdate) -> Change {
         content: body.content,
         files: body.files.into_iter().flatten().map(file_change).collect(),
         description: body.description.into_patch(),
-        visibility: body.visibility.map(Into::into),
+        visibility: body.visibility.map(Convert::convert),
     }
 }
 
@@ -92,7 +93,7 @@ impl SnippetsApi for App {
             title: body.title,
             files: files(body.file_name, body.content, body.files),
             description: body.description,
-            visibility: body.visibility.map(Into::into),
+            visibility: body.visibility.map(Convert::convert),
         };
         let made = snippets::create(&self.backend, Home::Personal(&access.caller), new).await?;
         Ok(self.snippet(made))

@@ -5,11 +5,12 @@ use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateTagRequest, DeleteTagRequest, GetTagRequest, ListTagsRequest, SortDirection, Tag, TagOrder, TagsApi,
-};
+use crate::api::routes::TagsApi;
 use crate::app::App;
 use crate::views;
+use contract::{
+    CreateTagRequest, DeleteTagRequest, GetTagRequest, ListTagsRequest, SortDirection, Tag, TagOrder,
+};
 
 impl TagsApi for App {
     async fn list_tags(

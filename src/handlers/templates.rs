@@ -5,13 +5,14 @@ use domain::identity::access::{InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    GetCiTemplateRequest, GetDockerfileTemplateRequest, GetGitignoreTemplateRequest,
-    GetLicenseTemplateRequest, GetProjectTemplateRequest, LicenseTemplate, ListLicenseTemplatesRequest,
-    ListProjectTemplatesRequest, Template, TemplateEntry, TemplateType, TemplatesApi,
-};
+use crate::api::routes::TemplatesApi;
 use crate::app::App;
 use crate::views::template::{entry, license, template};
+use contract::{
+    GetCiTemplateRequest, GetDockerfileTemplateRequest, GetGitignoreTemplateRequest,
+    GetLicenseTemplateRequest, GetProjectTemplateRequest, LicenseTemplate, ListLicenseTemplatesRequest,
+    ListProjectTemplatesRequest, Template, TemplateEntry, TemplateType,
+};
 
 fn kind(named: TemplateType) -> Kind {
     match named {

@@ -7,12 +7,14 @@ use domain::identity::places::Place;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateIssueTodoRequest, CreateMergeRequestTodoRequest, FinishTodoRequest, ListTodosRequest, Todo,
-    TodoTargetType, TodosApi,
-};
+use crate::api::routes::TodosApi;
 use crate::app::App;
 use crate::views::todo::todo;
+use crate::views::words::Convert;
+use contract::{
+    CreateIssueTodoRequest, CreateMergeRequestTodoRequest, FinishTodoRequest, ListTodosRequest, Todo,
+    TodoTargetType,
+};
 
 impl App {
     /// Creates a to-do item of the caller for a target.
@@ -30,11 +32,11 @@ impl TodosApi for App {
         page: PageRequest,
     ) -> Result<Page<Todo>> {
         let filter = Filter {
-            action: request.action.map(Into::into),
+            action: request.action.map(Convert::convert),
             author_id: request.author_id,
             project_id: request.project_id,
             group_id: request.group_id,
-            state: request.state.map(Into::into),
+            state: request.state.map(Convert::convert),
             subject: request.r#type.map(|kind| match kind {
                 TodoTargetType::Issue => Subject::Issue,
                 TodoTargetType::MergeRequest => Subject::MergeRequest,

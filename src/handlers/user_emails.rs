@@ -5,12 +5,13 @@ use domain::identity::access::{InstanceAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateOwnEmailRequest, CreateUserEmailRequest, DeleteOwnEmailRequest, DeleteUserEmailRequest,
-    GetOwnEmailRequest, UserEmail, UserEmailsApi,
-};
+use crate::api::routes::UserEmailsApi;
 use crate::app::App;
 use crate::views::account::email;
+use contract::{
+    CreateOwnEmailRequest, CreateUserEmailRequest, DeleteOwnEmailRequest, DeleteUserEmailRequest,
+    GetOwnEmailRequest, UserEmail,
+};
 
 impl UserEmailsApi for App {
     async fn list_own_emails(&self, access: InstanceAccess, page: PageRequest) -> Result<Page<UserEmail>> {

@@ -5,12 +5,13 @@ use domain::identity::access::{InstanceAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
-    CreateOwnKeyRequest, CreateUserKeyRequest, DeleteOwnKeyRequest, DeleteUserKeyRequest, GetOwnKeyRequest,
-    GetUserKeyRequest, UserKey, UserKeysApi,
-};
+use crate::api::routes::UserKeysApi;
 use crate::app::App;
 use crate::views::account::key;
+use contract::{
+    CreateOwnKeyRequest, CreateUserKeyRequest, DeleteOwnKeyRequest, DeleteUserKeyRequest, GetOwnKeyRequest,
+    GetUserKeyRequest, UserKey,
+};
 
 impl UserKeysApi for App {
     async fn list_own_keys(&self, access: InstanceAccess, page: PageRequest) -> Result<Page<UserKey>> {

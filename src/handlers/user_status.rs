@@ -4,9 +4,10 @@ use domain::accounts::users::status;
 use domain::identity::access::{InstanceAccess, UserAccess};
 use domain::kernel::error::Result;
 
-use crate::api::contract::{SetOwnStatusRequest, UserStatus, UserStatusApi};
+use crate::api::routes::UserStatusApi;
 use crate::app::App;
 use crate::views;
+use contract::{SetOwnStatusRequest, UserStatus};
 
 impl UserStatusApi for App {
     async fn get_own_status(&self, access: InstanceAccess) -> Result<UserStatus> {

@@ -10,13 +10,14 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::preconditions;
 
-use crate::api::contract::{
-    CreateUserRequest, CurrentUser, DeleteUserRequest, ListUserMembershipsRequest, ListUsersRequest,
-    MembershipSource, SortDirection, TwoFactorFilter, UpdateUserRequest, User, UserCreate, UserMembership,
-    UserOrder, UserUpdate, UsersApi,
-};
+use crate::api::routes::UsersApi;
 use crate::app::App;
 use crate::views;
+use contract::{
+    CreateUserRequest, CurrentUser, DeleteUserRequest, ListUserMembershipsRequest, ListUsersRequest,
+    MembershipSource, SortDirection, TwoFactorFilter, UpdateUserRequest, User, UserCreate, UserMembership,
+    UserOrder, UserUpdate,
+};
 
 impl UsersApi for App {
     async fn get_current_user(&self, access: InstanceAccess) -> Result<CurrentUser> {

@@ -5,15 +5,17 @@ use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
-use crate::api::contract::{
+use crate::api::routes::VariablesApi;
+use crate::app::App;
+use crate::views::variable::{instance_variable, variable};
+use crate::views::words::Convert;
+use contract::{
     CreateGroupVariableRequest, CreateInstanceVariableRequest, CreateProjectVariableRequest,
     DeleteGroupVariableRequest, DeleteInstanceVariableRequest, DeleteProjectVariableRequest,
     GetGroupVariableRequest, GetInstanceVariableRequest, GetProjectVariableRequest, InstanceVariable,
     UpdateGroupVariableRequest, UpdateInstanceVariableRequest, UpdateProjectVariableRequest, Variable,
-    VariableCreate, VariableFilter, VariableUpdate, VariablesApi,
+    VariableCreate, VariableFilter, VariableUpdate,
 };
-use crate::app::App;
-use crate::views::variable::{instance_variable, variable};
 
 /// Returns the name of an instance variable, which applies to all environments.
 fn everywhere(key: String) -> Name {
@@ -40,7 +42,7 @@ impl App {
     async fn create_variable(&self, holder: impl Into<Holder>, body: VariableCreate) -> Result<Variable> {
         let new = Change {
             value: Some(body.value.into()),
-            kind: body.variable_type.map(Into::into),
+            kind: body.variable_type.map(Convert::convert),
             protected: body.protected,
             masked: body.masked,
             environment_scope: body.environment_scope,
@@ -62,7 +64,7 @@ impl App {
     ) -> Result<Variable> {
         let change = Change {
             value: body.value.map(Into::into),
-            kind: body.variable_type.map(Into::into),
+            kind: body.variable_type.map(Convert::convert),
             protected: body.protected,
             masked: body.masked,
             environment_scope: body.environment_scope,
@@ -90,7 +92,7 @@ impl VariablesApi for App {
         let body = request.body;
         let new = Change {
             value: Some(body.value.into()),
-            kind: body.variable_type.map(Into::into),
+            kind: body.variable_type.map(Convert::convert),
             protected: body.protected,
             masked: body.masked,
             environment_scope: None,
@@ -117,7 +119,7 @@ impl VariablesApi for App {
         let (name, body) = (everywhere(request.key), request.body);
         let change = Change {
             value: Some(body.value.into()),
-            kind: body.variable_type.map(Into::into),
+            kind: body.variable_type.map(Convert::convert),
             protected: body.protected,
             masked: body.masked,
             environment_scope: None,

@@ -6,13 +6,15 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::security::vulnerabilities::{self, Filter, reports};
 
-use crate::api::contract::{
-    ConfirmVulnerabilityRequest, DismissVulnerabilityRequest, GetVulnerabilityRequest,
-    ListProjectVulnerabilitiesRequest, ResolveVulnerabilityRequest, VulnerabilitiesApi, Vulnerability,
-    VulnerabilityReportOutcome, VulnerabilityState,
-};
+use crate::api::routes::VulnerabilitiesApi;
 use crate::app::App;
 use crate::views::vulnerability::{outcome, vulnerability};
+use crate::views::words::Convert;
+use contract::{
+    ConfirmVulnerabilityRequest, DismissVulnerabilityRequest, GetVulnerabilityRequest,
+    ListProjectVulnerabilitiesRequest, ResolveVulnerabilityRequest, Vulnerability,
+    VulnerabilityReportOutcome, VulnerabilityState,
+};
 
 impl App {
     async fn decide(
@@ -21,7 +23,7 @@ impl App {
         id: i64,
         state: VulnerabilityState,
     ) -> Result<Vulnerability> {
-        let row = vulnerabilities::decide(&self.backend, access, id, state.into()).await?;
+        let row = vulnerabilities::decide(&self.backend, access, id, state.convert()).await?;
         Ok(vulnerability(row))
     }
 }
@@ -69,9 +71,9 @@ impl VulnerabilitiesApi for App {
         page: PageRequest,
     ) -> Result<Page<Vulnerability>> {
         let filter = Filter {
-            state: request.state.map(Into::into),
-            severity: request.severity.map(Into::into),
-            report_type: request.report_type.map(Into::into),
+            state: request.state.map(Convert::convert),
+            severity: request.severity.map(Convert::convert),
+            report_type: request.report_type.map(Convert::convert),
         };
         let page = vulnerabilities::list(&self.backend, &access, filter, &page).await?;
         Ok(page.map(vulnerability))

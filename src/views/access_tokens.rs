@@ -5,7 +5,7 @@ use domain::identity::access_tokens::Activity;
 use storage::entities::access_tokens::Model;
 use storage::entities::now;
 
-use crate::api::contract::{self, ImpersonationToken, PersonalAccessToken, ProjectAccessToken, TokenScope};
+use contract::{ImpersonationToken, PersonalAccessToken, ProjectAccessToken, TokenScope};
 
 /// Returns the scopes; unknown ones cannot have been stored.
 pub(super) fn scopes<'a>(words: impl Iterator<Item = &'a str>) -> Vec<TokenScope> {

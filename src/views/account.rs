@@ -3,8 +3,8 @@
 use domain::accounts::users::memberships::{Named, Source};
 use storage::entities::{user_emails, user_keys, user_statuses};
 
-use crate::api::contract::{MembershipSource, UserEmail, UserKey, UserMembership, UserStatus};
 use crate::views::html::escape;
+use contract::{MembershipSource, UserEmail, UserKey, UserMembership, UserStatus};
 
 /// Returns an SSH key.
 #[must_use]

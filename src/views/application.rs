@@ -2,8 +2,8 @@
 
 use storage::entities::oauth_applications::Model;
 
-use crate::api::contract::Application;
 use crate::views::access_tokens::scopes;
+use contract::Application;
 
 /// Returns an application; the secret is given only on creation.
 #[must_use]

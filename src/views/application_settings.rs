@@ -4,7 +4,9 @@ use domain::instance::settings::{SIGNUP_ENABLED, USER_OAUTH_APPLICATIONS};
 use domain::kernel::policy::Tier;
 use domain::kernel::settings::InstanceSettings;
 
-use crate::api::contract::{ApplicationSettings, Plan};
+use contract::{ApplicationSettings, Plan};
+
+use crate::views::words::Convert;
 
 /// Returns the current settings and the plan of the instance.
 #[must_use]
@@ -13,8 +15,8 @@ pub fn application_settings(settings: InstanceSettings, plan: Tier) -> Applicati
     let levels = settings.restricted_visibility_levels;
     ApplicationSettings {
         allow_local_requests_from_hooks_and_services: settings.allow_local_requests_from_hooks_and_services,
-        default_group_visibility: settings.default_group_visibility.into(),
-        default_project_visibility: settings.default_project_visibility.into(),
+        default_group_visibility: settings.default_group_visibility.convert(),
+        default_project_visibility: settings.default_project_visibility.convert(),
         default_projects_limit: settings.default_projects_limit.into(),
         deletion_adjourned_period: number(settings.deletion_adjourned_period),
         impersonation_enabled: settings.impersonation_enabled,
@@ -26,7 +28,7 @@ pub fn application_settings(settings: InstanceSettings, plan: Tier) -> Applicati
             Tier::Premium => Plan::Premium,
             Tier::Ultimate => Plan::Ultimate,
         },
-        restricted_visibility_levels: levels.into_iter().map(Into::into).collect(),
+        restricted_visibility_levels: levels.into_iter().map(Convert::convert).collect(),
         signup_enabled: SIGNUP_ENABLED,
         user_default_external: settings.user_default_external,
         user_oauth_applications: USER_OAUTH_APPLICATIONS,

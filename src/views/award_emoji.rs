@@ -3,8 +3,8 @@
 use domain::discussion::award_emoji::Award;
 use storage::entities::award_emoji::Model;
 
-use crate::api::contract::{AwardEmoji, AwardableType};
 use crate::views::users::reference;
+use contract::{AwardEmoji, AwardableType};
 
 /// Returns an award emoji in the format of the contract.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use domain::spaces::badges::Row;
 
-use crate::api::contract::{Badge, BadgeKind, BadgePreview};
+use contract::{Badge, BadgeKind, BadgePreview};
 
 /// Returns a badge of a project or group.
 #[must_use]

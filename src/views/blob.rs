@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::api::contract::{Blob, FileEncoding};
+use contract::{Blob, FileEncoding};
 
 /// Returns a blob with its content in Base64.
 #[must_use]

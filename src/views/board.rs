@@ -4,9 +4,9 @@ use domain::planning::boards::{Home, List, Row};
 use domain::planning::labels::colors;
 use storage::entities::labels;
 
-use crate::api::contract::{Board, BoardGroup, BoardLabel, BoardList, BoardProject};
 use crate::views::milestone::milestone;
 use crate::views::{html, links, users};
+use contract::{Board, BoardGroup, BoardLabel, BoardList, BoardProject};
 
 /// Returns a board; `base` is the base URL.
 #[must_use]

@@ -2,7 +2,6 @@
 
 use domain::code::branches::BranchDetails;
 
-use crate::api::contract;
 use crate::views::{commit, links};
 
 /// Returns a branch; `project_url` is the URL of the project's page.

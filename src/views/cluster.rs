@@ -2,8 +2,9 @@
 
 use domain::delivery::clusters::Row;
 
-use crate::api::contract::{Cluster, ClusterKubernetes};
 use crate::views::users::maker;
+use crate::views::words::Convert;
+use contract::{Cluster, ClusterKubernetes};
 
 /// Returns a cluster.
 #[must_use]
@@ -28,7 +29,7 @@ pub fn cluster(base: &str, row: Row) -> Cluster {
         platform_kubernetes: ClusterKubernetes {
             api_url: platform.api_url,
             namespace: platform.namespace,
-            authorization_type: platform.authorization_type.into(),
+            authorization_type: platform.authorization_type.convert(),
             ca_cert: platform.ca_cert,
         },
     }

@@ -7,12 +7,11 @@ use git::{DiffEntry, Stats};
 use storage::entities::commit_comments::LineType;
 use storage::entities::pipelines;
 
-use crate::api::contract::{
-    Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType,
-};
-use crate::api::types::MaybeUndefined;
 use crate::views::pipeline::{self, At};
 use crate::views::users as user_view;
+use crate::views::words::Convert;
+use contract::MaybeUndefined;
+use contract::{Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType};
 
 /// Number of digits of a short ID.
 const SHORT: usize = 8;
@@ -64,7 +63,7 @@ pub fn listed(listed: Listed, project_url: &str) -> Commit {
 /// Returns a commit of a list with the status of its last pipeline, if visible to the caller.
 #[must_use]
 pub fn with_status(found: Listed, last: Option<&pipelines::Model>, project_url: &str) -> Commit {
-    let status = last.map(|last| last.status.into());
+    let status = last.map(|last| last.status.convert());
     Commit {
         status: status.map_or(MaybeUndefined::Null, MaybeUndefined::Value),
         ..listed(found, project_url)

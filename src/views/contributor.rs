@@ -1,7 +1,5 @@
 //! Authors of commits.
 
-use crate::api::contract;
-
 /// Returns an author. The contract deprecates line counts, so they are always 0.
 #[must_use]
 pub fn contributor(author: git::Contributor) -> contract::Contributor {

@@ -2,7 +2,7 @@
 
 use storage::entities::custom_attributes::Model;
 
-use crate::api::contract::CustomAttribute;
+use contract::CustomAttribute;
 
 /// Returns a custom attribute.
 #[must_use]

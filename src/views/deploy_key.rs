@@ -3,7 +3,7 @@
 use domain::code::deploy_keys::Row;
 use storage::entities::deploy_keys::Model;
 
-use crate::api::contract::{DeployKey, ProjectDeployKey};
+use contract::{DeployKey, ProjectDeployKey};
 
 /// Returns a deploy key without a project.
 #[must_use]

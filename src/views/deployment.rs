@@ -3,10 +3,11 @@
 use domain::delivery::deployments::{Job, Row};
 use storage::entities::environments;
 
-use crate::api::contract::{Deployment, DeploymentEnvironment, DeploymentJob};
 use crate::views::commit;
 use crate::views::pipeline::{At, reference};
 use crate::views::users::maker;
+use crate::views::words::Convert;
+use contract::{Deployment, DeploymentEnvironment, DeploymentJob};
 
 /// Returns a deployment.
 #[must_use]
@@ -34,7 +35,7 @@ pub fn within_environment(at: At<'_>, row: Row) -> Deployment {
         sha: deployment.sha,
         created_at: deployment.created_at.into(),
         updated_at: deployment.updated_at.into(),
-        status: deployment.status.into(),
+        status: deployment.status.convert(),
         user: maker(at.base, user),
         environment: None,
         deployable: job.map(|job| deployable(at, job)),
@@ -62,7 +63,7 @@ fn deployable(at: At<'_>, row: Job) -> DeploymentJob {
     let project_url = format!("{}/{}", at.base, at.path);
     DeploymentJob {
         id: job.id,
-        status: job.status.into(),
+        status: job.status.convert(),
         stage: job.stage,
         name: job.name,
         r#ref: pipeline.ref_name.clone(),

@@ -3,10 +3,11 @@
 use domain::delivery::deployments;
 use storage::entities::environments::Model;
 
-use crate::api::contract::{Environment, SimpleProject};
-use crate::api::types::MaybeUndefined;
 use crate::views::deployment;
 use crate::views::pipeline::At;
+use crate::views::words::Convert;
+use contract::MaybeUndefined;
+use contract::{Environment, SimpleProject};
 
 /// Returns an environment.
 #[must_use]
@@ -16,7 +17,7 @@ pub fn environment(row: Model) -> Environment {
         name: row.name,
         slug: row.slug,
         external_url: row.external_url,
-        state: row.state.into(),
+        state: row.state.convert(),
         project: None,
         last_deployment: MaybeUndefined::Undefined,
     }

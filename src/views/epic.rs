@@ -4,10 +4,11 @@ use domain::kernel::Instance;
 use domain::planning::epics::Row;
 use domain::planning::epics::issues::Gathered;
 
-use crate::api::contract::{Epic, EpicIssueLink, EpicLinks, Issue, References};
 use crate::views::issue::{self, issue, label};
 use crate::views::links;
 use crate::views::users::maker;
+use crate::views::words::Convert;
+use contract::{Epic, EpicIssueLink, EpicLinks, Issue, References};
 
 /// View options of an epic.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +41,7 @@ pub fn epic(base: &str, row: Row, parts: Parts) -> Epic {
         title: epic.title,
         description: epic.description,
         confidential: epic.confidential,
-        state: epic.state.into(),
+        state: epic.state.convert(),
         web_url: format!("{}/-/epics/{}", links::group(base, &group.full_path), epic.iid),
         references: References {
             relative: if here { short.clone() } else { full.clone() },

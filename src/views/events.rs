@@ -6,11 +6,11 @@ use domain::activity::push_data::{Change, PushData, RefType};
 use storage::entities::events::{Action, Model, TargetType};
 use storage::entities::users;
 
-use crate::api::contract::{
-    Event, EventNote, EventPushChange, EventPushData, EventRefType, EventTargetType, NoteableType, User,
-};
 use crate::views::note::noteable;
 use crate::views::users as user_view;
+use contract::{
+    Event, EventNote, EventPushChange, EventPushData, EventRefType, EventTargetType, NoteableType, User,
+};
 
 /// Returns an event in the format of the contract.
 #[must_use]

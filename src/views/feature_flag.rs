@@ -5,11 +5,12 @@ use storage::entities::feature_flag_scopes::Model as Scope;
 use storage::entities::feature_flag_strategies::Kind;
 use storage::entities::feature_flag_user_lists::Model as UserList;
 
-use crate::api::contract::{
+use crate::views::words::Convert;
+use contract::map::Map;
+use contract::{
     FeatureFlag, FeatureFlagScope, FeatureFlagStrategy, FeatureFlagStrategyName, FeatureFlagUserList,
     FeatureFlagVersion,
 };
-use crate::api::types::Map;
 
 /// Returns a user list in the format of the contract.
 #[must_use]
@@ -51,7 +52,7 @@ fn strategy(row: Strategy) -> FeatureFlagStrategy {
     let parameters: Map<String> = serde_json::from_str(&strategy.parameters).unwrap_or_default();
     FeatureFlagStrategy {
         id: strategy.id,
-        name: strategy.name.into(),
+        name: strategy.name.convert(),
         parameters,
         scopes: scopes.into_iter().map(scope).collect(),
         user_list: user_list.map(self::user_list),
@@ -65,28 +66,28 @@ fn scope(row: Scope) -> FeatureFlagScope {
     }
 }
 
-impl From<Kind> for FeatureFlagStrategyName {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Default => Self::Default,
-            Kind::GradualRollout => Self::GradualRolloutUserId,
-            Kind::Users => Self::UserWithId,
-            Kind::FlexibleRollout => Self::FlexibleRollout,
-            Kind::UserList => Self::ServiceUserList,
-            Kind::CompatibleUserList => Self::GitlabUserList,
+impl Convert<FeatureFlagStrategyName> for Kind {
+    fn convert(self) -> FeatureFlagStrategyName {
+        match self {
+            Self::Default => FeatureFlagStrategyName::Default,
+            Self::GradualRollout => FeatureFlagStrategyName::GradualRolloutUserId,
+            Self::Users => FeatureFlagStrategyName::UserWithId,
+            Self::FlexibleRollout => FeatureFlagStrategyName::FlexibleRollout,
+            Self::UserList => FeatureFlagStrategyName::ServiceUserList,
+            Self::CompatibleUserList => FeatureFlagStrategyName::GitlabUserList,
         }
     }
 }
 
-impl From<FeatureFlagStrategyName> for Kind {
-    fn from(name: FeatureFlagStrategyName) -> Self {
-        match name {
-            FeatureFlagStrategyName::Default => Self::Default,
-            FeatureFlagStrategyName::GradualRolloutUserId => Self::GradualRollout,
-            FeatureFlagStrategyName::UserWithId => Self::Users,
-            FeatureFlagStrategyName::FlexibleRollout => Self::FlexibleRollout,
-            FeatureFlagStrategyName::ServiceUserList => Self::UserList,
-            FeatureFlagStrategyName::GitlabUserList => Self::CompatibleUserList,
+impl Convert<Kind> for FeatureFlagStrategyName {
+    fn convert(self) -> Kind {
+        match self {
+            Self::Default => Kind::Default,
+            Self::GradualRolloutUserId => Kind::GradualRollout,
+            Self::UserWithId => Kind::Users,
+            Self::FlexibleRollout => Kind::FlexibleRollout,
+            Self::ServiceUserList => Kind::UserList,
+            Self::GitlabUserList => Kind::CompatibleUserList,
         }
     }
 }

@@ -4,7 +4,7 @@ use domain::instance::feature_gates::Row;
 use serde_json::{Value, json};
 use storage::entities::feature_gate_targets::Model as Target;
 
-use crate::api::contract::{FeatureGate, FeatureGateKey, FeatureGatePart, FeatureGateState};
+use contract::{FeatureGate, FeatureGateKey, FeatureGatePart, FeatureGateState};
 
 /// Returns a feature gate in the format of the contract.
 #[must_use]

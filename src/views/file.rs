@@ -6,7 +6,7 @@ use domain::code::files::{BlamedLines, File};
 use git::Commit;
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 
-use crate::api::contract::{BlameCommit, BlameRange, FileEncoding, RepositoryFile};
+use contract::{BlameCommit, BlameRange, FileEncoding, RepositoryFile};
 
 /// Returns the nine headers that describe a file, in every format.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use storage::entities::freeze_periods::Model;
 
-use crate::api::contract::FreezePeriod;
+use contract::FreezePeriod;
 
 /// Returns a freeze period.
 #[must_use]

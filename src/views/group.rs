@@ -5,11 +5,12 @@ use domain::kernel::policy::Tier;
 use domain::spaces::groups::{Detail, Row, Sizes};
 use storage::entities::custom_attributes::Model;
 
-use crate::api::contract::{Group, GroupStatistics, SharedGroup};
-use crate::api::types::MaybeUndefined;
 use crate::views::custom_attribute::custom_attribute;
 use crate::views::links;
 use crate::views::project::{Parts, project};
+use crate::views::words::Convert;
+use contract::MaybeUndefined;
+use contract::{Group, GroupStatistics, SharedGroup};
 
 /// Returns a group in the format of lists; `custom_attributes` is set if an administrator requested them.
 #[must_use]
@@ -23,13 +24,13 @@ pub fn group(instance: &Instance, row: Row, custom_attributes: Option<Vec<Model>
         name: group.name,
         path: group.path,
         description: group.description,
-        visibility: group.visibility.into(),
+        visibility: group.visibility.convert(),
         share_with_group_lock: group.share_with_group_lock,
         require_two_factor_authentication: group.require_two_factor_authentication,
         two_factor_grace_period: group.two_factor_grace_period.into(),
-        project_creation_level: group.project_creation_level.into(),
+        project_creation_level: group.project_creation_level.convert(),
         auto_devops_enabled: group.auto_devops_enabled,
-        subgroup_creation_level: group.subgroup_creation_level.into(),
+        subgroup_creation_level: group.subgroup_creation_level.convert(),
         emails_disabled: group.emails_disabled,
         mentions_disabled: group.mentions_disabled,
         lfs_enabled: group.lfs_enabled,

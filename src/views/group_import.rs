@@ -3,7 +3,7 @@
 use domain::transfers::imports::{Kind, Status, Unmapped as Row};
 use storage::entities::group_imports::State;
 
-use crate::api::contract::{GroupImport, GroupImportStatus, Unmapped, UnmappedKind};
+use contract::{GroupImport, GroupImportStatus, Unmapped, UnmappedKind};
 
 /// Returns the status of a group import.
 #[must_use]

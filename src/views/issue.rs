@@ -9,13 +9,12 @@ use domain::planning::labels::colors;
 use serde_json::{Value, json};
 use storage::entities::{issues, labels, users};
 
-use crate::api::contract::{
-    Issue, IssueLinks, IssueStateFilter, References, TaskCompletionStatus, TimeStats, UserReference,
-};
-use crate::api::types::MaybeUndefined;
 use crate::views::html;
 use crate::views::milestone::milestone;
 use crate::views::users::{maker, reference};
+use crate::views::words::Convert;
+use contract::MaybeUndefined;
+use contract::{Issue, IssueLinks, IssueStateFilter, References, TaskCompletionStatus, TimeStats};
 
 /// View options of an issue.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,7 +40,6 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
         subscribed,
     } = row;
     let person = |user: Option<users::Model>| user.map(|user| reference(base, &user));
-    let assignees: Vec<UserReference> = assignees.iter().map(|user| reference(base, user)).collect();
     let short = format!("#{}", issue.iid);
     let full = format!("{project_path}{short}");
     let project = format!("{base}/api/v4/projects/{}", issue.project_id);
@@ -50,7 +48,7 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
         id: issue.id,
         iid: issue.iid,
         project_id: issue.project_id,
-        state: issue.state.into(),
+        state: issue.state.convert(),
         created_at: issue.created_at.into(),
         updated_at: issue.updated_at.into(),
         closed_at: issue.closed_at.map(Into::into),
@@ -60,8 +58,8 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
             .map(|one| label(one, parts.labels_details))
             .collect(),
         milestone: row_milestone.map(|row| milestone(base, row)),
-        assignee: assignees.first().cloned(),
-        assignees,
+        assignee: assignees.first().map(|user| reference(base, user)),
+        assignees: assignees.iter().map(|user| reference(base, user)).collect(),
         author: maker(base, author),
         user_notes_count: issue.user_notes_count.into(),
         merge_requests_count: issue.merge_requests_count.into(),

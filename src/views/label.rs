@@ -2,8 +2,8 @@
 
 use domain::planning::labels::{Row, colors};
 
-use crate::api::contract::{GroupLabel, ProjectLabel};
 use crate::views::html;
+use contract::{GroupLabel, ProjectLabel};
 
 /// Returns a label in the format of projects.
 #[must_use]

@@ -3,7 +3,6 @@
 use domain::spaces::members::Membership;
 use storage::entities::scim_identities;
 
-use crate::api::contract;
 use crate::views::users;
 
 /// Name of the identity provider of a group.

@@ -7,16 +7,16 @@ use domain::review::merge_requests::{Details, Row, is_draft};
 use storage::entities::merge_requests::{MergeStatus, Model, State};
 use storage::entities::{pipelines, users};
 
-use crate::api::contract::{
-    DiffRefs, MergeRequest, MergeRequestStateFilter, MergeRequestUser, References, TaskCompletionStatus,
-    UserReference,
-};
-use crate::api::types::MaybeUndefined;
 use crate::views::commit;
 use crate::views::issue::{Parts, label, time_stats};
 use crate::views::milestone::milestone;
 use crate::views::pipeline::{At, reference as reference_of, whole};
 use crate::views::users::{maker, reference};
+use crate::views::words::Convert;
+use contract::MaybeUndefined;
+use contract::{
+    DiffRefs, MergeRequest, MergeRequestStateFilter, MergeRequestUser, References, TaskCompletionStatus,
+};
 
 /// Returns a merge request in the format of the contract.
 #[must_use]
@@ -35,7 +35,6 @@ pub fn merge_request(instance: &Instance, row: Row, parts: Parts) -> MergeReques
         details,
     } = row;
     let person = |user: Option<users::Model>| nullable(user.map(|user| reference(base, &user)));
-    let assignees: Vec<UserReference> = assignees.iter().map(|user| reference(base, user)).collect();
     let short = format!("!{}", merge_request.iid);
     let full = format!("{project_path}{short}");
     let draft = is_draft(&merge_request.title);
@@ -50,8 +49,8 @@ pub fn merge_request(instance: &Instance, row: Row, parts: Parts) -> MergeReques
         user_notes_count: Some(merge_request.user_notes_count.into()),
         upvotes: Some(merge_request.upvotes.into()),
         downvotes: Some(merge_request.downvotes.into()),
-        assignee: nullable(assignees.first().cloned()),
-        assignees: Some(assignees),
+        assignee: nullable(assignees.first().map(|user| reference(base, user))),
+        assignees: Some(assignees.iter().map(|user| reference(base, user)).collect()),
         author: Some(maker(base, author)),
         source_project_id: nullable(merge_request.source_project_id),
         target_project_id: Some(merge_request.target_project_id),
@@ -65,7 +64,7 @@ pub fn merge_request(instance: &Instance, row: Row, parts: Parts) -> MergeReques
         draft: Some(draft),
         milestone: nullable(row_milestone.map(|row| milestone(base, row))),
         merge_when_pipeline_succeeds: Some(merge_request.merge_when_pipeline_succeeds),
-        merge_status: Some(merge_request.merge_status.into()),
+        merge_status: Some(merge_request.merge_status.convert()),
         sha: Some(merge_request.head_sha.clone()),
         merge_commit_sha: nullable(merge_request.merge_commit_sha.clone()),
         squash_commit_sha: nullable(merge_request.squash_commit_sha.clone()),
@@ -121,7 +120,7 @@ pub fn simple(base: &str, project_path: &str, merge_request: Model) -> MergeRequ
         id: merge_request.id,
         iid: merge_request.iid,
         project_id: merge_request.target_project_id,
-        state: merge_request.state.into(),
+        state: merge_request.state.convert(),
         created_at: merge_request.created_at.into(),
         updated_at: merge_request.updated_at.into(),
         merged_by: MaybeUndefined::Undefined,

@@ -3,7 +3,7 @@
 use storage::entities::metrics_annotations;
 use storage::entities::starred_dashboards::Model;
 
-use crate::api::contract::{MetricsAnnotation, StarredDashboard};
+use contract::{MetricsAnnotation, StarredDashboard};
 
 /// Returns a starred dashboard.
 #[must_use]

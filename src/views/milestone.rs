@@ -2,8 +2,9 @@
 
 use domain::planning::milestones::Row;
 
-use crate::api::contract::Milestone;
 use crate::views::links;
+use crate::views::words::Convert;
+use contract::Milestone;
 
 /// Returns a milestone; `base` is the base URL.
 #[must_use]
@@ -24,7 +25,7 @@ pub fn milestone(base: &str, row: Row) -> Milestone {
         group_id: milestone.namespace_id,
         title: milestone.title,
         description: milestone.description,
-        state: milestone.state.into(),
+        state: milestone.state.convert(),
         start_date: milestone.start_date,
         due_date: milestone.due_date,
         expired,

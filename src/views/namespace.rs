@@ -2,8 +2,9 @@
 
 use storage::entities::{namespaces, users};
 
-use crate::api::contract::ProjectNamespace;
+use crate::views::words::Convert;
 use crate::views::{links, users as user_view};
+use contract::ProjectNamespace;
 
 /// Returns a namespace; `owner` is the owner of a personal namespace and determines the avatar.
 #[must_use]
@@ -26,7 +27,7 @@ pub fn namespace(
         id: namespace.id,
         name: namespace.name.clone(),
         path: namespace.path.clone(),
-        kind: namespace.kind.into(),
+        kind: namespace.kind.convert(),
         full_path: namespace.full_path.clone(),
         parent_id: namespace.parent_id,
         avatar_url,

@@ -4,10 +4,11 @@ use domain::discussion::noteable::Noteable;
 use domain::discussion::notes::{Posted, Row};
 use storage::entities::notes::{Kind, Model};
 
-use crate::api::contract::{AwardEmoji, CreatedNote, Note, NoteInDetail, NoteType, NoteableType};
-use crate::api::types::{Map, MaybeUndefined};
 use crate::views::award_emoji::award;
 use crate::views::users::author;
+use contract::MaybeUndefined;
+use contract::map::Map;
+use contract::{AwardEmoji, CreatedNote, Note, NoteInDetail, NoteType, NoteableType};
 
 /// Returns a note in the format of the contract.
 #[must_use]

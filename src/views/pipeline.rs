@@ -6,10 +6,11 @@ use domain::delivery::pipelines::{Row, Variable};
 use storage::entities::pipelines::{Model, Status};
 use storage::entities::users;
 
-use crate::api::contract::{
+use crate::views::users::maker;
+use crate::views::words::Convert;
+use contract::{
     CommitStatus, CommitStatusState, Pipeline, PipelineDetailedStatus, PipelineReference, PipelineVariable,
 };
-use crate::views::users::maker;
 
 /// ID that means no commit.
 const NOTHING: &str = "0000000000000000000000000000000000000000";
@@ -30,7 +31,7 @@ pub fn reference(at: At<'_>, pipeline: &Model) -> PipelineReference {
         id: pipeline.id,
         sha: pipeline.sha.clone(),
         r#ref: pipeline.ref_name.clone(),
-        status: pipeline.status.into(),
+        status: pipeline.status.convert(),
         created_at: Some(pipeline.created_at.into()),
         updated_at: Some(pipeline.updated_at.into()),
         web_url: Some(format!("{}/{}/-/pipelines/{}", at.base, at.path, pipeline.id)),
@@ -51,7 +52,7 @@ pub fn whole(at: At<'_>, pipeline: Model, user: Option<users::Model>) -> Pipelin
     let details_path = format!("/{}/-/pipelines/{}", at.path, pipeline.id);
     Pipeline {
         id: pipeline.id,
-        status: pipeline.status.into(),
+        status: pipeline.status.convert(),
         created_at: pipeline.created_at.into(),
         updated_at: pipeline.updated_at.into(),
         web_url: format!("{}{details_path}", at.base),
@@ -98,7 +99,7 @@ fn detailed(status: Status, details_path: String) -> PipelineDetailedStatus {
 #[must_use]
 pub fn variable(variable: Variable) -> PipelineVariable {
     PipelineVariable {
-        variable_type: variable.kind.into(),
+        variable_type: variable.kind.convert(),
         key: variable.key,
         value: variable.value.into_exposed(),
     }
@@ -129,7 +130,7 @@ pub fn commit_status(base: &str, row: commit_statuses::Row) -> CommitStatus {
         id: job.id,
         sha: pipeline.sha,
         r#ref: pipeline.ref_name,
-        status: job.status.into(),
+        status: job.status.convert(),
         name: job.name,
         target_url: job.target_url,
         description: job.description,

@@ -2,9 +2,9 @@
 
 use domain::delivery::pipeline_schedules::{Detail, Row};
 
-use crate::api::contract::{PipelineSchedule, PipelineScheduleDetail};
 use crate::views::pipeline::{self, At};
 use crate::views::users::maker;
+use contract::{PipelineSchedule, PipelineScheduleDetail};
 
 /// Returns a schedule in the format of lists.
 #[must_use]

@@ -2,8 +2,8 @@
 
 use domain::delivery::pipeline_triggers::Row;
 
-use crate::api::contract::PipelineTrigger;
 use crate::views::users::reference;
+use contract::PipelineTrigger;
 
 /// Returns a trigger with the part of its token that the caller may see.
 #[must_use]

@@ -8,14 +8,15 @@ use domain::spaces::projects::Row;
 use storage::entities::projects::FeatureAccess;
 use storage::entities::{AccessLevel, namespaces, project_shares, users};
 
-use crate::api::contract::{
+use crate::views::custom_attribute::custom_attribute;
+use crate::views::namespace::namespace;
+use crate::views::words::Convert;
+use crate::views::{links, users as user_view};
+use contract::MaybeUndefined;
+use contract::{
     Languages, Project, ProjectAccess, ProjectLicense, ProjectLinks, ProjectOwner, ProjectPermissions,
     ProjectStatistics, SharedGroup, SimpleProject,
 };
-use crate::api::types::MaybeUndefined;
-use crate::views::custom_attribute::custom_attribute;
-use crate::views::namespace::namespace;
-use crate::views::{links, users as user_view};
 
 /// Default notification level of callers: their global setting.
 const NOTIFICATION_GLOBAL: i64 = 3;
@@ -49,7 +50,7 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
     let maintains = row.standing.holds(AccessLevel::Maintainer);
     let full = Project {
         empty_repo: Some(project.default_branch.is_none()),
-        visibility: Some(project.visibility.into()),
+        visibility: Some(project.visibility.convert()),
         owner: nullable(row.owner.as_ref().map(|user| owner(instance, user))),
         archived: Some(project.archived),
         issues_enabled: Some(issues),
@@ -58,14 +59,14 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
         jobs_enabled: on(project.builds_access_level),
         wiki_enabled: on(project.wiki_access_level),
         snippets_enabled: on(project.snippets_access_level),
-        issues_access_level: Some(project.issues_access_level.into()),
-        repository_access_level: Some(project.repository_access_level.into()),
-        merge_requests_access_level: Some(project.merge_requests_access_level.into()),
-        forking_access_level: Some(project.forking_access_level.into()),
-        wiki_access_level: Some(project.wiki_access_level.into()),
-        builds_access_level: Some(project.builds_access_level.into()),
-        snippets_access_level: Some(project.snippets_access_level.into()),
-        container_registry_access_level: Some(project.container_registry_access_level.into()),
+        issues_access_level: Some(project.issues_access_level.convert()),
+        repository_access_level: Some(project.repository_access_level.convert()),
+        merge_requests_access_level: Some(project.merge_requests_access_level.convert()),
+        forking_access_level: Some(project.forking_access_level.convert()),
+        wiki_access_level: Some(project.wiki_access_level.convert()),
+        builds_access_level: Some(project.builds_access_level.convert()),
+        snippets_access_level: Some(project.snippets_access_level.convert()),
+        container_registry_access_level: Some(project.container_registry_access_level.convert()),
         can_create_merge_request_in: Some(merge_requests && row.code_is_readable() && !project.archived),
         resolve_outdated_diff_discussions: Some(project.resolve_outdated_diff_discussions),
         container_registry_enabled: on(project.container_registry_access_level),
@@ -75,7 +76,7 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
         service_desk_address: MaybeUndefined::Null,
         creator_id: nullable(project.creator_id),
         forked_from_project: row.forked_from.as_deref().map(|source| simple(instance, source)),
-        import_status: Some(project.import_status.into()),
+        import_status: Some(project.import_status.convert()),
         import_error: nullable(project.import_error.clone().filter(|_| maintains)),
         permissions: Some(permissions(row)),
         license_url: asked(parts.license, license_url(instance, row)),
@@ -97,9 +98,9 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
         ),
         remove_source_branch_after_merge: Some(project.remove_source_branch_after_merge),
         request_access_enabled: Some(project.request_access_enabled),
-        merge_method: Some(project.merge_method.into()),
+        merge_method: Some(project.merge_method.convert()),
         auto_devops_enabled: Some(project.auto_devops_enabled),
-        auto_devops_deploy_strategy: Some(project.auto_devops_deploy_strategy.into()),
+        auto_devops_deploy_strategy: Some(project.auto_devops_deploy_strategy.convert()),
         repository_storage: nullable(admin.then(|| project.repository_storage.clone())),
         autoclose_referenced_issues: Some(project.autoclose_referenced_issues),
         suggestion_commit_message: nullable(project.suggestion_commit_message.clone()),

@@ -3,8 +3,10 @@
 use storage::entities::hook_deliveries::{self, State};
 use storage::entities::project_hooks;
 
-use crate::api::contract::{HookAlertStatus, HookDelivery, ProjectHook};
-use crate::api::types::Map;
+use contract::map::Map;
+use contract::{HookAlertStatus, HookDelivery, ProjectHook};
+
+use crate::views::words::Convert;
 
 /// Returns a webhook without its secrets.
 #[must_use]
@@ -56,7 +58,7 @@ pub fn delivery(row: hook_deliveries::Model, whole: bool) -> HookDelivery {
         uuid: row.uuid,
         trigger: row.kind.trigger().to_owned(),
         url: row.url,
-        state: row.state.into(),
+        state: row.state.convert(),
         attempts: row.attempts.into(),
         response_status: row.response_status.map(|status| status.to_string()),
         response_headers: serde_json::from_str(headers).unwrap_or_default(),

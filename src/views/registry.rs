@@ -4,7 +4,7 @@ use domain::kernel::urls::registry_host;
 use domain::registry::listing::Row;
 use storage::entities::{registry_manifests, registry_tags};
 
-use crate::api::contract::{RegistryRepository, RegistryTag, RegistryTagDetails};
+use contract::{RegistryRepository, RegistryTag, RegistryTagDetails};
 
 /// Number of digits of a short revision.
 const SHORT: usize = 9;

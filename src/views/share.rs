@@ -2,7 +2,7 @@
 
 use storage::entities::project_shares::Model;
 
-use crate::api::contract::ProjectShare;
+use contract::ProjectShare;
 
 /// Returns a share of a project with a group.
 #[must_use]

@@ -2,8 +2,9 @@
 
 use domain::code::snippets::Row;
 
-use crate::api::contract::Snippet;
 use crate::views::users::reference;
+use crate::views::words::Convert;
+use contract::Snippet;
 
 /// Returns a snippet in the format of the contract; `base` is the base URL.
 #[must_use]
@@ -23,7 +24,7 @@ pub fn snippet(base: &str, row: Row) -> Snippet {
         title: snippet.title,
         file_name: snippet.file_name,
         description: snippet.description,
-        visibility: snippet.visibility.into(),
+        visibility: snippet.visibility.convert(),
         author: reference(base, &author),
         expires_at: None,
         created_at: snippet.created_at.into(),

@@ -2,7 +2,6 @@
 
 use domain::code::tags::TagDetails;
 
-use crate::api::contract;
 use crate::views::commit;
 
 /// Returns a tag; `project_url` is the URL of the project's page. The server has no release notes and no

@@ -2,8 +2,8 @@
 
 use domain::code::templates::{self, Entry, License};
 
-use crate::api::contract::{LicenseTemplate, Template, TemplateEntry};
-use crate::api::types::MaybeUndefined;
+use contract::MaybeUndefined;
+use contract::{LicenseTemplate, Template, TemplateEntry};
 
 /// Returns a template of a list.
 #[must_use]

@@ -6,9 +6,10 @@ use serde::Serialize;
 use serde_json::Value;
 use storage::entities::namespaces;
 
-use crate::api::contract::{Todo, TodoGroup, TodoProject, TodoTargetType};
 use crate::views::users::reference;
+use crate::views::words::Convert;
 use crate::views::{epic, issue, merge_request};
+use contract::{Todo, TodoGroup, TodoProject, TodoTargetType};
 
 /// Returns a to-do item in the format of the contract.
 #[must_use]
@@ -21,7 +22,7 @@ pub fn todo(instance: &Instance, row: Row) -> Todo {
         project: row.home.map(project),
         group: shown.group,
         author: row.author.map(|user| reference(base, &user)),
-        action_name: row.todo.action.into(),
+        action_name: row.todo.action.convert(),
         target_type: shown.kind,
         target: shown.target,
         target_url: match note {
@@ -29,7 +30,7 @@ pub fn todo(instance: &Instance, row: Row) -> Todo {
             None => shown.url,
         },
         body: row.note.unwrap_or(shown.title),
-        state: row.todo.state.into(),
+        state: row.todo.state.convert(),
         created_at: row.todo.created_at.into(),
         updated_at: row.todo.updated_at.into(),
     }
@@ -115,7 +116,7 @@ fn group(group: &namespaces::Model) -> TodoGroup {
         id: group.id,
         name: group.name.clone(),
         path: group.path.clone(),
-        kind: group.kind.into(),
+        kind: group.kind.convert(),
         full_path: group.full_path.clone(),
     }
 }

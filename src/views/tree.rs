@@ -2,7 +2,7 @@
 
 use git::EntryKind;
 
-use crate::api::contract::{TreeEntry, TreeEntryType};
+use contract::{TreeEntry, TreeEntryType};
 
 /// Returns an entry; the mode has six octal digits.
 #[must_use]

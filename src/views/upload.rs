@@ -3,7 +3,7 @@
 use domain::accounts::uploads::is_media;
 use storage::entities::project_uploads::Model;
 
-use crate::api::contract::Upload;
+use contract::Upload;
 
 /// Returns a file of the project with this full path.
 #[must_use]

@@ -5,9 +5,9 @@ use domain::accounts::users::listing::{Circumstances, Detail, Profile};
 use domain::spaces::projects::stars;
 use storage::entities::users::{Model, State};
 
-use crate::api::contract::{Author, CurrentUser, Starrer, User, UserIdentity, UserReference, UserState};
-use crate::api::types::MaybeUndefined;
 use crate::views::links;
+use contract::MaybeUndefined;
+use contract::{Author, CurrentUser, Starrer, User, UserIdentity, UserReference, UserState};
 
 /// Returns the state in the two values of the contract. Deactivated users count as blocked, because their
 /// tokens are rejected.

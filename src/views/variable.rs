@@ -2,13 +2,15 @@
 
 use domain::delivery::variables::Row;
 
-use crate::api::contract::{InstanceVariable, Variable};
+use contract::{InstanceVariable, Variable};
+
+use crate::views::words::Convert;
 
 /// Returns an instance variable with its value.
 #[must_use]
 pub fn instance_variable(row: Row) -> InstanceVariable {
     InstanceVariable {
-        variable_type: row.variable.kind.into(),
+        variable_type: row.variable.kind.convert(),
         key: row.variable.key,
         value: row.value.into_exposed(),
         protected: row.variable.protected,
@@ -20,7 +22,7 @@ pub fn instance_variable(row: Row) -> InstanceVariable {
 #[must_use]
 pub fn variable(row: Row) -> Variable {
     Variable {
-        variable_type: row.variable.kind.into(),
+        variable_type: row.variable.kind.convert(),
         key: row.variable.key,
         value: row.value.into_exposed(),
         protected: row.variable.protected,

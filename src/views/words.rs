@@ -5,19 +5,25 @@ use storage::entities::{
     merge_requests, milestones, namespaces, pipelines, projects, todos, vulnerabilities,
 };
 
-use crate::api::contract;
+/// Converts a value between the contract and the tables.
+///
+/// The standard trait `From` cannot be used: both types are defined in other packages.
+pub trait Convert<T> {
+    /// Returns the value with the other type.
+    fn convert(self) -> T;
+}
 
 macro_rules! same_words {
     ($($contract:path = $entity:path { $($word:ident),* })*) => {$(
-        impl From<$contract> for $entity {
-            fn from(value: $contract) -> Self {
-                match value { $(<$contract>::$word => Self::$word),* }
+        impl Convert<$entity> for $contract {
+            fn convert(self) -> $entity {
+                match self { $(<$contract>::$word => <$entity>::$word),* }
             }
         }
 
-        impl From<$entity> for $contract {
-            fn from(value: $entity) -> Self {
-                match value { $(<$entity>::$word => Self::$word),* }
+        impl Convert<$contract> for $entity {
+            fn convert(self) -> $contract {
+                match self { $(<$entity>::$word => <$contract>::$word),* }
             }
         }
     )*};

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use utoipa_swagger_ui::Config;
 
 use crate::api::revalidation::none_match;
-use crate::api::{DOCUMENT_JSON, DOCUMENT_YAML};
+use contract::{DOCUMENT_JSON, DOCUMENT_YAML};
 
 /// Content security policy: requests to this server only, own scripts, and inline styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \

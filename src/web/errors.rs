@@ -9,9 +9,9 @@ use poem::error::{MethodNotAllowedError, NotFoundError};
 use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
-use crate::api::contract::OPERATIONS;
-use crate::api::failure;
+use crate::api::error_response;
 use crate::web::{git_http, registry};
+use contract::table::operations;
 
 /// Middleware that converts failures to responses.
 pub struct Errors {
@@ -44,7 +44,7 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
         if path.starts_with("/api/v3/") {
             let text = "API V3 is no longer supported. Use API V4 instead.";
             let body = serde_json::json!({ "message": text, "error": text });
-            return Ok(failure::respond(StatusCode::GONE, &body));
+            return Ok(error_response::json_response(StatusCode::GONE, &body));
         }
         let call = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
         let outcome = if git_http::is_gits(&path) || registry::takes_long(&path) {
@@ -52,13 +52,13 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
         } else {
             match tokio::time::timeout(self.time_limit, call).await {
                 Ok(outcome) => outcome,
-                Err(_) => return Ok(failure::answer(&Error::TimedOut)),
+                Err(_) => return Ok(error_response::render(&Error::TimedOut)),
             }
         };
         Ok(match outcome {
             Ok(Ok(output)) => output.into_response(),
             Ok(Err(error)) => refuse(&error, &method, &path),
-            Err(_) => failure::answer(&Error::internal("handler panicked")),
+            Err(_) => error_response::render(&Error::internal("handler panicked")),
         })
     }
 }
@@ -67,21 +67,23 @@ fn refuse(error: &poem::Error, method: &Method, path: &str) -> Response {
     let allowed = allowed(path);
     if error.is::<MethodNotAllowedError>() || (error.is::<NotFoundError>() && !allowed.is_empty()) {
         tracing::debug!(%method, path, "rejected method");
-        return failure::unrouted(StatusCode::METHOD_NOT_ALLOWED, &allowed.join(", "));
+        return error_response::routing_error(StatusCode::METHOD_NOT_ALLOWED, &allowed.join(", "));
     }
     match error.status() {
-        StatusCode::NOT_FOUND => failure::unrouted(StatusCode::NOT_FOUND, ""),
-        status if status.is_client_error() => failure::respond(status, &failure::told(status, "")),
+        StatusCode::NOT_FOUND => error_response::routing_error(StatusCode::NOT_FOUND, ""),
+        status if status.is_client_error() => {
+            error_response::json_response(status, &error_response::error_body(status, ""))
+        }
         _ => {
             tracing::error!(%error, path, "request failed outside a handler");
-            failure::answer(&Error::internal(error.to_string()))
+            error_response::render(&Error::internal(error.to_string()))
         }
     }
 }
 
 /// Returns the contract's methods for a raw path.
 fn allowed(path: &str) -> Vec<&'static str> {
-    let mut methods: Vec<&'static str> = OPERATIONS
+    let mut methods: Vec<&'static str> = operations()
         .iter()
         .filter(|operation| matches(operation.path, path))
         .map(|operation| operation.method)

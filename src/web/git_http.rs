@@ -18,7 +18,7 @@ use poem::http::header::{
 use poem::http::{HeaderName, HeaderValue, Method, StatusCode};
 use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
-use crate::api::failure;
+use crate::api::error_response;
 use crate::web::callers::network;
 
 /// Middleware that handles Git requests and forwards all others.
@@ -161,7 +161,7 @@ impl Refusal {
                 response
             }
             Self::Rule(error) => {
-                let status = failure::answer(&error).status();
+                let status = error_response::render(&error).status();
                 let mut response = plain(status, &text(&error));
                 if let Error::RateLimited(seconds) = error {
                     response

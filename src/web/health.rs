@@ -9,7 +9,7 @@ use poem::web::Data;
 use poem::{Endpoint, EndpointExt, Response, Route, get, handler};
 use serde_json::json;
 
-use crate::api::failure::respond;
+use crate::api::error_response::json_response;
 
 /// The routes below `/-`.
 pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
@@ -25,7 +25,7 @@ pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
 /// Reports that the process runs.
 #[handler]
 fn liveness() -> Response {
-    respond(StatusCode::OK, &json!({ "status": "ok" }))
+    json_response(StatusCode::OK, &json!({ "status": "ok" }))
 }
 
 /// Reports whether the database responds and the repositories are accessible.
@@ -42,7 +42,7 @@ async fn readiness(Data(backend): Data<&Backend>) -> Response {
         "status": overall,
         "checks": { "database": shown(database), "repositories": shown(repositories) },
     });
-    respond(status, &body)
+    json_response(status, &body)
 }
 
 /// Returns the recorder of this process, installed on first use.

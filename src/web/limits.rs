@@ -4,7 +4,7 @@
 use poem::http::StatusCode;
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
-use crate::api::failure;
+use crate::api::error_response;
 
 /// Maximum length of path and query together, in bytes: an encoded file path of 4096 bytes takes up to three
 /// times as many.
@@ -37,7 +37,10 @@ impl<E: Endpoint> Endpoint for HeadLimitsEndpoint<E> {
 
     async fn call(&self, request: Request) -> Result<Response> {
         if let Some((status, text)) = fault(&request) {
-            return Ok(failure::respond(status, &failure::told(status, &text)));
+            return Ok(error_response::json_response(
+                status,
+                &error_response::error_body(status, &text),
+            ));
         }
         self.inner.call(request).await.map(IntoResponse::into_response)
     }

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE, cookie};
-use crate::api::{failure, parameters};
+use crate::api::{error_response, parameters};
 use crate::views::html::escape;
 use crate::web::callers::network;
 use crate::web::page::document;
@@ -209,9 +209,9 @@ async fn who(request: &Request, Data(backend): Data<&Backend>) -> Response {
             let user = session.user;
             let user = json!({ "id": user.id, "username": user.username, "name": user.name });
             let body = json!({ "user": user, "csrf_token": session.csrf_token });
-            failure::respond(StatusCode::OK, &body)
+            error_response::json_response(StatusCode::OK, &body)
         }
-        Ok(None) => failure::answer(&Error::Unauthorized),
+        Ok(None) => error_response::render(&Error::Unauthorized),
         Err(error) => failed(&error),
     };
     response
@@ -281,7 +281,7 @@ fn failed(error: &Error) -> Response {
     if let Error::Internal(cause) = error {
         tracing::error!(%cause, "failed to sign a user in or out");
     }
-    failure::answer(error)
+    error_response::render(error)
 }
 
 /// Returns the page with a new form token.

@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
-use crate::api::{credentials, download, failure};
+use crate::api::{credentials, download, error_response};
 
 /// Middleware that handles requests for uploaded files and forwards all others.
 pub struct Uploads {
@@ -46,7 +46,7 @@ impl<E: Endpoint> Endpoint for UploadsEndpoint<E> {
             return self.inner.call(request).await.map(IntoResponse::into_response);
         };
         let answer = self.answer(&target, &request).await;
-        Ok(answer.unwrap_or_else(|error| failure::answer(&error)))
+        Ok(answer.unwrap_or_else(|error| error_response::render(&error)))
     }
 }
 

@@ -1,18 +1,20 @@
 //! Generates the server's API code from the OpenAPI files in `openapi/`.
 //!
-//! [`load`] merges the files into one document, and [`imply`] adds the parts that many operations share.
-//! [`lint`] checks the rules of the contract. [`lower`] reduces the document to a small model, and [`emit`]
-//! writes Rust. Only build scripts depend on this package.
+//! [`load`] merges the files into one document, [`groups`] expands parameter groups, and [`defaults`] adds the parts
+//! that many operations share.
+//! [`lint`] checks the rules of the contract. [`lower`] reduces the document to a small model. [`emit`]
+//! writes Rust, and [`table`] writes the operation table. Only build scripts depend on this package.
 
+pub mod defaults;
 pub mod emit;
 pub mod example;
-pub mod imply;
+pub mod groups;
+pub mod known_keys;
 pub mod lint;
 pub mod load;
 pub mod lower;
 pub mod model;
-pub mod shapes;
-pub mod words;
+pub mod table;
 
 use std::path::Path;
 
@@ -22,8 +24,12 @@ pub struct Generated {
     pub json: String,
     /// The bundled document as YAML.
     pub yaml: String,
-    /// Types, traits, routes and the operation table.
-    pub rust: String,
+    /// Rust code of the component schemas and requests, for the package `contract`.
+    pub types: String,
+    /// Rust code of the handler traits and routes, for the server.
+    pub routes: String,
+    /// The operation table as JSON.
+    pub table: String,
 }
 
 /// Compiles the contract below `folder`.
@@ -37,8 +43,11 @@ pub fn compile(folder: &Path) -> Result<Generated, String> {
         return Err(load::report(&faults));
     }
     let contract = lower::lower(&document).map_err(|faults| load::report(&faults))?;
-    let json = serde_json::to_string_pretty(&document.root).map_err(|error| error.to_string())? + "\n";
-    let yaml = yaml_serde::to_string(&document.root).map_err(|error| error.to_string())?;
-    let rust = emit::emit(&contract).map_err(|error| error.to_string())?;
-    Ok(Generated { json, yaml, rust })
+    Ok(Generated {
+        json: serde_json::to_string_pretty(&document.root).map_err(|error| error.to_string())? + "\n",
+        yaml: yaml_serde::to_string(&document.root).map_err(|error| error.to_string())?,
+        types: emit::types(&contract).map_err(|error| error.to_string())?,
+        routes: emit::routes(&contract).map_err(|error| error.to_string())?,
+        table: table::table(&contract)?,
+    })
 }

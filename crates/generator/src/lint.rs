@@ -10,9 +10,9 @@ use heck::ToSnakeCase;
 use serde_json::Value;
 
 use crate::example;
+use crate::known_keys;
 use crate::load::{Document, Fault, escape};
 use crate::lower::{METHODS, is_file, json_of};
-use crate::words;
 
 const MINIMA: [&str; 7] = [
     "none",
@@ -41,7 +41,7 @@ pub fn lint(document: &Document) -> Vec<Fault> {
         faults: Vec::new(),
         ids: BTreeMap::new(),
     };
-    linter.faults.extend(words::unknown(document));
+    linter.faults.extend(known_keys::unknown(document));
     linter.references("", &document.root);
     // The following lints resolve references, so those must be valid.
     if linter.faults.is_empty() {

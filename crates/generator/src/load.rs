@@ -9,7 +9,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::imply;
+use crate::defaults;
+use crate::groups::{self, Groups};
 
 /// A fault of the contract and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct Document {
     pub path_files: BTreeMap<String, String>,
     /// `section/name` of a component -> file.
     pub component_files: BTreeMap<String, String>,
+    /// The groups, which are expanded in the document.
+    pub groups: Groups,
 }
 
 impl Document {
@@ -109,7 +112,7 @@ const SHARED: [(&str, &str); 5] = [
 /// Loads and merges the contract below `folder`, and adds the common parts.
 ///
 /// # Errors
-/// All files that cannot be read or parsed, and all duplicate names.
+/// All files that cannot be read or parsed, all duplicate names, and all faults of groups.
 pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
     let mut loader = Loader {
         folder,
@@ -148,6 +151,10 @@ pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
             }
         }
     }
+    let definitions = match folder.join(groups::FILE).exists() {
+        true => loader.mapping(groups::FILE),
+        false => Map::new(),
+    };
     if !loader.faults.is_empty() {
         return Err(loader.faults);
     }
@@ -161,8 +168,10 @@ pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
         root: Value::Object(root),
         path_files,
         component_files,
+        groups: Groups::default(),
     };
-    imply::imply(&mut document);
+    groups::expand(&mut document, definitions)?;
+    defaults::add(&mut document);
     Ok(document)
 }
 

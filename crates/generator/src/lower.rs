@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::imply::IF_NONE_MATCH;
+use crate::defaults::IF_NONE_MATCH;
 use crate::load::{Document, Fault, escape};
 use crate::model::{
-    Access, Body, Content, Contract, FilePart, Flag, Form, Operation, Paging, Parameter, Property, Schema,
-    Success, Tag, Type,
+    Access, Body, Content, Contract, FilePart, Flag, Form, Group, Operation, Paging, Parameter, Property,
+    Schema, Success, Tag, Type,
 };
 
 /// Supported methods of an operation.
@@ -18,7 +18,7 @@ const DEFAULT_BODY_LIMIT: u64 = 1 << 20;
 /// Default media type of responses.
 const JSON: &str = "application/json";
 /// Maximum number of texts in a comma-separated text.
-const MOST_SEPARATED: u64 = 100;
+const MAX_SEPARATED: u64 = 100;
 /// Headers that pagination and raw downloads set without the handler.
 const RUNTIME_HEADERS: [&str; 13] = [
     "X-Total",
@@ -55,8 +55,13 @@ pub fn lower(document: &Document) -> Result<Contract, Vec<Fault>> {
     let operations = lowering.operations();
     let schemas = lowering.schemas(&operations);
     let tags = lowering.tags(operations);
+    let groups = lowering.groups();
     if lowering.faults.is_empty() {
-        Ok(Contract { tags, schemas })
+        Ok(Contract {
+            tags,
+            schemas,
+            groups,
+        })
     } else {
         Err(lowering.faults)
     }
@@ -154,7 +159,7 @@ impl Lowering<'_> {
         let flag_gate = operation.get("x-flag").map(|gate| Flag {
             name: text(gate, "name"),
             default: flag(gate, "default"),
-            later: gate.get("of").is_some(),
+            deferred: gate.get("of").is_some(),
         });
         let responses = operation["responses"].as_object().cloned().unwrap_or_default();
         Operation {
@@ -164,6 +169,13 @@ impl Lowering<'_> {
             summary: text(operation, "summary"),
             description: text(operation, "description"),
             parameters: self.parameters(pointer, item, operation, page),
+            groups: self
+                .document
+                .groups
+                .operations
+                .get(pointer)
+                .cloned()
+                .unwrap_or_default(),
             body,
             file,
             raw_body: raw.then_some(limit),
@@ -180,7 +192,7 @@ impl Lowering<'_> {
                 first: flag(access, "first"),
             },
             scopes,
-            jobs: flag(operation, "x-job-token"),
+            job_token: flag(operation, "x-job-token"),
             tier: operation
                 .get("x-tier")
                 .and_then(Value::as_str)
@@ -189,8 +201,8 @@ impl Lowering<'_> {
             flag: flag_gate,
             page,
             one_of: one_of(operation),
-            media: self.media(&responses),
-            errors: match operation.get("x-errors") {
+            media_type: self.media_type(&responses),
+            error_format: match operation.get("x-errors") {
                 Some(form) => form.as_str().unwrap_or_default().to_owned(),
                 None => "plain".to_owned(),
             },
@@ -241,19 +253,46 @@ impl Lowering<'_> {
             if (paging && page != Paging::None) || name == IF_NONE_MATCH {
                 continue;
             }
-            let schema = &parameter["schema"];
-            let target = self.document.deref(schema);
-            let default = schema.get("default").or_else(|| target.get("default")).cloned();
-            parameters.push(Parameter {
-                name: name.trim_end_matches("[]").to_owned(),
-                place: text(parameter, "in"),
-                description: text(parameter, "description"),
-                required: flag(parameter, "required"),
-                ty: self.ty(&format!("{pointer}/parameters/{}", escape(&name)), schema),
-                default,
-            });
+            parameters.push(self.parameter(pointer, parameter));
         }
         parameters
+    }
+
+    fn parameter(&mut self, pointer: &str, parameter: &Value) -> Parameter {
+        let name = text(parameter, "name");
+        let schema = &parameter["schema"];
+        let target = self.document.deref(schema);
+        let default = schema.get("default").or_else(|| target.get("default")).cloned();
+        Parameter {
+            name: name.trim_end_matches("[]").to_owned(),
+            location: text(parameter, "in"),
+            description: text(parameter, "description"),
+            required: flag(parameter, "required"),
+            ty: self.ty(&format!("{pointer}/parameters/{}", escape(&name)), schema),
+            default,
+        }
+    }
+
+    fn groups(&mut self) -> Vec<Group> {
+        let document = self.document;
+        let mut groups = Vec::new();
+        for (name, group) in &document.groups.definitions {
+            let pointer = format!("/{}", escape(name));
+            let parameters = group["parameters"].as_array().into_iter().flatten();
+            let parameters = parameters.map(|parameter| self.parameter(&pointer, document.deref(parameter)));
+            let parameters = parameters.collect();
+            let properties = match self.form(&pointer, group) {
+                Form::Object(properties) => properties,
+                Form::Enum(_) | Form::Alias(_) => Vec::new(),
+            };
+            groups.push(Group {
+                name: name.clone(),
+                description: text(group, "description"),
+                parameters,
+                properties,
+            });
+        }
+        groups
     }
 
     fn success(&mut self, pointer: &str, responses: &serde_json::Map<String, Value>) -> Success {
@@ -297,7 +336,7 @@ impl Lowering<'_> {
     }
 
     /// Returns the media type of the JSON response.
-    fn media(&self, responses: &serde_json::Map<String, Value>) -> String {
+    fn media_type(&self, responses: &serde_json::Map<String, Value>) -> String {
         let mut successes = responses.iter().filter(|(status, _)| status.starts_with('2'));
         let found = successes.find_map(|(_, response)| json_of(&self.document.deref(response)["content"]));
         found.map_or(JSON, |(name, _)| name).to_owned()
@@ -325,7 +364,7 @@ impl Lowering<'_> {
                     max: schema.get("maxLength").and_then(Value::as_u64),
                     pattern: None,
                 };
-                Type::List(Box::new(item), 0, Some(MOST_SEPARATED))
+                Type::List(Box::new(item), 0, Some(MAX_SEPARATED))
             }
             (Some("string"), _) => Type::Text {
                 min: schema.get("minLength").and_then(Value::as_u64),
@@ -366,36 +405,74 @@ impl Lowering<'_> {
     }
 
     fn schemas(&mut self, operations: &[(String, Operation)]) -> Vec<Schema> {
-        let (mut input, mut output) = (BTreeSet::new(), BTreeSet::new());
+        let (mut bodies, mut nested, mut output) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for (_, operation) in operations {
-            let parameters = operation.parameters.iter().map(|parameter| parameter.ty.clone());
-            parameters.for_each(|ty| self.reach(&ty, &mut input));
+            for parameter in &operation.parameters {
+                self.reach(&parameter.ty, &mut nested);
+            }
             if let Some(body) = &operation.body {
-                self.reach(&Type::Named(body.schema.clone()), &mut input);
+                self.body_schema(&body.schema, &mut bodies, &mut nested);
             }
             if let Content::Json(ty) = &operation.success.content {
                 self.reach(ty, &mut output);
             }
         }
-        let names: BTreeSet<String> = input.union(&output).cloned().collect();
+        for name in self.document.groups.schemas.keys() {
+            if nested.contains(name) || output.contains(name) {
+                let pointer = format!("/components/schemas/{}", escape(name));
+                let message = "only the body of a request may include a group";
+                self.faults
+                    .push(self.document.fault(&pointer, "group-body", message));
+            }
+        }
+        let names: BTreeSet<&String> = bodies.iter().chain(&nested).chain(&output).collect();
         let mut schemas = Vec::new();
         for name in names {
-            let pointer = format!("/components/schemas/{}", escape(&name));
+            let pointer = format!("/components/schemas/{}", escape(name));
             let Some(schema) = self.document.root.pointer(&pointer) else {
                 continue;
             };
-            let form = self.form(&pointer, schema);
-            let (is_input, is_output) = (input.contains(&name), output.contains(&name));
-            let description = text(schema, "description");
             schemas.push(Schema {
-                name,
-                description,
-                input: is_input,
-                output: is_output,
-                form,
+                name: name.clone(),
+                description: text(schema, "description"),
+                body: bodies.contains(name),
+                nested: nested.contains(name),
+                output: output.contains(name),
+                groups: self
+                    .document
+                    .groups
+                    .schemas
+                    .get(name)
+                    .cloned()
+                    .unwrap_or_default(),
+                form: self.form(&pointer, schema),
             });
         }
         schemas
+    }
+
+    /// Adds the schema of a body, and the components that its properties refer to.
+    fn body_schema(&mut self, name: &str, bodies: &mut BTreeSet<String>, nested: &mut BTreeSet<String>) {
+        let pointer = format!("/components/schemas/{}", escape(name));
+        if !bodies.insert(name.to_owned()) {
+            return;
+        }
+        let Some(schema) = self.document.root.pointer(&pointer) else {
+            return;
+        };
+        match self.form(&pointer, schema) {
+            Form::Object(properties) => {
+                for property in properties {
+                    self.reach(&property.ty, nested);
+                }
+            }
+            Form::Alias(Type::Named(target)) => self.body_schema(&target, bodies, nested),
+            Form::Alias(_) | Form::Enum(_) => {
+                let message = "a body must be an object";
+                self.faults
+                    .push(self.document.fault(&pointer, "body-object", message));
+            }
+        }
     }
 
     /// Adds all components that `ty` refers to.

@@ -8,6 +8,20 @@ pub struct Contract {
     pub tags: Vec<Tag>,
     /// Component schemas used in requests or responses.
     pub schemas: Vec<Schema>,
+    /// Parameter groups.
+    pub groups: Vec<Group>,
+}
+
+/// A group of parameters or attributes.
+pub struct Group {
+    /// The name.
+    pub name: String,
+    /// The description.
+    pub description: String,
+    /// Parameters of operations.
+    pub parameters: Vec<Parameter>,
+    /// Attributes of bodies.
+    pub properties: Vec<Property>,
 }
 
 /// A tag: one trait, one handler file.
@@ -34,6 +48,8 @@ pub struct Operation {
     pub description: String,
     /// Path, query and header parameters, without pagination.
     pub parameters: Vec<Parameter>,
+    /// Names of the groups that contain some of the parameters.
+    pub groups: Vec<String>,
     /// The schema of the JSON body, and its limit in bytes.
     pub body: Option<Body>,
     /// The file part of a form.
@@ -49,7 +65,7 @@ pub struct Operation {
     /// Accepted token scopes.
     pub scopes: Vec<String>,
     /// Whether job tokens are accepted.
-    pub jobs: bool,
+    pub job_token: bool,
     /// The minimum plan.
     pub tier: String,
     /// The feature gate.
@@ -59,9 +75,17 @@ pub struct Operation {
     /// Lists of attributes of which exactly one each must be sent.
     pub one_of: Vec<Vec<String>>,
     /// Media type of the JSON.
-    pub media: String,
+    pub media_type: String,
     /// Format of errors: plain or scim.
-    pub errors: String,
+    pub error_format: String,
+}
+
+impl Operation {
+    /// Returns whether the response depends only on the URL and the database, that is, whether it is JSON or
+    /// bytes.
+    pub fn is_cacheable(&self) -> bool {
+        self.method == "get" && matches!(self.success.content, Content::Json(_) | Content::Download)
+    }
 }
 
 /// `x-flag`.
@@ -71,7 +95,7 @@ pub struct Flag {
     /// Whether the gate is open by default.
     pub default: bool,
     /// Whether the service evaluates the gate, for the project that it finds.
-    pub later: bool,
+    pub deferred: bool,
 }
 
 /// Kind of pagination of an operation.
@@ -83,6 +107,17 @@ pub enum Paging {
     Offset,
     /// By page number, or by keyset on request.
     Keyset,
+}
+
+impl Paging {
+    /// Returns the name in the operation table.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Offset => "offset",
+            Self::Keyset => "keyset",
+        }
+    }
 }
 
 /// `x-access`.
@@ -104,7 +139,7 @@ pub struct Parameter {
     /// The name without a trailing `[]`.
     pub name: String,
     /// Location: path, query or header.
-    pub place: String,
+    pub location: String,
     /// The description.
     pub description: String,
     /// Whether the parameter is required.
@@ -161,12 +196,23 @@ pub struct Schema {
     pub name: String,
     /// The description.
     pub description: String,
-    /// Whether a request refers to it.
-    pub input: bool,
+    /// Whether it is the body of a request.
+    pub body: bool,
+    /// Whether a parameter or another input schema refers to it.
+    pub nested: bool,
     /// Whether a response refers to it.
     pub output: bool,
+    /// Names of the groups that contain some of the properties.
+    pub groups: Vec<String>,
     /// The form.
     pub form: Form,
+}
+
+impl Schema {
+    /// Returns whether a request refers to the schema.
+    pub fn is_input(&self) -> bool {
+        self.body || self.nested
+    }
 }
 
 /// Form of a component schema.

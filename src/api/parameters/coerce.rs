@@ -7,10 +7,9 @@
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat, TimeDelta, Timelike, Utc};
+use contract::operation::{Field, InputType};
 use regex::Regex;
 use serde_json::{Map, Value};
-
-use crate::api::operation::{Field, Shape};
 
 /// Maximum number of faults in a response.
 const MAX_FAULTS: usize = 50;
@@ -44,15 +43,15 @@ pub struct Slot<'a> {
     /// The default as JSON text.
     pub default: Option<&'static str>,
     /// The type.
-    pub shape: &'static Shape,
+    pub input: &'static InputType,
 }
 
 /// Coerces a value. Returns `None` if it is absent or has a fault.
 pub fn slot(slot: &Slot<'_>, value: Option<Value>, faults: &mut Faults) -> Option<Value> {
-    let shape = plain(slot.shape);
+    let input = slot.input;
     let value = match value {
         Some(Value::Null) if slot.nullable => return Some(Value::Null),
-        Some(Value::String(text)) if text.is_empty() && !keeps_empty(shape) => {
+        Some(Value::String(text)) if text.is_empty() && !keeps_empty(input) => {
             if slot.nullable {
                 return Some(Value::Null);
             }
@@ -62,15 +61,15 @@ pub fn slot(slot: &Slot<'_>, value: Option<Value>, faults: &mut Faults) -> Optio
         present => present,
     };
     let Some(value) = value else {
-        return missing(slot, shape, faults);
+        return missing(slot, input, faults);
     };
-    coerce(shape, value, slot.name, faults)
+    coerce(input, value, slot.name, faults)
 }
 
-fn missing(slot: &Slot<'_>, shape: &Shape, faults: &mut Faults) -> Option<Value> {
+fn missing(slot: &Slot<'_>, input: &InputType, faults: &mut Faults) -> Option<Value> {
     if slot.required {
         faults.add(format!("{} is missing", slot.name));
-        if matches!(shape, Shape::Text { min: 1.., .. }) {
+        if matches!(input, InputType::Text { min: 1.., .. }) {
             faults.add(format!("{} is empty", slot.name));
         }
         return None;
@@ -79,47 +78,41 @@ fn missing(slot: &Slot<'_>, shape: &Shape, faults: &mut Faults) -> Option<Value>
 }
 
 /// Returns whether an empty text is a value of the type; for other types it counts as absent.
-fn keeps_empty(shape: &Shape) -> bool {
-    matches!(shape, Shape::Text { .. } | Shape::Choice(_) | Shape::Any)
-}
-
-/// Resolves named types.
-fn plain(shape: &'static Shape) -> &'static Shape {
-    let mut shape = shape;
-    while let Shape::Named(inner) = shape {
-        shape = inner;
-    }
-    shape
+fn keeps_empty(input: &InputType) -> bool {
+    matches!(
+        input,
+        InputType::Text { .. } | InputType::Choice(_) | InputType::Any
+    )
 }
 
 /// Removes blank filters of a query from an object.
-pub fn without_blanks(shape: &'static Shape, mut value: Value) -> Value {
+pub fn without_blanks(input: &'static InputType, mut value: Value) -> Value {
     let blank = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
-    match (plain(shape), &mut value) {
-        (Shape::Object(_), Value::Object(entries)) => entries.retain(|_, entry| match entry {
+    match (input, &mut value) {
+        (InputType::Object(_), Value::Object(entries)) => entries.retain(|_, entry| match entry {
             Value::Array(items) => {
                 items.retain(|item| !blank(item));
                 !items.is_empty()
             }
             entry => !blank(entry),
         }),
-        (Shape::List { .. }, Value::Array(items)) if items.iter().all(blank) => return Value::Null,
+        (InputType::List { .. }, Value::Array(items)) if items.iter().all(blank) => return Value::Null,
         _ => {}
     }
     value
 }
 
-fn coerce(shape: &'static Shape, value: Value, name: &str, faults: &mut Faults) -> Option<Value> {
-    let outcome = match plain(shape) {
-        Shape::Text { min, max, pattern } => text(value, *min, *max, *pattern),
-        Shape::Integer { min, max, values } => integer(&value, *min, *max, values),
-        Shape::Number => number(&value),
-        Shape::Boolean => boolean(&value),
-        Shape::Timestamp => timestamp(&value),
-        Shape::Date => date(&value),
-        Shape::Choice(choices) => choice(value, choices),
-        Shape::Any => Ok(value),
-        Shape::List { items, min, max } => {
+fn coerce(input: &'static InputType, value: Value, name: &str, faults: &mut Faults) -> Option<Value> {
+    let outcome = match input {
+        InputType::Text { min, max, pattern } => text(value, *min, *max, *pattern),
+        InputType::Integer { min, max, values } => integer(&value, *min, *max, values),
+        InputType::Number => number(&value),
+        InputType::Boolean => boolean(&value),
+        InputType::Timestamp => timestamp(&value),
+        InputType::Date => date(&value),
+        InputType::Choice(choices) => choice(value, choices),
+        InputType::Any => Ok(value),
+        InputType::List { items, min, max } => {
             let found = list(items, value, name, faults)?;
             let count = found.as_array().map_or(0, Vec::len) as u64;
             if count < *min || max.is_some_and(|max| count > max) {
@@ -128,9 +121,8 @@ fn coerce(shape: &'static Shape, value: Value, name: &str, faults: &mut Faults) 
             }
             return Some(found);
         }
-        Shape::Object(fields) => return object(fields, value, name, faults),
-        Shape::Map(inner) => return map(inner, value, name, faults),
-        Shape::Named(_) => Err(Fault::Invalid),
+        InputType::Object(fields) => return object(fields, value, name, faults),
+        InputType::Map(inner) => return map(inner, value, name, faults),
     };
     match outcome {
         Ok(value) => Some(value),
@@ -303,7 +295,7 @@ fn choice(value: Value, choices: &[&str]) -> Result<Value, Fault> {
     }
 }
 
-fn list(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) -> Option<Value> {
+fn list(inner: &'static InputType, value: Value, name: &str, faults: &mut Faults) -> Option<Value> {
     let items = match value {
         Value::Array(items) => items,
         // `user_ids=1,2` and a single scalar count as lists too.
@@ -322,11 +314,11 @@ fn list(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) ->
         Value::Null => Vec::new(),
     };
     let nested = matches!(
-        plain(inner),
-        Shape::Object(_) | Shape::Map(_) | Shape::List { .. }
+        inner,
+        InputType::Object(_) | InputType::Map(_) | InputType::List { .. }
     );
     // `ids[]=` is the only way to send an empty list in a form.
-    let given = |item: &Value| keeps_empty(plain(inner)) || item.as_str() != Some("");
+    let given = |item: &Value| keeps_empty(inner) || item.as_str() != Some("");
     let items = items.into_iter().filter(given).enumerate();
     let coerced = items.filter_map(|(index, item)| {
         let inner_name = if nested {
@@ -377,7 +369,7 @@ pub fn fields(
             required: field.required,
             nullable: field.nullable,
             default: field.default,
-            shape: &field.shape,
+            input: field.input,
         };
         if let Some(value) = slot(&rules, entries.remove(field.name), faults) {
             coerced.insert(field.name.to_owned(), value);
@@ -386,7 +378,7 @@ pub fn fields(
     coerced
 }
 
-fn map(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) -> Option<Value> {
+fn map(inner: &'static InputType, value: Value, name: &str, faults: &mut Faults) -> Option<Value> {
     let Value::Object(entries) = value else {
         faults.add(format!("{name} is invalid"));
         return None;
@@ -409,7 +401,7 @@ mod tests {
 
     use super::*;
 
-    static TEXT: Shape = Shape::Text {
+    static TEXT: InputType = InputType::Text {
         min: 1,
         max: Some(5),
         pattern: None,
@@ -420,14 +412,14 @@ mod tests {
             required: true,
             nullable: false,
             default: None,
-            shape: Shape::Named(&TEXT),
+            input: &TEXT,
         },
         Field {
             name: "level",
             required: false,
             nullable: false,
             default: Some("20"),
-            shape: Shape::Integer {
+            input: &InputType::Integer {
                 min: None,
                 max: None,
                 values: &[10, 20],
@@ -438,42 +430,42 @@ mod tests {
             required: false,
             nullable: false,
             default: None,
-            shape: Shape::Boolean,
+            input: &InputType::Boolean,
         },
         Field {
             name: "day",
             required: false,
             nullable: true,
             default: None,
-            shape: Shape::Date,
+            input: &InputType::Date,
         },
         Field {
             name: "at",
             required: false,
             nullable: false,
             default: None,
-            shape: Shape::Timestamp,
+            input: &InputType::Timestamp,
         },
         Field {
             name: "kind",
             required: false,
             nullable: false,
             default: None,
-            shape: Shape::Choice(&["a", "b"]),
+            input: &InputType::Choice(&["a", "b"]),
         },
         Field {
             name: "ids",
             required: false,
             nullable: false,
             default: None,
-            shape: Shape::List {
+            input: &InputType::List {
                 items: &INTEGER,
                 min: 0,
                 max: Some(3),
             },
         },
     ];
-    static INTEGER: Shape = Shape::Integer {
+    static INTEGER: InputType = InputType::Integer {
         min: None,
         max: None,
         values: &[],
@@ -487,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_become_what_the_contract_wants() {
+    fn texts_are_coerced_to_their_types() {
         let sent = json!({
             "name": 5, "level": "10", "on": "1", "day": "2026-01-02T03:04:05Z", "at": "2026-01-02", "kind": "b",
             "ids": "1, 2", "unknown": {},
@@ -500,23 +492,23 @@ mod tests {
     }
 
     #[test]
-    fn absent_means_default_and_empty_means_absent_or_null() {
+    fn absent_values_become_defaults_and_empty_texts_absent_or_null() {
         let (coerced, faults) = run(json!({"name": "x", "on": "", "day": "", "at": null}));
         assert_eq!(coerced, json!({"name": "x", "level": 20, "day": null}));
         assert_eq!(faults, Vec::<String>::new());
     }
 
     #[test]
-    fn blank_conditions_of_an_object_are_none() {
+    fn blank_filters_of_an_object_are_removed() {
         static FIELDS: [Field; 1] = [Field {
             name: "a",
             required: false,
             nullable: false,
             default: None,
-            shape: Shape::Any,
+            input: &InputType::Any,
         }];
-        static OBJECT: Shape = Shape::Object(&FIELDS);
-        static LIST: Shape = Shape::List {
+        static OBJECT: InputType = InputType::Object(&FIELDS);
+        static LIST: InputType = InputType::List {
             items: &INTEGER,
             min: 0,
             max: None,
@@ -526,13 +518,13 @@ mod tests {
             without_blanks(&OBJECT, sent),
             json!({"b": ["1"], "d": "x", "e": null})
         );
-        assert_eq!(without_blanks(&Shape::Any, json!("")), json!(""));
+        assert_eq!(without_blanks(&InputType::Any, json!("")), json!(""));
         assert_eq!(without_blanks(&LIST, json!(["", " "])), Value::Null);
         assert_eq!(without_blanks(&LIST, json!(["", "1"])), json!(["", "1"]));
     }
 
     #[test]
-    fn a_list_of_nothing_but_empty_texts_is_empty_unless_it_is_of_texts() {
+    fn list_of_empty_texts_is_empty_unless_its_items_are_texts() {
         let (coerced, faults) = run(json!({"name": "x", "ids": [""]}));
         assert_eq!((&coerced["ids"], faults), (&json!([]), vec![]));
         let (coerced, faults) = run(json!({"name": "x", "ids": ["", "7"]}));
@@ -541,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_are_told_in_declared_order() {
+    fn faults_are_reported_in_declared_order() {
         let (_, faults) =
             run(json!({"level": 11, "on": [], "day": "soon", "at": 5, "kind": "c", "ids": ["x", 1.5]}));
         let wanted = [
@@ -559,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_longer_than_the_contract_allows_is_refused() {
+    fn list_above_its_maximum_is_rejected() {
         assert_eq!(
             run(json!({"name": "x", "ids": [1, 2, 3]})).1,
             Vec::<String>::new()
@@ -568,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_long_and_nul_texts_are_refused() {
+    fn blank_long_and_nul_texts_are_rejected() {
         assert_eq!(run(json!({"name": "  "})).1, ["name is empty"]);
         assert_eq!(
             run(json!({"name": "äöüßéx"})).1,
@@ -579,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unencoded_plus_in_an_offset_is_understood() {
+    fn unencoded_plus_in_an_offset_is_accepted() {
         let (coerced, faults) = run(json!({"name": "x", "at": "2026-01-02T03:04:05 02:00"}));
         assert_eq!(
             (coerced["at"].as_str(), faults.len()),

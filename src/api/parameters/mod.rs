@@ -9,6 +9,8 @@ mod coerce;
 mod json;
 
 use coerce::{Faults, Slot};
+use contract::input::Input;
+use contract::operation::{InputType, Operation, Paging, Parameter, ParameterLocation};
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::PageRequest;
 use poem::http::HeaderMap;
@@ -16,7 +18,6 @@ use poem::{FromRequest, Request, RequestBody};
 use serde_json::{Map, Value, json};
 
 use crate::api::media_type::essence;
-use crate::api::operation::{Operation, Paging, Parameter, Place, Shape};
 
 /// Default number of items per page.
 pub const DEFAULT_PAGE_SIZE: i64 = 20;
@@ -112,7 +113,7 @@ pub(super) fn insert(parameters: &mut Map<String, Value>, name: &str, text: Stri
 }
 
 /// The input of a request before validation.
-pub struct Sent<'a> {
+pub struct RawInput<'a> {
     /// Decoded path parameters in the order of the template.
     pub path: &'a [(&'static str, String)],
     /// The decoded query.
@@ -130,7 +131,7 @@ pub struct Sent<'a> {
 pub fn check_path(operation: &Operation, path: &[(&'static str, String)]) -> Result<()> {
     let mut faults = Faults::default();
     let placeholders = operation.parameters.iter();
-    for parameter in placeholders.filter(|parameter| parameter.place == Place::Path) {
+    for parameter in placeholders.filter(|parameter| parameter.location == ParameterLocation::Path) {
         coerce::slot(&rules(parameter), placeholder(path, parameter), &mut faults);
     }
     let faults = faults.into_vec();
@@ -154,36 +155,36 @@ fn rules(parameter: &'static Parameter) -> Slot<'static> {
         required: parameter.required,
         nullable: false,
         default: parameter.default,
-        shape: &parameter.shape,
+        input: parameter.input,
     }
 }
 
-/// Checks the input against the contract and returns the value that the generated request type parses.
+/// Checks the input against the contract and returns the values that the generated request type parses.
 ///
 /// # Errors
 /// [`Error::InvalidParameters`] with every fault, in declared order.
-pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<(Value, Option<PageRequest>)> {
-    let Sent {
+pub fn check(operation: &Operation, raw: RawInput<'_>) -> Result<(Input, Option<PageRequest>)> {
+    let RawInput {
         path,
         query,
         body,
         headers,
-    } = sent;
+    } = raw;
     // The body overrides the query: either may contain any parameter.
     let mut attributes = query;
     attributes.extend(body);
     let mut faults = Faults::default();
     let mut request = Map::new();
     for parameter in operation.parameters {
-        let value = match parameter.place {
-            Place::Path => {
+        let value = match parameter.location {
+            ParameterLocation::Path => {
                 attributes.remove(parameter.name);
                 placeholder(path, parameter)
             }
-            Place::Query => attributes
+            ParameterLocation::Query => attributes
                 .remove(parameter.name)
-                .map(|value| coerce::without_blanks(&parameter.shape, value)),
-            Place::Header => headers
+                .map(|value| coerce::without_blanks(parameter.input, value)),
+            ParameterLocation::Header => headers
                 .get(parameter.name)
                 .and_then(|value| value.to_str().ok())
                 .map(|text| json!(text)),
@@ -193,14 +194,14 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<(Value, Option<Pag
         }
     }
     let page = (operation.paging != Paging::None).then(|| page(operation, &mut attributes, &mut faults));
-    if let Some(Shape::Object(fields)) = operation.body {
+    if let Some(InputType::Object(fields)) = operation.body {
         alternatives(operation, &attributes, &mut faults);
         let body = coerce::fields(fields, &mut attributes, None, &mut faults);
         request.insert("body".to_owned(), Value::Object(body));
     }
     let faults = faults.into_vec();
     if faults.is_empty() {
-        Ok((Value::Object(request), page))
+        Ok((request.into(), page))
     } else {
         Err(Error::InvalidParameters(faults))
     }
@@ -209,7 +210,7 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<(Value, Option<Pag
 /// Returns the faults of a request body of an operation, or nothing if it is valid or the operation takes no body.
 pub fn body_faults(operation: &Operation, mut attributes: Map<String, Value>) -> Vec<String> {
     let mut faults = Faults::default();
-    if let Some(Shape::Object(fields)) = operation.body {
+    if let Some(InputType::Object(fields)) = operation.body {
         coerce::fields(fields, &mut attributes, None, &mut faults);
     }
     faults.into_vec()
@@ -240,9 +241,9 @@ fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut
         required: false,
         nullable: false,
         default: None,
-        shape: &Shape::Choice(&["offset", "keyset"]),
+        input: &InputType::Choice(&["offset", "keyset"]),
     };
-    static NUMBER: Shape = Shape::Integer {
+    static NUMBER: InputType = InputType::Integer {
         min: None,
         max: None,
         values: &[],
@@ -253,7 +254,7 @@ fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut
             required: false,
             nullable: false,
             default: Some(default),
-            shape: &NUMBER,
+            input: &NUMBER,
         };
         coerce::slot(&rules, attributes.remove(name), faults)
             .and_then(|value| value.as_i64())

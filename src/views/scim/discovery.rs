@@ -3,7 +3,7 @@
 use domain::spaces::scim::{MOST_LISTED, USER_SCHEMA};
 
 use super::{LIST_SCHEMA, Place, count};
-use crate::api::contract::{
+use contract::{
     ScimAttribute, ScimAuthenticationScheme, ScimBulkSupport, ScimDiscoveryMeta, ScimFilterSupport,
     ScimResourceType, ScimResourceTypeList, ScimSchema, ScimSchemaList, ScimServiceProviderConfig,
     ScimSubAttribute, ScimSupport,

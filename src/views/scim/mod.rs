@@ -8,8 +8,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 use storage::entities::namespaces;
 
-use crate::api::contract;
-use crate::api::types::Timestamp;
+use contract::timestamp::Timestamp;
 
 /// Schema of lists.
 const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";

@@ -4,7 +4,7 @@
 use chrono::Utc;
 use poem::http::StatusCode;
 
-use crate::api::failure;
+use crate::api::error_response;
 use crate::web::{headers, trace};
 
 /// Maximum length of the head of a bare response, in bytes.
@@ -39,7 +39,7 @@ pub fn answer(status: StatusCode) -> Vec<u8> {
         StatusCode::REQUEST_TIMEOUT => "the header of the request was not received in time",
         _ => "the header of the request is too large",
     };
-    let body = failure::told(status, why).to_string();
+    let body = error_response::error_body(status, why).to_string();
     let mut text = format!("HTTP/1.1 {status}\r\n");
     let mut header = |name: &str, value: &str| {
         text.push_str(name);

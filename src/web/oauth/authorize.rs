@@ -12,7 +12,7 @@ use poem::{Body, Request, Response, handler};
 use serde_json::{Map, Value};
 
 use super::FORM_LIMIT;
-use crate::api::{failure, parameters};
+use crate::api::{error_response, parameters};
 use crate::views::html::escape;
 use crate::web::page::document;
 use crate::web::sign_in::{redirect, signed_in};
@@ -132,9 +132,9 @@ fn failed(error: &Error) -> Response {
         }
         Error::Internal(cause) => {
             tracing::error!(%cause, "failed to authorize an application");
-            failure::answer(error)
+            error_response::render(error)
         }
-        other => failure::answer(other),
+        other => error_response::render(other),
     }
 }
 

@@ -12,7 +12,7 @@ use poem::web::Data;
 use poem::{Endpoint, EndpointExt, Response, Route, get, handler, post};
 use serde_json::json;
 
-use crate::api::failure::respond;
+use crate::api::error_response::json_response;
 
 /// Path of the server metadata (RFC 8414).
 pub const METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
@@ -60,5 +60,5 @@ fn metadata(Data(backend): Data<&Backend>) -> Response {
         "introspection_endpoint_auth_methods_supported": client[..2],
         "code_challenge_methods_supported": ["S256", "plain"],
     });
-    respond(StatusCode::OK, &body)
+    json_response(StatusCode::OK, &body)
 }

@@ -14,8 +14,8 @@ use poem::{Body, Request, Response, handler};
 use serde_json::{Map, Value, json};
 
 use super::FORM_LIMIT;
-use crate::api::failure::respond;
-use crate::api::{credentials, failure, parameters};
+use crate::api::error_response::json_response;
+use crate::api::{credentials, error_response, parameters};
 use crate::web::callers::network;
 
 /// `POST /oauth/token`.
@@ -100,7 +100,7 @@ async fn introspected(request: &Request, body: Body, backend: &Backend) -> Resul
 #[handler]
 pub(super) async fn info(request: &Request, Data(backend): Data<&Backend>) -> Response {
     match told(request, backend).await {
-        Ok(body) => unstored(respond(StatusCode::OK, &body)),
+        Ok(body) => unstored(json_response(StatusCode::OK, &body)),
         Err(error) => unstored(failed(&error)),
     }
 }
@@ -180,7 +180,7 @@ fn basic(request: &Request) -> Result<Option<(String, String)>, Fault> {
 
 fn answer(request: &Request, outcome: Result<Value, Fault>) -> Response {
     let fault = match outcome {
-        Ok(body) => return unstored(respond(StatusCode::OK, &body)),
+        Ok(body) => return unstored(json_response(StatusCode::OK, &body)),
         Err(Fault::Internal(error)) => return unstored(failed(&error)),
         Err(fault) => fault,
     };
@@ -189,7 +189,7 @@ fn answer(request: &Request, outcome: Result<Value, Fault>) -> Response {
         Fault::InvalidClient => StatusCode::UNAUTHORIZED,
         _ => StatusCode::BAD_REQUEST,
     };
-    let mut response = respond(status, &body);
+    let mut response = json_response(status, &body);
     if status == StatusCode::UNAUTHORIZED && request.headers().contains_key(AUTHORIZATION) {
         let challenge = HeaderValue::from_static("Basic realm=\"Holdfast\"");
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
@@ -201,7 +201,7 @@ fn failed(error: &Error) -> Response {
     if let Error::Internal(cause) = error {
         tracing::error!(%cause, "OAuth token request failed");
     }
-    failure::answer(error)
+    error_response::render(error)
 }
 
 /// Caches must not store tokens.

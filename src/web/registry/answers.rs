@@ -8,7 +8,7 @@ use poem::http::{HeaderName, HeaderValue, StatusCode};
 use poem::{Body, Response};
 use serde_json::{Value, json};
 
-use crate::api::failure;
+use crate::api::error_response;
 
 /// Name of the service in requests for tokens.
 pub const SERVICE: &str = "container_registry";
@@ -76,7 +76,7 @@ pub fn refused(fault: &Fault) -> Response {
             )
         }
         Fault::Rule(cause) => {
-            let status = failure::answer(cause).status();
+            let status = error_response::render(cause).status();
             let (word, text) = match cause {
                 Error::Internal(cause) => {
                     tracing::error!(%cause, "registry request failed");
@@ -222,14 +222,14 @@ mod tests {
 
     #[tokio::test]
     async fn failures_elsewhere_get_the_form_of_the_protocol_and_tell_nothing() {
-        let failed = failure::answer(&Error::internal("the disk of cellar 7 is full"));
+        let failed = error_response::render(&Error::internal("the disk of cellar 7 is full"));
         let mut response = formed(failed).await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(is_finished(&response));
         let body: Value = response.take_body().into_json().await.expect("JSON");
         assert_eq!(body["errors"][0]["code"], "UNKNOWN");
         assert!(!body.to_string().contains("cellar"), "{body}");
-        let busy = formed(failure::answer(&Error::Busy)).await;
+        let busy = formed(error_response::render(&Error::Busy)).await;
         assert_eq!(busy.headers()[RETRY_AFTER], "1");
     }
 }

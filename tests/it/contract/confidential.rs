@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use holdfast::api::contract::OPERATIONS;
-use holdfast::api::operation::Operation;
+use contract::operation::Operation;
+use contract::table::operations;
 use holdfast::config::Options;
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility};
@@ -193,7 +193,7 @@ impl Fixture {
     /// As [`Fixture::leaks`], only for some operations.
     async fn leaks_of(&self, client: &Client, asked: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
         let mut leaks = Vec::new();
-        for operation in OPERATIONS.iter().filter(|operation| operation.method == "GET" && asked(operation.id)) {
+        for operation in operations().iter().filter(|operation| operation.method == "GET" && asked(operation.id)) {
             // An operation without filters needs only one query.
             let asks = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
             let lists = asks("scope") || asks("search");

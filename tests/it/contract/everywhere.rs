@@ -1,9 +1,9 @@
 //! Responses that are the same for every operation: to invalid tokens, to queries and paths that are not UTF-8,
 //! to forbidden `sudo`, and to oversized headers and bodies.
 
-use domain::kernel::policy::On;
-use holdfast::api::contract::OPERATIONS;
-use holdfast::api::operation::Operation;
+use contract::operation::Operation;
+use contract::operation::ResourceKind;
+use contract::table::operations;
 use reqwest::Method;
 
 use crate::support::client::Answer;
@@ -35,8 +35,8 @@ impl Ids {
             None => part.to_owned(),
             Some((before, name)) => {
                 let value = match (name.trim_end_matches('}'), operation.access.on) {
-                    ("id", On::Project) => self.project,
-                    ("id", On::Group) => self.group,
+                    ("id", ResourceKind::Project) => self.project,
+                    ("id", ResourceKind::Group) => self.group,
                     ("id" | "user_id", _) => self.user,
                     _ => 1,
                 };
@@ -67,7 +67,7 @@ const NO_TIME: &str = "the time of its last change is not stored";
 
 #[test]
 fn other_delete_operations_support_if_unmodified_since() {
-    for operation in OPERATIONS.iter().filter(|operation| operation.method == "DELETE") {
+    for operation in operations().iter().filter(|operation| operation.method == "DELETE") {
         let takes = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
         let conditional = !UNCONDITIONAL.iter().any(|(id, _)| *id == operation.id);
         let (sends, answers) = (takes("If-Unmodified-Since"), operation.statuses.contains(&412));
@@ -83,11 +83,11 @@ async fn call(client: &Client, operation: &Operation, path: &str) -> Answer {
 /// Returns the operations whose status differs from the expected one.
 async fn faults(client: &Client, ids: &Ids, query: &str, status: u16) -> Vec<String> {
     let mut faults = Vec::new();
-    for operation in OPERATIONS {
+    for operation in operations() {
         let answer = call(client, operation, &format!("{}{query}", ids.path(operation))).await;
         // SCIM authenticates first, except for errors of the HTTP layer, and tokens of users are not valid.
         let expected = match operation.access.on {
-            On::Scim if status < 414 => 401,
+            ResourceKind::Scim if status < 414 => 401,
             _ => status,
         };
         if answer.status != expected {
@@ -113,7 +113,7 @@ async fn every_operation_rejects_invalid_token_query_sudo_and_headers(server: Te
 async fn every_operation_with_body_rejects_oversized_body(server: TestServer) {
     let ids = Ids::new(&server).await;
     // SCIM operations require another token and have their own tests.
-    let ours = OPERATIONS.iter().filter(|operation| operation.access.on != On::Scim);
+    let ours = operations().iter().filter(|operation| operation.access.on != ResourceKind::Scim);
     for operation in ours.filter(|operation| operation.body.is_some() || operation.raw_body) {
         // The announced length is enough for a rejection. The connection is closed because the body was not read.
         let path = ids.path(operation);

@@ -17,13 +17,14 @@ const FLAT_FOLDERS: [&str; 5] =
 const FOLDERS: [&str; 5] = ["src", "crates", "migration/src", "benches", "tests/it"];
 
 /// The packages and the packages of this workspace that each may depend on.
-const PACKAGES: [(&str, &[&str]); 6] = [
+const PACKAGES: [(&str, &[&str]); 7] = [
     ("generator", &[]),
+    ("contract", &["generator"]),
     ("git", &[]),
     ("migration", &[]),
     ("storage", &["migration"]),
     ("domain", &["git", "storage"]),
-    ("holdfast", &["domain", "generator", "git", "storage"]),
+    ("holdfast", &["contract", "domain", "git", "storage"]),
 ];
 
 /// Libraries, and the packages that may depend on them.
@@ -34,7 +35,7 @@ const LIBRARIES: [(&str, &[&str]); 9] = [
     ("hyper", &["holdfast"]),
     ("object_store", &["domain"]),
     ("poem", &["holdfast"]),
-    ("poem-openapi", &["holdfast"]),
+    ("poem-openapi", &["contract", "holdfast"]),
     ("reqwest", &["domain"]),
     ("sea-orm", &["domain", "storage"]),
 ];

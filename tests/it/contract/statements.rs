@@ -1,7 +1,7 @@
 //! Statement counts of lists, which must not grow with the number of rows.
 
-use holdfast::api::contract::OPERATIONS;
-use holdfast::api::operation::{On, Operation, Paging};
+use contract::operation::{Operation, Paging, ResourceKind};
+use contract::table::operations;
 use serde_json::json;
 
 use crate::support::repository::Sample;
@@ -229,26 +229,26 @@ impl Ids {
         let segments = operation.path.split('/').map(|part| match part.split_once('{') {
             None => part.to_owned(),
             Some((_, name)) => match (name.trim_end_matches('}'), operation.access.on) {
-                ("id", On::Project) => self.project.to_string(),
-                ("id", On::Group) => self.group.to_string(),
+                ("id", ResourceKind::Project) => self.project.to_string(),
+                ("id", ResourceKind::Group) => self.group.to_string(),
                 ("id" | "user_id", _) => self.user.to_string(),
                 ("sha", _) => self.commit.clone(),
                 ("issue_iid" | "merge_request_iid", _) => "1".to_owned(),
                 ("epic_iid", _) => self.epic.0.to_string(),
                 ("epic_id", _) => self.epic.1.to_string(),
                 ("snippet_id", _) => self.snippet.0.to_string(),
-                ("milestone_id", On::Project) => self.project_milestone.to_string(),
+                ("milestone_id", ResourceKind::Project) => self.project_milestone.to_string(),
                 ("milestone_id", _) => self.group_milestone.to_string(),
                 ("note_id", _) if operation.id.contains("snippet") => self.snippet.1.to_string(),
                 ("note_id", _) if operation.id.contains("merge_request") => self.merge_request_note.to_string(),
-                ("note_id", On::Group) => self.epic_note.to_string(),
+                ("note_id", ResourceKind::Group) => self.epic_note.to_string(),
                 ("note_id", _) => self.note.to_string(),
                 ("hook_id", _) => self.hook.to_string(),
                 ("pipeline_id", _) => self.pipeline.to_string(),
                 ("deployment_id", _) => self.deployment.to_string(),
                 ("repository_id", _) => self.registry_repository.to_string(),
                 ("type", _) => "dockerfiles".to_owned(),
-                ("board_id", On::Project) => self.project_board.to_string(),
+                ("board_id", ResourceKind::Project) => self.project_board.to_string(),
                 ("board_id", _) => self.group_board.to_string(),
                 (other, _) => panic!("{}: missing value of {other}", operation.id),
             },
@@ -266,7 +266,7 @@ async fn comment(client: &Client, on: &str) -> i64 {
 /// Returns the lists that run too many statements.
 async fn costly(server: &TestServer, client: &Client, ids: &Ids) -> Vec<String> {
     let mut costly = Vec::new();
-    for operation in OPERATIONS.iter().filter(|operation| operation.paging != Paging::None) {
+    for operation in operations().iter().filter(|operation| operation.paging != Paging::None) {
         let path = format!("/{}?per_page=10", ids.path(operation));
         // The first request fills the cache of commit data, which is not measured.
         client.get(&path).await;

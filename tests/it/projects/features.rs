@@ -1,7 +1,7 @@
 //! Features of a project that are disabled or restricted to members.
 
-use holdfast::api::contract::OPERATIONS;
-use holdfast::api::operation::Operation;
+use contract::operation::Operation;
+use contract::table::operations;
 use reqwest::Method;
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility};
@@ -58,9 +58,7 @@ async fn unexpected_responses(
 ) -> Vec<String> {
     let mut unexpected_responses = Vec::new();
     let mut called = 0;
-    for operation in
-        OPERATIONS.iter().copied().filter(is_code_operation).filter(|operation| operation.is_read() || !reads)
-    {
+    for operation in operations().iter().filter(is_code_operation).filter(|operation| operation.is_read() || !reads) {
         called += 1;
         let answer = call(client, operation, project).await;
         if answer.status != expected_status(operation) {

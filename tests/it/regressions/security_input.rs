@@ -2,10 +2,10 @@
 
 use std::panic::AssertUnwindSafe;
 
-use domain::kernel::policy::On;
+use contract::operation::ResourceKind;
+use contract::operation::{Field, InputType, Operation, ParameterLocation};
+use contract::table::operations;
 use futures_util::{FutureExt, StreamExt, stream};
-use holdfast::api::contract::OPERATIONS;
-use holdfast::api::operation::{Field, Operation, Place, Shape};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
@@ -30,40 +30,33 @@ fn hostile() -> Vec<Value> {
     values
 }
 
-fn plain(shape: &'static Shape) -> &'static Shape {
-    match shape {
-        Shape::Named(inner) => plain(inner),
-        other => other,
-    }
-}
-
-fn fields(shape: &'static Shape) -> &'static [Field] {
-    match plain(shape) {
-        Shape::Object(fields) => fields,
-        Shape::List { items, .. } => fields(items),
+fn fields(input: &'static InputType) -> &'static [Field] {
+    match input {
+        InputType::Object(fields) => fields,
+        InputType::List { items, .. } => fields(items),
         _ => &[],
     }
 }
 
-/// Returns a value that a shape accepts.
-fn valid_value(shape: &'static Shape) -> Value {
-    match plain(shape) {
-        Shape::Integer { values, .. } => json!(values.first().copied().unwrap_or(1)),
-        Shape::Number => json!(1),
-        Shape::Boolean => json!(true),
-        Shape::Timestamp => json!("2024-01-01T00:00:00Z"),
-        Shape::Date => json!("2099-01-01"),
-        Shape::Choice(choices) => json!(choices.first()),
-        Shape::List { items, .. } => json!([valid_value(items)]),
-        Shape::Object(fields) => Value::Object(required_fields(fields)),
-        Shape::Map(_) => json!({}),
+/// Returns a value of an input type.
+fn valid_value(input: &'static InputType) -> Value {
+    match input {
+        InputType::Integer { values, .. } => json!(values.first().copied().unwrap_or(1)),
+        InputType::Number => json!(1),
+        InputType::Boolean => json!(true),
+        InputType::Timestamp => json!("2024-01-01T00:00:00Z"),
+        InputType::Date => json!("2099-01-01"),
+        InputType::Choice(choices) => json!(choices.first()),
+        InputType::List { items, .. } => json!([valid_value(items)]),
+        InputType::Object(fields) => Value::Object(required_fields(fields)),
+        InputType::Map(_) => json!({}),
         _ => json!("main"),
     }
 }
 
 fn required_fields(fields: &'static [Field]) -> Map<String, Value> {
     let needed = fields.iter().filter(|field| field.required);
-    needed.map(|field| (field.name.to_owned(), valid_value(&field.shape))).collect()
+    needed.map(|field| (field.name.to_owned(), valid_value(field.input))).collect()
 }
 
 /// A request to send.
@@ -83,25 +76,26 @@ struct Ids {
 
 fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let body = operation.body.map(|shape| required_fields(fields(shape))).unwrap_or_default();
+    let body = operation.body.map(|input| required_fields(fields(input))).unwrap_or_default();
     let make = |about: String, placed: Option<(&str, &str)>, asked: Option<(String, String)>, body: &Map<_, _>| {
         let mut path = match operation.path.strip_prefix("/api/v4") {
             Some(below) => below.to_owned(),
             None => format!("/{}", operation.path),
         };
-        for parameter in operation.parameters.iter().filter(|one| one.place == Place::Path) {
+        for parameter in operation.parameters.iter().filter(|one| one.location == ParameterLocation::Path) {
             let value = match (placed, parameter.name, operation.access.on) {
                 (Some((name, value)), known, _) if name == known => segment(value),
-                (_, "id", On::Project) => ids.project.to_string(),
-                (_, "id" | "user_id", On::User) => ids.user.to_string(),
+                (_, "id", ResourceKind::Project) => ids.project.to_string(),
+                (_, "id" | "user_id", ResourceKind::User) => ids.user.to_string(),
                 (_, "file_path", _) => "README%2Emd".to_owned(),
                 (_, "id" | "user_id" | "token_id", _) => ids.user.to_string(),
                 _ => "main".to_owned(),
             };
             path = path.replace(&format!("{{{}}}", parameter.name), &value);
         }
-        let queried = operation.parameters.iter().filter(|one| one.place == Place::Query && one.required);
-        let mut query: Vec<_> = queried.map(|one| (one.name.to_owned(), text(&valid_value(&one.shape)))).collect();
+        let queried =
+            operation.parameters.iter().filter(|one| one.location == ParameterLocation::Query && one.required);
+        let mut query: Vec<_> = queried.map(|one| (one.name.to_owned(), text(&valid_value(one.input)))).collect();
         if let Some(asked) = asked {
             query.retain(|(name, _)| *name != asked.0);
             query.push(asked);
@@ -115,13 +109,13 @@ fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
         let short: String = sent.chars().take(40).collect();
         for parameter in operation.parameters {
             let about = format!("{} {}={short:?}", operation.id, parameter.name);
-            match parameter.place {
+            match parameter.location {
                 // A path longer than the maximum request line is rejected before routing.
-                Place::Path if !sent.is_empty() && sent.len() < 10_000 => {
+                ParameterLocation::Path if !sent.is_empty() && sent.len() < 10_000 => {
                     created.push(make(about, Some((parameter.name, &sent)), None, &body));
                 }
                 // A valid DELETE would remove the data that the other requests need.
-                Place::Query if operation.method != "DELETE" && sent.len() < 10_000 => {
+                ParameterLocation::Query if operation.method != "DELETE" && sent.len() < 10_000 => {
                     let asked = (parameter.name.to_owned(), sent.clone());
                     created.push(make(about, None, Some(asked), &body));
                 }
@@ -134,9 +128,9 @@ fn attacks(operation: &'static Operation, ids: &Ids) -> Vec<Attack> {
             let mut bad = body.clone();
             bad.insert(field.name.to_owned(), value.clone());
             created.push(make(about, None, None, &bad));
-            for inner in fields(&field.shape) {
+            for inner in fields(field.input) {
                 let about = format!("{} {}.{}={short:?}", operation.id, field.name, inner.name);
-                let mut entry = required_fields(fields(&field.shape));
+                let mut entry = required_fields(fields(field.input));
                 entry.insert(inner.name.to_owned(), value.clone());
                 let mut bad = body.clone();
                 bad.insert(field.name.to_owned(), json!([entry]));
@@ -166,7 +160,7 @@ async fn hostile_values_never_cause_server_errors(server: TestServer) {
     let provider = Provider::of(&server, "main").await;
     let root = server.root().header("Authorization", &format!("Bearer {}", provider.token));
     let ids = Ids { project: sample.id, user: server.person("ann").await.id };
-    let all: Vec<_> = OPERATIONS.iter().flat_map(|operation| attacks(operation, &ids)).collect();
+    let all: Vec<_> = operations().iter().flat_map(|operation| attacks(operation, &ids)).collect();
     assert!(all.len() > 1_000, "{}", all.len());
     let failures: Vec<_> = stream::iter(all)
         .map(|attack| failure(&root, attack))

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use domain::kernel::policy::On;
-use holdfast::api::contract::OPERATIONS;
-use holdfast::api::operation::{Place, Shape};
+use contract::operation::ResourceKind;
+use contract::operation::{InputType, ParameterLocation};
+use contract::table::operations;
 use reqwest::Method;
 use storage::entities::Visibility;
 
@@ -41,13 +41,14 @@ async fn private_project_reads_equal_missing_project_reads(server: TestServer) {
     let ann = server.person("ann").await;
     let mut compared = 0;
     for client in [server.anonymous(), server.with_token(&ann.token)] {
-        let reads = OPERATIONS.iter().filter(|operation| operation.is_read() && operation.access.on == On::Project);
+        let reads =
+            operations().iter().filter(|operation| operation.is_read() && operation.access.on == ResourceKind::Project);
         for operation in reads {
             let query: Vec<_> = operation
                 .parameters
                 .iter()
-                .filter(|one| one.place == Place::Query && one.required)
-                .map(|one| (one.name, if matches!(one.shape, Shape::List { .. }) { "" } else { "main" }))
+                .filter(|one| one.location == ParameterLocation::Query && one.required)
+                .map(|one| (one.name, if matches!(one.input, InputType::List { .. }) { "" } else { "main" }))
                 .collect();
             let hidden = request_project(&client, operation.path, operation.method, &query, "g/hidden").await;
             let absent = request_project(&client, operation.path, operation.method, &query, "g/absent").await;

@@ -1,8 +1,8 @@
 //! Authentication, authorization and rejected requests.
 
-use domain::kernel::policy::On;
+use contract::operation::ResourceKind;
+use contract::table::operations;
 use domain::secrets::digest;
-use holdfast::api::contract::OPERATIONS;
 use holdfast::config::Options;
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
@@ -21,7 +21,7 @@ use crate::support::{Answer, TestServer, on_every_database};
 /// Calls every SCIM operation on a group with this encoded path and returns the responses.
 async fn call_all(client: &Client, path: &str) -> Vec<Answer> {
     let mut answers = Vec::new();
-    for operation in OPERATIONS.iter().filter(|operation| operation.access.on == On::Scim) {
+    for operation in operations().iter().filter(|operation| operation.access.on == ResourceKind::Scim) {
         let method = Method::from_bytes(operation.method.as_bytes()).expect("a method");
         let url = operation.path.replace("{group_path}", path).replace("{id}", "x");
         answers.push(client.send(client.request(method, &format!("/{url}"))).await);
@@ -244,11 +244,11 @@ on_every_site![scim_tokens_and_user_data_do_not_appear_in_log,];
 
 #[test]
 fn scim_operations_use_scim_error_format() {
-    use holdfast::api::operation::Errors;
+    use contract::operation::ErrorFormat;
 
-    for operation in OPERATIONS {
-        let scim = operation.access.on == On::Scim;
-        assert_eq!(operation.errors == Errors::Scim, scim, "{}", operation.id);
+    for operation in operations() {
+        let scim = operation.access.on == ResourceKind::Scim;
+        assert_eq!(operation.error_format == ErrorFormat::Scim, scim, "{}", operation.id);
         assert_eq!(operation.path.starts_with("/api/scim/"), scim, "{}", operation.id);
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 
-use holdfast::api::DOCUMENT_JSON;
-use holdfast::api::contract::OPERATIONS;
-use holdfast::api::operation::Operation;
+use contract::DOCUMENT_JSON;
+use contract::operation::Operation;
+use contract::table::operations;
 use jsonschema::{Draft, Registry, Validator};
 use serde_json::{Value, json};
 
@@ -17,10 +17,10 @@ pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(DOC
 /// Operations by method and number of path segments, with the segments of their path templates.
 static ROUTES: LazyLock<HashMap<(&str, usize), Vec<Route>>> = LazyLock::new(|| {
     let mut routes: HashMap<_, Vec<Route>> = HashMap::new();
-    for operation in OPERATIONS {
+    for operation in operations() {
         let segments: Vec<&str> = operation.path.split('/').collect();
         let route = (operation.method, segments.len());
-        routes.entry(route).or_default().push((*operation, segments));
+        routes.entry(route).or_default().push((operation, segments));
     }
     routes
 });

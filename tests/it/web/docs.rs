@@ -1,6 +1,6 @@
 //! `/docs` and the published OpenAPI document, both without a token.
 
-use holdfast::api::{DOCUMENT_JSON, DOCUMENT_YAML};
+use contract::{DOCUMENT_JSON, DOCUMENT_YAML};
 use reqwest::Method;
 
 use crate::support::{TestServer, on_every_database};

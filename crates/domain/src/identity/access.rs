@@ -39,13 +39,13 @@ pub struct Rule<'a> {
 }
 
 /// A resource that a request can be authorized for.
-pub trait Admission: Sized + Send {
+pub trait Authorize: Sized + Send {
     /// Looks up the resource that `key` names and authorizes the caller for it.
     ///
     /// # Errors
     /// Returns `Error::NotFound` if it does not exist or is hidden from the caller. Returns
     /// `Error::Forbidden` if the caller may not perform the operation.
-    fn admit(
+    fn authorize(
         backend: &Backend,
         caller: Caller,
         key: Option<&str>,
@@ -263,8 +263,8 @@ impl GroupAccess {
     }
 }
 
-impl Admission for InstanceAccess {
-    async fn admit(backend: &Backend, caller: Caller, _: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+impl Authorize for InstanceAccess {
+    async fn authorize(backend: &Backend, caller: Caller, _: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
         let actors = Actors {
             caller: &caller,
             project_id: None,
@@ -278,8 +278,13 @@ impl Admission for InstanceAccess {
     }
 }
 
-impl Admission for UserAccess {
-    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+impl Authorize for UserAccess {
+    async fn authorize(
+        backend: &Backend,
+        caller: Caller,
+        key: Option<&str>,
+        rule: &Rule<'_>,
+    ) -> Result<Self> {
         let found = users::by_reference(backend.database.read(), key.unwrap_or_default()).await?;
         let user = found.ok_or_else(|| Error::not_found("User"))?;
         let themself = caller.as_user().is_some_and(|caller| caller.id == user.id);
@@ -294,8 +299,13 @@ impl Admission for UserAccess {
     }
 }
 
-impl Admission for GroupAccess {
-    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+impl Authorize for GroupAccess {
+    async fn authorize(
+        backend: &Backend,
+        caller: Caller,
+        key: Option<&str>,
+        rule: &Rule<'_>,
+    ) -> Result<Self> {
         let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
         // Users who see the group through a project see the same as every viewer of a public group.
         let visibility = match access.above {
@@ -312,8 +322,13 @@ impl Admission for GroupAccess {
     }
 }
 
-impl Admission for ProjectAccess {
-    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+impl Authorize for ProjectAccess {
+    async fn authorize(
+        backend: &Backend,
+        caller: Caller,
+        key: Option<&str>,
+        rule: &Rule<'_>,
+    ) -> Result<Self> {
         let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
         let project = &access.project;
         let actors = Actors {
@@ -327,10 +342,15 @@ impl Admission for ProjectAccess {
     }
 }
 
-impl Admission for ScimAccess {
+impl Authorize for ScimAccess {
     /// A token is valid for its own group only. For other groups, the answer reveals no more than creating a
     /// group does: that a top-level name is taken (docs/API-DESIGN.md).
-    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+    async fn authorize(
+        backend: &Backend,
+        caller: Caller,
+        key: Option<&str>,
+        rule: &Rule<'_>,
+    ) -> Result<Self> {
         let provider = caller.provisions().cloned().ok_or(Error::Unauthorized)?;
         let path = key.unwrap_or_default();
         let found = namespaces::by_full_path(backend.database.read(), path).await?;

@@ -127,10 +127,10 @@ lints! {
         "kind: {$ref: '#/components/schemas/KeyKind'}" =>
         "kind: {description: X, nullable: true, allOf: [{$ref: '#/components/schemas/KeyKind'}]}", "nullable-type";
     integers_are_int64: "schemas/keys.yaml", "id: {type: integer, format: int64," => "id: {type: integer,", "int64";
-    words_of_operations_are_known: "paths/keys.yaml", "    description: Lists the keys." => "    desription: x\n    description: Lists the keys.", "word";
-    words_of_parameters_are_known: "paths/keys.yaml", "description: Only these., " => "description: Only these, those: ~, ", "word";
-    words_of_schemas_are_known: "schemas/keys.yaml", "maxLength: 9}" => "maxLenght: 9}", "word";
-    words_of_properties_are_known: "schemas/keys.yaml",
-        "title: {type: string, description: Its title.}" => "title: {type: string, description: Its title, such as it is: ~}", "word";
+    keys_of_operations_are_known: "paths/keys.yaml", "    description: Lists the keys." => "    desription: x\n    description: Lists the keys.", "key";
+    keys_of_parameters_are_known: "paths/keys.yaml", "description: Only these., " => "description: Only these, those: ~, ", "key";
+    keys_of_schemas_are_known: "schemas/keys.yaml", "maxLength: 9}" => "maxLenght: 9}", "key";
+    keys_of_properties_are_known: "schemas/keys.yaml",
+        "title: {type: string, description: Its title.}" => "title: {type: string, description: Its title, such as it is: ~}", "key";
     components_are_used: "schemas/keys.yaml", "    _links: {$ref: '#/components/schemas/KeyLinks'}\n" => "", "unused";
 }

@@ -5,9 +5,20 @@
 
 mod lints;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use generator::{emit, lint, load, lower};
+use generator::{emit, lint, load, lower, table};
+use serde_json::Value;
+
+/// Maximum number of generated lines in the server package.
+const MAX_ROUTE_LINES: usize = 15_000;
+/// Maximum number of generated lines in all packages.
+const MAX_LINES: usize = 35_000;
+
+/// Returns the folder of the server's contract.
+fn contract_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../openapi")
+}
 
 /// Returns a contract with one operation of each kind, by file.
 fn small() -> Vec<(&'static str, String)> {
@@ -50,19 +61,49 @@ fn loaded(files: &[(&str, String)]) -> Result<load::Document, Vec<load::Fault>> 
 }
 
 #[test]
-fn the_small_contract_emits_this_code() {
+fn small_contract_emits_types_routes_and_table() {
     let document = loaded(&small()).expect("a document");
     assert_eq!(lint::lint(&document), []);
     let contract = lower::lower(&document).expect("a contract");
-    let rust = emit::emit(&contract).expect("Rust");
-    insta::assert_snapshot!("small", rust);
+    insta::assert_snapshot!("types", emit::types(&contract).expect("Rust"));
+    insta::assert_snapshot!("routes", emit::routes(&contract).expect("Rust"));
+    let table: Value = serde_json::from_str(&table::table(&contract).expect("a table")).expect("JSON");
+    insta::assert_json_snapshot!("table", table);
 }
 
 #[test]
-fn the_committed_bundle_is_fresh() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let generated = generator::compile(&root.join("openapi")).expect("a contract");
-    let committed = std::fs::read_to_string(root.join("openapi/dist/openapi.json")).unwrap_or_default();
+fn table_rejects_input_that_contains_itself() {
+    let mut files = small();
+    let schemas = &mut files[2].1;
+    *schemas = schemas.replacen("KeyCreate:\n", "KeyPart:\n  type: object\n  description: A part.\n  properties:\n    part: {$ref: '#/components/schemas/KeyPart'}\nKeyCreate:\n", 1);
+    *schemas = schemas.replacen(
+        "    kind: {$ref: '#/components/schemas/KeyKind'}\n    level",
+        "    part: {$ref: '#/components/schemas/KeyPart'}\n    level",
+        1,
+    );
+    let document = loaded(&files).expect("a document");
+    let contract = lower::lower(&document).expect("a contract");
+    let error = table::table(&contract).expect_err("a recursive type");
+    assert_eq!(error, "the input schema KeyPart contains itself");
+}
+
+/// The compiler parses and expands this code in each build of its package.
+#[test]
+fn generated_code_is_small() {
+    let generated = generator::compile(&contract_folder()).expect("a contract");
+    let (types, routes) = (generated.types.lines().count(), generated.routes.lines().count());
+    assert!(routes <= MAX_ROUTE_LINES, "the routes have {routes} lines");
+    assert!(
+        types + routes <= MAX_LINES,
+        "the generated code has {} lines",
+        types + routes
+    );
+}
+
+#[test]
+fn committed_bundle_is_current() {
+    let generated = generator::compile(&contract_folder()).expect("a contract");
+    let committed = std::fs::read_to_string(contract_folder().join("dist/openapi.json")).unwrap_or_default();
     assert!(
         committed == generated.json,
         "openapi/dist/openapi.json is stale: run `just openapi`"
@@ -70,7 +111,7 @@ fn the_committed_bundle_is_fresh() {
 }
 
 #[test]
-fn names_said_twice_are_refused_with_their_file() {
+fn load_rejects_duplicate_names_with_their_file() {
     let mut files = small();
     let path = files[1].1.clone();
     files.push(("paths/other.yaml", path));

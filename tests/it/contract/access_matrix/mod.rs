@@ -8,11 +8,11 @@ mod requests;
 
 use std::sync::atomic::AtomicUsize;
 
+use contract::operation::{MinimumAccess, Operation, ResourceKind};
+use contract::table::operations;
 use domain::identity::access_tokens::{NewToken, create as create_token};
 use domain::identity::job_tokens;
 use futures_util::StreamExt as _;
-use holdfast::api::contract::OPERATIONS;
-use holdfast::api::operation::{Minimum, On, Operation};
 use place::{Place, attach, place};
 use serde_json::{Value, json};
 use storage::entities::access_tokens::Kind;
@@ -103,14 +103,14 @@ const ACTIVE_USERS_STAY: &str = "a recently active user cannot be deactivated";
 const READERS_REVIEW: &str = "only users with code access can use its merge requests";
 const READERS_COMMENT: &str = "only users with code access can comment on its commits";
 
-fn level(minimum: Minimum) -> Option<AccessLevel> {
+fn level(minimum: MinimumAccess) -> Option<AccessLevel> {
     match minimum {
-        Minimum::None | Minimum::Admin => None,
-        Minimum::Guest => Some(AccessLevel::Guest),
-        Minimum::Reporter => Some(AccessLevel::Reporter),
-        Minimum::Developer => Some(AccessLevel::Developer),
-        Minimum::Maintainer => Some(AccessLevel::Maintainer),
-        Minimum::Owner => Some(AccessLevel::Owner),
+        MinimumAccess::None | MinimumAccess::Admin => None,
+        MinimumAccess::Guest => Some(AccessLevel::Guest),
+        MinimumAccess::Reporter => Some(AccessLevel::Reporter),
+        MinimumAccess::Developer => Some(AccessLevel::Developer),
+        MinimumAccess::Maintainer => Some(AccessLevel::Maintainer),
+        MinimumAccess::Owner => Some(AccessLevel::Owner),
     }
 }
 
@@ -118,16 +118,16 @@ fn expected(operation: &Operation, caller: Caller, visibility: Visibility) -> Ex
     let access = operation.access;
     let caller = match caller {
         // An operation without support for job tokens treats a job as anonymous.
-        Caller::Job if !operation.jobs => Caller::Anonymous,
+        Caller::Job if !operation.job_token => Caller::Anonymous,
         Caller::Job if visibility == Visibility::Private => return Expected::Admitted,
         Caller::Job => return Expected::Hidden,
         other => other,
     };
     // Only identity providers can call SCIM operations, which have their own tests.
-    if access.on == On::Scim {
+    if access.on == ResourceKind::Scim {
         return Expected::Unauthorized;
     }
-    let on_place = matches!(access.on, On::Project | On::Group);
+    let on_place = matches!(access.on, ResourceKind::Project | ResourceKind::Group);
     let role = match caller {
         Caller::Anonymous if !access.anonymous => return Expected::Unauthorized,
         Caller::WrongScope if !operation.scopes.contains(&"read_user") => {
@@ -148,7 +148,7 @@ fn expected(operation: &Operation, caller: Caller, visibility: Visibility) -> Ex
         return Expected::Hidden;
     }
     let enough = match (access.min, level(access.min)) {
-        (Minimum::None, _) => true,
+        (MinimumAccess::None, _) => true,
         (_, Some(least)) => role >= Some(least),
         (_, None) => false,
     };
@@ -159,12 +159,12 @@ fn expected(operation: &Operation, caller: Caller, visibility: Visibility) -> Ex
 fn callers(operation: &Operation) -> Vec<Caller> {
     let mut callers = vec![Caller::Anonymous, Caller::WrongScope, Caller::Stranger, Caller::Job, Caller::Admin];
     match operation.access.on {
-        On::Instance | On::Scim => {}
-        On::User => callers.push(Caller::Target),
-        On::Project | On::Group => {
+        ResourceKind::Instance | ResourceKind::Scim => {}
+        ResourceKind::User => callers.push(Caller::Target),
+        ResourceKind::Project | ResourceKind::Group => {
             callers.push(Caller::Expired);
             let least = match operation.access.min {
-                Minimum::Admin => AccessLevel::Owner,
+                MinimumAccess::Admin => AccessLevel::Owner,
                 minimum => level(minimum).unwrap_or(AccessLevel::Guest),
             };
             let roles = ROLES.into_iter().filter(|role| *role <= least);
@@ -284,13 +284,13 @@ impl<'a> Fixture<'a> {
     /// Returns the ID of the resource that an operation is called on.
     fn key_of(&self, operation: &Operation, place: &Place<'_>) -> i64 {
         match operation.access.on {
-            On::Instance | On::Scim => 0,
+            ResourceKind::Instance | ResourceKind::Scim => 0,
             // Another operation may have blocked the target, and a blocked user cannot be activated.
-            On::User if operation.id == "activate_user" => self.members[0].id,
-            On::User => self.target.id,
-            On::Group => place.group,
-            On::Project if changes_project(operation.id) => place.spare,
-            On::Project => place.project.id,
+            ResourceKind::User if operation.id == "activate_user" => self.members[0].id,
+            ResourceKind::User => self.target.id,
+            ResourceKind::Group => place.group,
+            ResourceKind::Project if changes_project(operation.id) => place.spare,
+            ResourceKind::Project => place.project.id,
         }
     }
 
@@ -314,8 +314,8 @@ impl<'a> Fixture<'a> {
     async fn faults(&self, operation: &Operation) -> Vec<String> {
         let mut faults = Vec::new();
         let places = match operation.access.on {
-            On::Project | On::Group => &self.places[..],
-            On::Instance | On::User | On::Scim => &self.places[..1],
+            ResourceKind::Project | ResourceKind::Group => &self.places[..],
+            ResourceKind::Instance | ResourceKind::User | ResourceKind::Scim => &self.places[..1],
         };
         for place in places {
             let key = self.key_of(operation, place);
@@ -339,7 +339,7 @@ impl<'a> Fixture<'a> {
                     expected = Expected::Absent;
                 }
                 let missing = match operation.access.on {
-                    On::Project | On::Group if is_compared(operation, expected) => {
+                    ResourceKind::Project | ResourceKind::Group if is_compared(operation, expected) => {
                         Some(self.call(operation, caller, place, MISSING).await)
                     }
                     _ => None,
@@ -406,10 +406,10 @@ async fn every_caller_gets_the_status_of_the_contract(server: TestServer) {
     let fixture = Fixture::build(&server).await;
     let mut faults = Vec::new();
     // Sequential and before any write, so that nothing changes between the two requests.
-    for operation in OPERATIONS.iter().filter(|operation| operation.is_read()) {
+    for operation in operations().iter().filter(|operation| operation.is_read()) {
         faults.extend(fixture.revalidate(operation).await);
     }
-    let answers = futures_util::stream::iter(OPERATIONS.iter().copied()).map(|operation| fixture.faults(operation));
+    let answers = futures_util::stream::iter(operations().iter()).map(|operation| fixture.faults(operation));
     faults.extend(answers.buffer_unordered(4).collect::<Vec<_>>().await.concat());
     assert!(faults.is_empty(), "{} wrong answers:\n{}", faults.len(), faults.join("\n"));
 }

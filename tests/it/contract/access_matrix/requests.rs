@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use holdfast::api::operation::{On, Operation, Place as Where};
+use contract::operation::{Operation, ParameterLocation, ResourceKind};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ impl Fixture<'_> {
         };
         let method = Method::from_bytes(operation.method.as_bytes()).expect("a method");
         let mut request = self.client(caller).request(method, &path);
-        let required = operation.parameters.iter().filter(|parameter| parameter.place == Where::Query);
+        let required = operation.parameters.iter().filter(|parameter| parameter.location == ParameterLocation::Query);
         for parameter in required.filter(|parameter| parameter.required) {
             request = match parameter.name {
                 "refs" => request.query(&[("refs[]", "v1"), ("refs[]", "main")]),
@@ -71,14 +71,15 @@ impl Fixture<'_> {
         let number = |there: i64| (if read { there } else { MISSING }).to_string();
         let text = |there: &str| segment(if read { there } else { "missing" });
         match (name, operation.access.on) {
-            ("group_path" | "id", On::Scim) => text("there"),
-            ("id", On::Project | On::Group | On::User) | ("user_id", On::User) => key.to_string(),
-            ("id", On::Instance) if operation.id == "get_namespace" => self.places[2].group.to_string(),
-            ("id", On::Instance) if operation.id.ends_with("_snippet") => number(self.snippet),
-            ("id", On::Instance) | ("email_id" | "todo_id", _) => MISSING.to_string(),
+            ("group_path" | "id", ResourceKind::Scim) => text("there"),
+            ("id", ResourceKind::Project | ResourceKind::Group | ResourceKind::User)
+            | ("user_id", ResourceKind::User) => key.to_string(),
+            ("id", ResourceKind::Instance) if operation.id == "get_namespace" => self.places[2].group.to_string(),
+            ("id", ResourceKind::Instance) if operation.id.ends_with("_snippet") => number(self.snippet),
+            ("id", ResourceKind::Instance) | ("email_id" | "todo_id", _) => MISSING.to_string(),
             ("user_id", _) => number(self.members[0].id),
             ("impersonation_token_id", _) => number(self.impersonation_token),
-            ("key_id", On::Project) => number(place.deploy_key),
+            ("key_id", ResourceKind::Project) => number(place.deploy_key),
             ("key_id", _) => number(self.key),
             ("token_id", _) => number(place.access_token),
             ("issue_iid", _) => number(place.issue),
@@ -87,27 +88,27 @@ impl Fixture<'_> {
             ("epic_id", _) => number(place.epic.1),
             ("epic_issue_id", _) => number(MISSING),
             ("snippet_id", _) => number(place.snippet),
-            ("note_id", On::Group) => number(place.epic_note),
+            ("note_id", ResourceKind::Group) => number(place.epic_note),
             ("note_id", _) if operation.id.contains("snippet") => number(place.snippet_note),
             ("note_id", _) if operation.id.contains("merge_request") => number(place.merge_request_note),
             ("award_id", _) if operation.id.contains("merge_request_note") => number(place.merge_request_note_award),
             ("award_id", _) if operation.id.contains("merge_request") => number(place.merge_request_award),
             ("note_id", _) => number(place.note),
-            ("award_id", On::Group) if operation.id.contains("note") => number(place.epic_note_award),
-            ("award_id", On::Group) => number(place.epic_award),
+            ("award_id", ResourceKind::Group) if operation.id.contains("note") => number(place.epic_note_award),
+            ("award_id", ResourceKind::Group) => number(place.epic_award),
             ("award_id", _) if operation.id.contains("snippet_note") => number(place.snippet_note_award),
             ("award_id", _) if operation.id.contains("snippet") => number(place.snippet_award),
             ("award_id", _) if operation.id.contains("note") => number(place.note_award),
             ("award_id", _) => number(place.issue_award),
-            ("label_id", On::Group) => number(place.group_label),
+            ("label_id", ResourceKind::Group) => number(place.group_label),
             ("label_id", _) => number(place.label),
-            ("badge_id", On::Group) => number(place.group_badge),
+            ("badge_id", ResourceKind::Group) => number(place.group_badge),
             ("badge_id", _) => number(place.badge),
-            ("board_id", On::Group) => number(place.group_board.0),
+            ("board_id", ResourceKind::Group) => number(place.group_board.0),
             ("board_id", _) => number(place.board.0),
-            ("list_id", On::Group) => number(place.group_board.1),
+            ("list_id", ResourceKind::Group) => number(place.group_board.1),
             ("list_id", _) => number(place.board.1),
-            ("milestone_id", On::Group) => number(place.group_milestone),
+            ("milestone_id", ResourceKind::Group) => number(place.group_milestone),
             ("milestone_id", _) => number(place.milestone),
             ("sha", _) if operation.id.contains("blob") => text(&place.blob),
             ("sha", _) => text(&place.commit),
@@ -125,7 +126,7 @@ impl Fixture<'_> {
             ("deployment_id", _) => number(place.deployment),
             ("cluster_id", _) => number(place.cluster),
             // A public repository.
-            ("repository_id", On::Instance) => number(self.places[2].registry_repository),
+            ("repository_id", ResourceKind::Instance) => number(self.places[2].registry_repository),
             ("repository_id", _) => number(place.registry_repository),
             ("ref", _) => text("main"),
             ("trigger", _) => "push_events".to_owned(),
@@ -134,7 +135,7 @@ impl Fixture<'_> {
             ("type", _) => "dockerfiles".to_owned(),
             ("key", _) if operation.id == "get_license_template" => text("mit"),
             ("key", _) if operation.id.ends_with("_template") => text("Rust"),
-            ("key" | "feature_flag_name", _) | ("name", On::Instance) => text("there"),
+            ("key" | "feature_flag_name", _) | ("name", ResourceKind::Instance) => text("there"),
             // A project cannot be its own fork, so nothing changes.
             ("forked_from_id", _) => place.project.id.to_string(),
             (other, _) => panic!("{}: missing value of path parameter {other}", operation.id),

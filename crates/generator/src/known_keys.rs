@@ -1,4 +1,4 @@
-//! OpenAPI keywords that the contract may use, part by part. Other keywords would have no effect on the code
+//! OpenAPI keys that the contract may use, part by part. Other keys would have no effect on the code
 //! although readers expect one: typing mistakes, or commas in a YAML flow mapping.
 
 use serde_json::Value;
@@ -72,7 +72,7 @@ const SCHEMA: &[&str] = &[
     "discriminator",
 ];
 
-/// Returns a fault for every keyword that the generator does not read.
+/// Returns a fault for every key that the generator does not read.
 pub fn unknown(document: &Document) -> Vec<Fault> {
     let mut reader = Reader {
         document,
@@ -111,19 +111,19 @@ impl Reader<'_> {
         }
     }
 
-    /// Reports unknown keywords of `part`; references are skipped.
-    fn words(&mut self, pointer: &str, part: &Value, known: &[&str]) {
-        for word in part.as_object().into_iter().flatten().map(|(word, _)| word) {
-            if known.contains(&word.as_str()) || word == "$ref" {
+    /// Reports unknown keys of `part`; references are skipped.
+    fn keys(&mut self, pointer: &str, part: &Value, known: &[&str]) {
+        for key in part.as_object().into_iter().flatten().map(|(key, _)| key) {
+            if known.contains(&key.as_str()) || key == "$ref" {
                 continue;
             }
-            let (rule, message) = if word.starts_with("x-") {
+            let (rule, message) = if key.starts_with("x-") {
                 (
                     "extension",
-                    format!("unknown extension `{word}`; see EXTENSIONS.md"),
+                    format!("unknown extension `{key}`; see EXTENSIONS.md"),
                 )
             } else {
-                ("word", format!("`{word}` has no effect here"))
+                ("key", format!("`{key}` has no effect here"))
             };
             self.faults.push(self.document.fault(pointer, rule, message));
         }
@@ -136,17 +136,17 @@ impl Reader<'_> {
             Self::parameter,
         );
         let known = [&METHODS[..], &["parameters"]].concat();
-        self.words(pointer, item, &known);
+        self.keys(pointer, item, &known);
         for method in METHODS {
             let operation = &item[method];
             let at = format!("{pointer}/{method}");
-            self.words(&at, operation, &[OPERATION, EXTENSIONS].concat());
+            self.keys(&at, operation, &[OPERATION, EXTENSIONS].concat());
             self.each(
                 &format!("{at}/parameters"),
                 &operation["parameters"],
                 Self::parameter,
             );
-            self.words(&format!("{at}/requestBody"), &operation["requestBody"], BODY);
+            self.keys(&format!("{at}/requestBody"), &operation["requestBody"], BODY);
             self.content(&format!("{at}/requestBody"), &operation["requestBody"]);
             self.each(
                 &format!("{at}/responses"),
@@ -157,18 +157,18 @@ impl Reader<'_> {
     }
 
     fn parameter(&mut self, pointer: &str, parameter: &Value) {
-        self.words(pointer, parameter, PARAMETER);
+        self.keys(pointer, parameter, PARAMETER);
         self.schema(&format!("{pointer}/schema"), &parameter["schema"]);
     }
 
     fn response(&mut self, pointer: &str, response: &Value) {
-        self.words(pointer, response, RESPONSE);
+        self.keys(pointer, response, RESPONSE);
         self.each(&format!("{pointer}/headers"), &response["headers"], Self::header);
         self.content(pointer, response);
     }
 
     fn header(&mut self, pointer: &str, header: &Value) {
-        self.words(pointer, header, HEADER);
+        self.keys(pointer, header, HEADER);
         self.schema(&format!("{pointer}/schema"), &header["schema"]);
     }
 
@@ -177,7 +177,7 @@ impl Reader<'_> {
     }
 
     fn media(&mut self, pointer: &str, media: &Value) {
-        self.words(pointer, media, MEDIA);
+        self.keys(pointer, media, MEDIA);
         self.schema(&format!("{pointer}/schema"), &media["schema"]);
     }
 
@@ -185,7 +185,7 @@ impl Reader<'_> {
         if !schema.is_object() {
             return;
         }
-        self.words(pointer, schema, SCHEMA);
+        self.keys(pointer, schema, SCHEMA);
         self.each(
             &format!("{pointer}/properties"),
             &schema["properties"],

@@ -1,11 +1,8 @@
-//! Plain types shared by handlers, services, views and the generated code.
+//! Points in time.
 
-use chrono::{DateTime, FixedOffset, NaiveDate, SecondsFormat, Utc};
+use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
 use poem_openapi::NewType;
 use serde::{Serialize, Serializer};
-
-pub use super::map::Map;
-pub use poem_openapi::types::MaybeUndefined;
 
 /// A point in time: UTC with milliseconds, or a Git time in its own offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, NewType)]
@@ -39,34 +36,12 @@ impl Serialize for Timestamp {
     }
 }
 
-/// A success with headers that the contract documents for it.
-#[derive(Debug, Clone)]
-pub struct WithHeaders<T> {
-    /// Names and values.
-    pub headers: Vec<(&'static str, String)>,
-    /// The body.
-    pub body: T,
-}
-
-impl<T> WithHeaders<T> {
-    /// Returns the same headers with a converted body.
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WithHeaders<U> {
-        WithHeaders {
-            headers: self.headers,
-            body: change(self.body),
-        }
-    }
-}
-
-/// A day, for signatures.
-pub type Day = NaiveDate;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn times_show_milliseconds_and_keep_their_offset() {
+    fn serialize_writes_milliseconds_and_the_offset() {
         let shown = |text: &str| {
             let time = DateTime::parse_from_rfc3339(text).map(Timestamp).expect("a time");
             serde_json::to_string(&time).expect("JSON")

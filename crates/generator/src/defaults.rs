@@ -13,7 +13,7 @@ use crate::lower::{METHODS, json_of};
 pub const IF_NONE_MATCH: &str = "If-None-Match";
 
 /// Adds the common parts to the document.
-pub fn imply(document: &mut Document) {
+pub fn add(document: &mut Document) {
     let mut paths = document.root["paths"].take();
     for item in paths.as_object_mut().into_iter().flat_map(Map::values_mut) {
         for method in METHODS {

@@ -1,6 +1,6 @@
-//! Static description of an operation, emitted by the generator and used by the edge.
+//! Types of the operation table.
 
-pub use domain::kernel::policy::{Access, Minimum, On, Tier};
+use serde::Deserialize;
 
 /// The parts of an operation's contract that the edge needs at run time.
 #[derive(Debug)]
@@ -14,11 +14,11 @@ pub struct Operation {
     /// Path template with `{name}` placeholders.
     pub path: &'static str,
     /// Required access.
-    pub access: Access,
+    pub access: AccessRule,
     /// Accepted token scopes.
     pub scopes: &'static [&'static str],
     /// Whether job tokens are accepted.
-    pub jobs: bool,
+    pub job_token: bool,
     /// The minimum plan.
     pub tier: Tier,
     /// The feature gate of the operation.
@@ -26,9 +26,9 @@ pub struct Operation {
     /// Kind of pagination.
     pub paging: Paging,
     /// Parameters outside the body, in declared order.
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [&'static Parameter],
     /// Type of the body.
-    pub body: Option<&'static Shape>,
+    pub body: Option<&'static InputType>,
     /// Lists of body attributes of which exactly one each must be sent.
     pub one_of: &'static [&'static [&'static str]],
     /// The file part of a form.
@@ -39,17 +39,85 @@ pub struct Operation {
     pub body_limit: u64,
     /// Status of a successful response.
     pub success: u16,
+    /// Whether the response depends only on the URL and the database, that is, whether a read returns JSON or bytes.
+    pub cacheable: bool,
     /// Every documented status.
     pub statuses: &'static [u16],
     /// Media type of the JSON.
-    pub media: &'static str,
+    pub media_type: &'static str,
     /// Format of errors.
-    pub errors: Errors,
+    pub error_format: ErrorFormat,
+}
+
+/// Kind of resource that an operation requires access to (`x-access.on`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceKind {
+    /// The instance.
+    Instance,
+    /// The user in the path.
+    User,
+    /// The group in the path.
+    Group,
+    /// The project in the path.
+    Project,
+    /// SCIM provisioning of the group in the path by its identity provider.
+    Scim,
+}
+
+/// Minimum access of the caller (`x-access.min`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MinimumAccess {
+    /// Any signed-in user who can see the resource.
+    None,
+    /// Guest.
+    Guest,
+    /// Reporter.
+    Reporter,
+    /// Developer.
+    Developer,
+    /// Maintainer.
+    Maintainer,
+    /// Owner; for a user, the user itself.
+    Owner,
+    /// Administrator.
+    Admin,
+}
+
+/// Access rule of an operation (`x-access`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessRule {
+    /// The kind of resource.
+    pub on: ResourceKind,
+    /// The minimum access.
+    pub min: MinimumAccess,
+    /// Whether anyone may read public resources with the operation, and every signed-in user internal ones.
+    pub anonymous: bool,
+    /// Whether the operation may write to an archived project.
+    pub archived: bool,
+    /// Whether permission is checked before parameters.
+    pub first: bool,
+}
+
+/// Minimum plan of the instance (`x-tier`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// Free.
+    Free,
+    /// Starter.
+    Starter,
+    /// Premium.
+    Premium,
+    /// Ultimate.
+    Ultimate,
 }
 
 /// Format of error responses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Errors {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorFormat {
     /// An object with `message`, as for nearly all operations.
     Plain,
     /// The format of RFC 7644 3.12, with `message` in addition.
@@ -72,11 +140,12 @@ pub struct Flag {
     /// Whether the gate is open by default.
     pub default: bool,
     /// Whether the service evaluates the gate, for the project that it finds.
-    pub later: bool,
+    pub deferred: bool,
 }
 
 /// Kind of pagination of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Paging {
     /// None.
     None,
@@ -98,8 +167,9 @@ pub struct FilePart {
 }
 
 /// Location of a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParameterLocation {
     /// Path.
     Path,
     /// Query; the body may contain it too.
@@ -114,13 +184,13 @@ pub struct Parameter {
     /// The name without a trailing `[]`.
     pub name: &'static str,
     /// The location.
-    pub place: Place,
+    pub location: ParameterLocation,
     /// Whether the parameter is required.
     pub required: bool,
     /// The default as JSON text.
     pub default: Option<&'static str>,
     /// The type.
-    pub shape: Shape,
+    pub input: &'static InputType,
 }
 
 /// A field of an object.
@@ -135,12 +205,12 @@ pub struct Field {
     /// The default as JSON text.
     pub default: Option<&'static str>,
     /// The type.
-    pub shape: Shape,
+    pub input: &'static InputType,
 }
 
 /// Type of an input.
 #[derive(Debug)]
-pub enum Shape {
+pub enum InputType {
     /// Text of `min` to `max` characters. Only text without a `max` may contain NUL, because it is file
     /// content.
     Text {
@@ -170,12 +240,10 @@ pub enum Shape {
     Date,
     /// One of these texts.
     Choice(&'static [&'static str]),
-    /// A named component.
-    Named(&'static Shape),
     /// A list.
     List {
         /// Type of the items.
-        items: &'static Shape,
+        items: &'static InputType,
         /// Minimum number of items.
         min: u64,
         /// Maximum number of items.
@@ -184,7 +252,7 @@ pub enum Shape {
     /// An object.
     Object(&'static [Field]),
     /// An object with arbitrary keys.
-    Map(&'static Shape),
+    Map(&'static InputType),
     /// Any value.
     Any,
 }

@@ -14,75 +14,77 @@ use poem::{Body, Response};
 use sha2::{Digest, Sha256};
 
 /// Maximum total size of cached responses, in bytes.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_CACHE_BYTES: u64 = 16 << 20;
 
 /// Maximum size of a cached response, in bytes.
-const LONGEST: usize = 256 << 10;
+const MAX_RESPONSE_BYTES: usize = 256 << 10;
 
 /// Approximate size of a response in addition to its body, in bytes.
 const OVERHEAD: usize = 1_024;
 
 /// Key of a cacheable response: the caller, the request, and the database version.
-pub struct Memorable {
-    question: [u8; 32],
+pub struct CacheKey {
+    digest: [u8; 32],
     version: Version,
 }
 
-impl Memorable {
+impl CacheKey {
     /// Returns the key of a request of a caller whose response depends only on the URL.
     pub(super) fn new(uri: &str, caller: &Caller, version: Version) -> Self {
         let user = caller.as_user().map_or(0, |user| user.id);
         let token = caller.access_token().map_or(0, |token| token.id);
-        let mut question = Sha256::new();
-        question.update(user.to_le_bytes());
-        question.update(token.to_le_bytes());
-        question.update(caller.only_project().unwrap_or_default().to_le_bytes());
+        let mut digest = Sha256::new();
+        digest.update(user.to_le_bytes());
+        digest.update(token.to_le_bytes());
+        digest.update(caller.only_project().unwrap_or_default().to_le_bytes());
         let provider = caller.provisions().map_or(0, |provider| provider.id);
-        question.update(provider.to_le_bytes());
-        question.update(caller.scopes().unwrap_or("*"));
+        digest.update(provider.to_le_bytes());
+        digest.update(caller.scopes().unwrap_or("*"));
         // Hashed also because a query may contain a token.
-        question.update(uri);
+        digest.update(uri);
         Self {
-            question: question.finalize().into(),
+            digest: digest.finalize().into(),
             version,
         }
     }
 }
 
 /// The cached responses.
-pub(super) struct Answers(Remembered<[u8; 32], Arc<Answer>>);
+pub(super) struct ResponseCache(Remembered<[u8; 32], Arc<CachedResponse>>);
 
-struct Answer {
+struct CachedResponse {
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl Default for Answers {
+impl Default for ResponseCache {
     fn default() -> Self {
-        Self(Remembered::new(MOST_BYTES, |answer| answer.body.len() + OVERHEAD))
+        Self(Remembered::new(MAX_CACHE_BYTES, |response| {
+            response.body.len() + OVERHEAD
+        }))
     }
 }
 
-impl Answers {
+impl ResponseCache {
     /// Returns the cached response of a request.
-    pub(super) fn known(&self, asked: &Memorable) -> Option<Response> {
-        let answer = self.0.known(asked.version, &asked.question)?;
-        let mut response = Response::builder().body(answer.body.clone());
-        *response.headers_mut() = answer.headers.clone();
+    pub(super) fn get(&self, key: &CacheKey) -> Option<Response> {
+        let cached = self.0.known(key.version, &key.digest)?;
+        let mut response = Response::builder().body(cached.body.clone());
+        *response.headers_mut() = cached.headers.clone();
         Some(response)
     }
 
     /// Caches a response and returns it. Only successful responses of a moderate size are cached.
-    pub(super) fn keep(&self, asked: Memorable, response: Response) -> Response {
+    pub(super) fn insert(&self, key: CacheKey, response: Response) -> Response {
         let Some(WholeBody(body)) = response.extensions().get::<WholeBody>() else {
             return response;
         };
-        if response.status() == StatusCode::OK && body.len() <= LONGEST {
-            let answer = Answer {
+        if response.status() == StatusCode::OK && body.len() <= MAX_RESPONSE_BYTES {
+            let cached = CachedResponse {
                 headers: response.headers().clone(),
                 body: body.clone(),
             };
-            self.0.keep(asked.version, asked.question, Arc::new(answer));
+            self.0.keep(key.version, key.digest, Arc::new(cached));
         }
         response
     }

@@ -12,7 +12,6 @@ use serde::Serialize;
 use crate::api::exchange::Exchange;
 use crate::api::paging;
 use crate::api::revalidation;
-use crate::api::types::WithHeaders;
 
 /// A result that can be sent as a response.
 pub trait Success: Sized {
@@ -33,7 +32,7 @@ fn json_response(status: StatusCode, bytes: Vec<u8>, exchange: &Exchange<'_>) ->
     }
     Response::builder()
         .status(status)
-        .content_type(exchange.operation().media)
+        .content_type(exchange.operation().media_type)
         .header(CONTENT_LENGTH, bytes.len())
         .body(bytes)
 }
@@ -43,6 +42,25 @@ pub fn set_headers(headers: &mut HeaderMap, values: Vec<(&'static str, String)>)
     for (name, value) in values {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.insert(name, value);
+        }
+    }
+}
+
+/// A success with headers that the contract documents for it.
+#[derive(Debug, Clone)]
+pub struct WithHeaders<T> {
+    /// Names and values.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: T,
+}
+
+impl<T> WithHeaders<T> {
+    /// Returns the same headers with a converted body.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WithHeaders<U> {
+        WithHeaders {
+            headers: self.headers,
+            body: change(self.body),
         }
     }
 }
@@ -59,10 +77,8 @@ impl<T: Serialize> Success for Json<T> {
 impl<T: Serialize> Success for Page<T> {
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
         let mut response = json_response(status, json(&self.items)?, exchange);
-        if let Some(request) = exchange.page() {
-            let headers = paging::headers(&request, self.rest, &exchange.url(), exchange.raw_query());
-            set_headers(response.headers_mut(), headers);
-        }
+        let headers = paging::headers(&exchange.page(), self.rest, &exchange.url(), exchange.raw_query());
+        set_headers(response.headers_mut(), headers);
         Ok(response)
     }
 }
@@ -92,15 +108,15 @@ impl<T: Success> Success for WithHeaders<T> {
 
 /// A finished response with its status as part of the type. The contract describes its body, so no generated
 /// code does.
-pub struct Reply<const STATUS: u16>(Response);
+pub struct StatusResponse<const STATUS: u16>(Response);
 
-impl<const STATUS: u16> Reply<STATUS> {
+impl<const STATUS: u16> StatusResponse<STATUS> {
     pub(super) fn new(response: Response) -> Self {
         Self(response)
     }
 }
 
-impl<const STATUS: u16> ApiResponse for Reply<STATUS> {
+impl<const STATUS: u16> ApiResponse for StatusResponse<STATUS> {
     fn meta() -> MetaResponses {
         let response = MetaResponse {
             description: "",
@@ -117,7 +133,7 @@ impl<const STATUS: u16> ApiResponse for Reply<STATUS> {
     fn register(_: &mut Registry) {}
 }
 
-impl<const STATUS: u16> IntoResponse for Reply<STATUS> {
+impl<const STATUS: u16> IntoResponse for StatusResponse<STATUS> {
     fn into_response(self) -> Response {
         let mut response = self.0;
         // Downloads may be empty and still have a type; other responses without a body have none.

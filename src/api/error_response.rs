@@ -1,26 +1,25 @@
 //! Error responses: the only module that maps errors to statuses and bodies (docs/API-DESIGN.md).
 
+use contract::operation::ErrorFormat;
 use domain::kernel::error::{Error, ProvisioningFault, TokenFault};
 use poem::Response;
 use poem::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use poem::http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
-use crate::api::operation::Errors;
-
 /// Returns the response for an error.
 #[must_use]
-pub fn answer(error: &Error) -> Response {
-    answer_in(Errors::Plain, error)
+pub fn render(error: &Error) -> Response {
+    render_as(ErrorFormat::Plain, error)
 }
 
 /// Returns the response for an error in the error format of an operation.
 #[must_use]
-pub fn answer_in(form: Errors, error: &Error) -> Response {
+pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
     let (status, body) = parts(error);
-    let mut response = match form {
-        Errors::Plain => respond(status, &body),
-        Errors::Scim => scim(status, &body, error),
+    let mut response = match format {
+        ErrorFormat::Plain => json_response(status, &body),
+        ErrorFormat::Scim => scim(status, &body, error),
     };
     let headers = response.headers_mut();
     match error {
@@ -65,7 +64,7 @@ pub fn plain_text(error: &Error) -> String {
 
 /// Returns a JSON response.
 #[must_use]
-pub fn respond(status: StatusCode, body: &Value) -> Response {
+pub fn json_response(status: StatusCode, body: &Value) -> Response {
     Response::builder()
         .status(status)
         .content_type("application/json")
@@ -96,13 +95,13 @@ fn text_of(message: &Value) -> String {
     let Some(attributes) = message.as_object() else {
         return message.as_str().unwrap_or_default().to_owned();
     };
-    let mut said = Vec::new();
+    let mut sentences = Vec::new();
     for (name, texts) in attributes {
-        said.extend(texts.as_str().map(str::to_owned));
+        sentences.extend(texts.as_str().map(str::to_owned));
         let texts = texts.as_array().into_iter().flatten().filter_map(Value::as_str);
-        said.extend(texts.map(|text| format!("{name} {text}")));
+        sentences.extend(texts.map(|text| format!("{name} {text}")));
     }
-    said.join(", ")
+    sentences.join(", ")
 }
 
 /// Returns the `scimType` of an error (RFC 7644 3.12).
@@ -122,23 +121,23 @@ fn scim_type(error: &Error) -> Option<&'static str> {
 
 /// Returns the body of an error that does not come from a domain rule, under both keys.
 #[must_use]
-pub fn told(status: StatusCode, why: &str) -> Value {
-    let text = if why.is_empty() {
+pub fn error_body(status: StatusCode, reason: &str) -> Value {
+    let text = if reason.is_empty() {
         status.to_string()
     } else {
-        format!("{status} - {why}")
+        format!("{status} - {reason}")
     };
     json!({ "message": text, "error": text })
 }
 
 /// Returns the response for an unknown path or method.
 #[must_use]
-pub fn unrouted(status: StatusCode, allow: &str) -> Response {
+pub fn routing_error(status: StatusCode, allow: &str) -> Response {
     let text = match status {
         StatusCode::METHOD_NOT_ALLOWED => "405 Method Not Allowed",
         _ => "404 Not Found",
     };
-    let mut response = respond(status, &json!({ "message": text, "error": text }));
+    let mut response = json_response(status, &json!({ "message": text, "error": text }));
     if status == StatusCode::METHOD_NOT_ALLOWED
         && let Ok(allow) = HeaderValue::from_str(allow)
     {
@@ -224,26 +223,26 @@ fn invalid_token(fault: TokenFault) -> Value {
 mod tests {
     use super::*;
 
-    async fn shown(error: Error) -> (u16, Value) {
-        let response = answer(&error);
+    async fn rendered(error: Error) -> (u16, Value) {
+        let response = render(&error);
         let status = response.status().as_u16();
         let body = response.into_body().into_bytes().await.expect("a body");
         (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
     }
 
     #[tokio::test]
-    async fn parameter_faults_stand_under_both_keys() {
+    async fn invalid_parameters_are_in_both_keys() {
         let error = Error::InvalidParameters(vec!["a is missing".to_owned(), "b is invalid".to_owned()]);
         let text = "a is missing, b is invalid";
         assert_eq!(
-            shown(error).await,
+            rendered(error).await,
             (400, json!({ "message": text, "error": text }))
         );
     }
 
     #[tokio::test]
-    async fn the_scope_fault_names_what_would_do() {
-        let (status, body) = shown(Error::InsufficientScope(vec!["api", "read_api"])).await;
+    async fn insufficient_scope_lists_accepted_scopes() {
+        let (status, body) = rendered(Error::InsufficientScope(vec!["api", "read_api"])).await;
         assert_eq!(
             (status, &body["error"], &body["scope"]),
             (403, &json!("insufficient_scope"), &json!("api read_api"))
@@ -252,8 +251,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn internal_causes_are_never_sent() {
-        let (status, body) = shown(Error::internal("secret path /var/x")).await;
+    async fn internal_error_hides_its_cause() {
+        let (status, body) = rendered(Error::internal("secret path /var/x")).await;
         assert_eq!(
             (status, body),
             (500, json!({ "message": "500 Internal Server Error" }))
@@ -261,16 +260,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_in_the_way_of_others_is_asked_to_try_again() {
-        let answered = answer(&Error::Busy);
+    async fn busy_returns_503_with_retry_after() {
+        let answered = render(&Error::Busy);
         assert_eq!(answered.headers()[RETRY_AFTER], "1");
-        assert_eq!(shown(Error::Busy).await.0, 503);
+        assert_eq!(rendered(Error::Busy).await.0, 503);
     }
 
     #[tokio::test]
-    async fn refusals_of_scim_have_its_form_and_message_beside_it() {
-        let answered = answer_in(
-            Errors::Scim,
+    async fn scim_errors_have_scim_format_and_message() {
+        let answered = render_as(
+            ErrorFormat::Scim,
             &Error::Conflict("Email has already been taken".into()),
         );
         assert_eq!(answered.headers()[CONTENT_TYPE], "application/scim+json");
@@ -296,7 +295,7 @@ mod tests {
             (Error::attribute("name", "is long"), "400", value, "name is long"),
             (Error::RateLimited(1), "429", Value::Null, often),
         ] {
-            let answered = answer_in(Errors::Scim, &error);
+            let answered = render_as(ErrorFormat::Scim, &error);
             let body = answered.into_body().into_bytes().await.expect("a body");
             let body: Value = serde_json::from_slice(&body).expect("JSON");
             let found = (&body["status"], &body["scimType"], &body["detail"]);
@@ -306,6 +305,6 @@ mod tests {
 
     #[tokio::test]
     async fn not_modified_has_no_body() {
-        assert_eq!(shown(Error::NotModified).await, (304, Value::Null));
+        assert_eq!(rendered(Error::NotModified).await, (304, Value::Null));
     }
 }

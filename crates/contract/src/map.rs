@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_keep_their_order_in_every_form() {
+    fn map_preserves_the_order_of_members() {
         let text = r#"{"b":1,"a":2,"c":3}"#;
         let read: Map<i64> = serde_json::from_str(text).expect("an object");
         assert_eq!(serde_json::to_string(&read).expect("JSON"), text);

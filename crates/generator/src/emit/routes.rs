@@ -1,0 +1,181 @@
+//! Emits one trait and one set of routes for each tag.
+
+use heck::ToUpperCamelCase;
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote};
+
+use super::{docs, field_ident, format, has_request, request_ident, value_type};
+use crate::model::{Content, Contract, Operation, Paging, Success, Tag, Type};
+
+/// Emits the traits of the handlers and the routes.
+///
+/// # Errors
+/// If the emitted tokens are not valid Rust, which is a bug of this module.
+pub fn routes(contract: &Contract) -> Result<String, syn::Error> {
+    // The route passes the position of its operation in the table.
+    let mut position = 0;
+    let mut tags = Vec::new();
+    for tag in &contract.tags {
+        tags.push(self::tag(tag, position));
+        position += tag.operations.len();
+    }
+    let mounts = contract.tags.iter().map(|tag| tag_idents(&tag.name).1);
+    let bounds = contract.tags.iter().map(|tag| tag_idents(&tag.name).0);
+    let apis: Vec<TokenStream> = mounts.map(|routes| quote!(#routes(edge.clone()))).collect();
+    let apis = tuples(apis);
+    format(quote! {
+        #(#tags)*
+        /// Returns all routes of the contract for a handler.
+        pub fn routes<H>(edge: Edge<H>) -> impl OpenApi
+        where
+            H: #(#bounds)+* + 'static,
+        {
+            #apis
+        }
+    })
+}
+
+/// Returns a tuple, nested if it has more members than the router supports in one.
+fn tuples(members: Vec<TokenStream>) -> TokenStream {
+    const MAX_MEMBERS: usize = 16;
+    if members.len() <= MAX_MEMBERS {
+        return quote!((#(#members,)*));
+    }
+    let parts = members.chunks(MAX_MEMBERS).map(|part| match part {
+        // A single part needs no tuple.
+        [only] => only.clone(),
+        part => quote!((#(#part,)*)),
+    });
+    tuples(parts.collect())
+}
+
+fn tag_idents(name: &str) -> (Ident, Ident) {
+    let base = name.to_upper_camel_case();
+    (format_ident!("{base}Api"), format_ident!("{base}Routes"))
+}
+
+fn tag(tag: &Tag, first: usize) -> TokenStream {
+    let (api, routes) = tag_idents(&tag.name);
+    let docs = docs(&[&tag.description]);
+    let methods = tag.operations.iter().map(method);
+    let handlers = tag
+        .operations
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| route(operation, first + index));
+    let title = format!(" Routes of {}.", tag.name);
+    quote! {
+        #docs
+        pub trait #api: Send + Sync { #(#methods)* }
+        #[doc = #title]
+        pub struct #routes<H>(pub Edge<H>);
+        #[OpenApi]
+        impl<H: #api + 'static> #routes<H> { #(#handlers)* }
+    }
+}
+
+fn access_type(operation: &Operation) -> TokenStream {
+    let name = match operation.access.on.as_str() {
+        "project" => "ProjectAccess",
+        "group" => "GroupAccess",
+        "user" => "UserAccess",
+        "scim" => "ScimAccess",
+        _ => "InstanceAccess",
+    };
+    let ident = format_ident!("{name}");
+    // Qualified, because a component schema may also be named `ProjectAccess`.
+    quote!(access::#ident)
+}
+
+/// Returns the result type of the trait's method, and the function that wraps the result for the response.
+fn success(success: &Success, page: Paging) -> (TokenStream, Option<TokenStream>) {
+    let (plain, wrap) = match (&success.content, page) {
+        (Content::Json(Type::List(inner, ..)), Paging::Offset | Paging::Keyset) => {
+            let inner = value_type(inner);
+            return (quote!(Page<#inner>), None);
+        }
+        (Content::Json(inner), _) => (value_type(inner), quote!(Json)),
+        (Content::Empty, _) => (quote!(()), quote!(Empty::from)),
+        (Content::Download, _) => return (quote!(Download), None),
+    };
+    if success.headers {
+        (
+            quote!(WithHeaders<#plain>),
+            Some(quote!(|found| found.map(#wrap))),
+        )
+    } else {
+        (plain, Some(wrap))
+    }
+}
+
+fn method(operation: &Operation) -> TokenStream {
+    let (name, access) = (field_ident(&operation.id), access_type(operation));
+    let docs = docs(&[&format!("{}.", operation.summary), &operation.description]);
+    let request = has_request(operation).then(|| {
+        let ident = request_ident(operation);
+        quote!(, request: #ident)
+    });
+    let file = match takes_file(operation) {
+        None => quote!(),
+        Some(true) => quote!(, file: UploadedFile),
+        Some(false) => quote!(, file: Option<UploadedFile>),
+    };
+    let page = (operation.page != Paging::None).then(|| quote!(, page: PageRequest));
+    let (result, _) = success(&operation.success, operation.page);
+    quote!(#docs fn #name(&self, access: #access #request #page #file) -> impl Future<Output = Result<#result>> + Send;)
+}
+
+/// Emits one route. Everything that does not depend on the types of the operation is in the edge, because each
+/// line here is compiled once for each operation.
+fn route(operation: &Operation, position: usize) -> TokenStream {
+    let (id, name) = (&operation.id, field_ident(&operation.id));
+    let (path, method) = (colons(&operation.path), &operation.method);
+    let (_, wrap) = success(&operation.success, operation.page);
+    let wrap = wrap.map(|wrap| quote!(.map(#wrap)));
+    let (unpack, pattern, argument) = match has_request(operation) {
+        true => (quote!(request), quote!((access, request)), quote!(, request)),
+        false => (quote!(access), quote!(access), quote!()),
+    };
+    let page = (operation.page != Paging::None).then(|| quote!(, exchange.page()));
+    let call = |file| quote!(Ok(handler.#name(access #argument #page #file).await #wrap));
+    let call = match takes_file(operation) {
+        None => call(quote!()),
+        Some(false) => call(quote!(, exchange.file())),
+        Some(true) => {
+            let call = call(quote!(, file));
+            quote! {
+                match exchange.required_file() {
+                    Ok(file) => #call,
+                    Err(error) => Ok(Err(error)),
+                }
+            }
+        }
+    };
+    let position = Literal::usize_unsuffixed(position);
+    let status = Literal::u16_unsuffixed(operation.success.status);
+    quote! {
+        #[oai(path = #path, method = #method, operation_id = #id)]
+        async fn #name(&self, call: Call<'_>) -> StatusResponse<#status> {
+            let (handler, mut exchange) = self.0.exchange(#position, call);
+            let authorized = self.0.authorize(&mut exchange).await;
+            let result = match authorized.and_then(Authorized::#unpack) {
+                Ok(#pattern) => #call,
+                Err(interruption) => Err(interruption),
+            };
+            self.0.respond(exchange, result)
+        }
+    }
+}
+
+/// Returns whether the handler receives a file, and whether the file is always present.
+fn takes_file(operation: &Operation) -> Option<bool> {
+    match &operation.file {
+        Some(file) => Some(file.required),
+        None => operation.raw_body.map(|_| true),
+    }
+}
+
+/// Converts `{name}` placeholders to the router's syntax.
+fn colons(path: &str) -> String {
+    path.replace('{', ":").replace('}', "")
+}
