@@ -191,7 +191,7 @@ fn join(path: &Path) -> io::Result<Directory> {
 fn start_supervisor(path: &Path) -> io::Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command.env(supervisor::REQUESTED, path);
-    // The supervisor must not keep the output of the test process open: nextest would wait for it.
+    // The supervisor must not inherit the output of the test process: nextest would wait for it.
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -233,9 +233,9 @@ impl Server {
         status.lines().any(|line| line.trim() == "ready") && UnixStream::connect(socket).is_ok()
     }
 
-    fn failure(&self, what: &str) -> io::Error {
+    fn failure(&self, problem: &str) -> io::Error {
         let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        io::Error::other(format!("{what}:\n{log}"))
+        io::Error::other(format!("{problem}:\n{log}"))
     }
 }
 

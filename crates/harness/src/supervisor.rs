@@ -19,7 +19,7 @@ const ABANDONED: Duration = Duration::from_secs(60);
 /// Supervises a directory if this process was started for it.
 pub(crate) fn run_if_requested() -> Option<ExitCode> {
     let path = PathBuf::from(std::env::var_os(REQUESTED)?);
-    // There is nobody left to read an error; the next run cleans up.
+    // No process reads an error. The next run cleans up.
     let succeeded = supervise(&path).is_ok();
     Some(if succeeded {
         ExitCode::SUCCESS
