@@ -63,9 +63,6 @@ pub enum Error {
     /// The key file cannot be used.
     #[error("key file: {0}")]
     Keys(#[from] domain::secrets::Error),
-    /// Webhooks cannot be sent.
-    #[error(transparent)]
-    Webhooks(#[from] webhooks::Unavailable),
     /// The sample data cannot be created.
     #[error("demo: {0}")]
     Demo(String),
@@ -144,7 +141,7 @@ async fn open_as(
         max_scim_users: settings.max_scim_users,
         compat: settings.compat,
     };
-    let webhooks = webhooks::Client::new(settings.allow_local_webhooks)?;
+    let webhooks = webhooks::Client::new(settings.allow_local_webhooks);
     let backend = Backend::new(Parts {
         record_validator: Arc::new(ContractValidator),
         database,
