@@ -6,9 +6,9 @@ default:
 check:
     cargo check --workspace --all-targets
 
-# Run all tests, also on PostgreSQL if HOLDFAST_TEST_DATABASE_URL is set
+# Run all tests, also on PostgreSQL if it is installed
 test *arguments:
-    cargo nextest run --workspace {{ arguments }}
+    cargo test --workspace {{ arguments }}
 
 # Check format, lints and licenses
 lint:

@@ -40,9 +40,8 @@ async fn up_down_up(db: &DatabaseConnection) {
     assert_eq!(schema(db).await, first);
 }
 
-#[tokio::test]
 async fn every_migration_is_reversible_on_sqlite() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir_in(harness::directory::shared()).unwrap();
     let url = format!(
         "sqlite://{}?mode=rwc",
         directory.path().join("db.sqlite3").display()
@@ -50,12 +49,9 @@ async fn every_migration_is_reversible_on_sqlite() {
     up_down_up(&Database::connect(url).await.unwrap()).await;
 }
 
-#[tokio::test]
 async fn every_migration_is_reversible_on_postgresql() {
-    let Ok(url) = std::env::var("HOLDFAST_TEST_DATABASE_URL") else {
-        return;
-    };
-    let admin = Database::connect(&url).await.unwrap();
+    let url = harness::postgresql::url();
+    let admin = Database::connect(url).await.unwrap();
     let name = format!("migration_{}", std::process::id());
     admin
         .execute_unprepared(&format!("CREATE SCHEMA {name}"))
@@ -70,4 +66,11 @@ async fn every_migration_is_reversible_on_postgresql() {
         .await
         .unwrap();
     outcome.unwrap();
+}
+
+harness::tests![every_migration_is_reversible_on_sqlite];
+harness::tests![requires harness::postgresql::missing; every_migration_is_reversible_on_postgresql];
+
+fn main() -> std::process::ExitCode {
+    harness::main()
 }

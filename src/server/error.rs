@@ -30,9 +30,6 @@ pub enum Error {
     /// The key file cannot be used.
     #[error("key file: {0}")]
     Keys(#[from] domain::secrets::Error),
-    /// Webhooks cannot be sent.
-    #[error(transparent)]
-    Webhooks(#[from] webhooks::Unavailable),
     /// The sample data cannot be created.
     #[error("demo: {0}")]
     Demo(String),

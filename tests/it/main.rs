@@ -1,7 +1,7 @@
 //! The integration tests: a real server on a free port, real repositories, the real git client.
 //!
 //! Every answer that any test sees is validated against the contract (`support::contract`). Every test of a server runs
-//! on SQLite, and on PostgreSQL too when `HOLDFAST_TEST_DATABASE_URL` is set.
+//! on SQLite and on PostgreSQL. Without PostgreSQL, its tests are ignored.
 
 // A test that cannot go on fails by panicking.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
@@ -74,3 +74,7 @@ mod users;
 mod variables;
 mod vulnerabilities;
 mod web;
+
+fn main() -> std::process::ExitCode {
+    harness::main()
+}

@@ -1,8 +1,12 @@
-"""Walks through the container registry: images pushed by `skopeo`, read and deleted by the client."""
+"""Walks through the container registry: images pushed by `skopeo`, read and deleted by the client.
+
+`HOLDFAST_DATA` names the data directory of the server.
+"""
 
 import gzip
 import hashlib
 import json
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -28,14 +32,16 @@ class Layout:
         (self.blobs / digits).write_bytes(content)
         return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digits}", "size": len(content)}
 
-    def image(self, name, created):
-        """Adds an image with this creation time and returns its manifest."""
+    def image(self, name, created, layers=None):
+        """Adds an image with this creation time and these uncompressed layers, and returns its manifest."""
+        contents, kind = ([bytes(1024)], "layer.v1.tar+gzip") if layers is None else (layers, "layer.v1.tar")
         config = self.keep("config.v1+json", json.dumps({
             "created": created, "architecture": "amd64", "os": "linux", "config": {"Labels": {"name": name}},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(bytes(1024)).hexdigest()}"]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(each).hexdigest()}" for each in contents]},
         }).encode())
-        layer = self.keep("layer.v1.tar+gzip", LAYER)
-        manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": [layer]}
+        kept = [self.keep(kind, LAYER if layers is None else each) for each in contents]
+        layer = kept[0]
+        manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": kept}
         descriptor = self.keep("manifest.v1+json", json.dumps(manifest).encode())
         self.images.append({**descriptor, "annotations": {"org.opencontainers.image.ref.name": name}})
         (self.directory / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": self.images}))
@@ -43,9 +49,16 @@ class Layout:
 
 
 def skopeo(*arguments, fails=False):
+    """Runs skopeo and returns its output, or its error messages if it must fail."""
     done = subprocess.run(["skopeo", "--insecure-policy", *arguments], capture_output=True, text=True, timeout=120)
     assert (done.returncode != 0) == fails, done.stderr
-    return done.stdout
+    return done.stderr if fails else done.stdout
+
+
+def stored_objects():
+    """Returns the number of objects of the registry that the server stores."""
+    folder = pathlib.Path(os.environ["HOLDFAST_DATA"]) / "objects/registry"
+    return sum(path.is_file() for path in folder.rglob("*"))
 
 
 class Registry:
@@ -79,6 +92,57 @@ class Registry:
                f"docker://{self.host}/{self.path}:v2", f"oci:{back}:v2")
         pulled = json.loads((pathlib.Path(back) / "index.json").read_text())["manifests"][0]
         equal(pulled["digest"], self.made["v2"]["digest"])
+
+    def copying_between_repositories(self):
+        """Copies an image with several layers between repositories, where the layers are mounted, and back."""
+        folder = pathlib.Path(self.directory.name)
+        layout = Layout(folder / "large")
+        layers = [bytes((n + seed) * (n % 13 + 1) % 251 for n in range(200_000)) for seed in range(3)]
+        made = layout.image("large", "2021-02-03T04:05:06Z", layers)
+        project = self.walk.her.projects.create({"name": "Copies", "path": "copies", "namespace_id": self.group.id})
+        before = stored_objects()
+        first, second = (f"docker://{self.host}/{project.path_with_namespace}/{name}" for name in ["app:v1", "copy/of:v2"])
+        to = ["copy", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", self.credentials]
+        skopeo(*to, f"oci:{layout.directory}:large", first)
+        inspect = ["inspect", "--tls-verify=false", "--creds", self.credentials]
+        shown = json.loads(skopeo(*inspect, first))
+        equal((shown["Digest"], shown["RepoTags"]), (made["digest"], ["v1"]))
+        equal((shown["Created"], len(shown["Layers"])), ("2021-02-03T04:05:06Z", 3))
+        skopeo(*to, "--src-tls-verify=false", "--src-creds", self.credentials, first, second)
+        # Three layers and a configuration, stored once.
+        equal(stored_objects() - before, 4)
+        skopeo("copy", "--preserve-digests", "--src-tls-verify=false", "--src-creds", self.credentials, second,
+               f"oci:{folder / 'returned'}:large")
+        names = lambda blobs: sorted(path.name for path in blobs.iterdir())
+        returned = folder / "returned/blobs/sha256"
+        for blob in returned.iterdir():
+            equal(hashlib.sha256(blob.read_bytes()).hexdigest(), blob.name)
+        equal(names(returned), names(layout.blobs))
+        skopeo("delete", "--tls-verify=false", "--creds", self.credentials, first)
+        skopeo(*inspect, first, fails=True)
+        skopeo(*inspect, second)
+        project.delete()
+
+    def logging_in(self):
+        """Lists tags without credentials, checks credentials, and pushes without permission."""
+        project = self.walk.her.projects.create(
+            {"name": "Public", "path": "public-images", "namespace_id": self.group.id, "visibility": "public"})
+        path = project.path_with_namespace
+        for name in ["v1", "v2"]:
+            self.push(name, path)
+        listed = json.loads(skopeo("list-tags", "--tls-verify=false", f"docker://{self.host}/{path}"))
+        equal(listed["Tags"], ["v1", "v2"])
+        login = ["login", "--tls-verify=false", "--authfile", f"{self.directory.name}/auth.json", "--username", "ada"]
+        skopeo(*login, "--password", self.walk.her.private_token, self.host)
+        skopeo(*login, "--password", "wrong", self.host, fails=True)
+        token = self.walk.eve.impersonationtokens.create({"name": "images", "scopes": ["api"]}).token
+        message = skopeo("copy", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", f"eve:{token}",
+                         f"oci:{self.layout.directory}:v3", f"docker://{self.host}/{path}:v3", fails=True)
+        assert "not allowed to push" in message, message
+        project.visibility = "private"
+        project.save()
+        skopeo("inspect", "--tls-verify=false", "--no-creds", f"docker://{self.host}/{path}:v1", fails=True)
+        project.delete()
 
     def reading(self):
         web, plain = sorted(self.project.repositories.list(tags=True, tags_count=True), key=lambda each: each.id)
@@ -122,4 +186,4 @@ class Registry:
         self.project.delete()
         self.directory.cleanup()
 
-    STEPS = ["pushing", "reading", "deleting", "the_rest"]
+    STEPS = ["pushing", "copying_between_repositories", "logging_in", "reading", "deleting", "the_rest"]

@@ -59,9 +59,8 @@ async fn start(directory: &Path, arguments: &[&str]) -> Process {
     Site::ready(command(directory, &arguments)).await
 }
 
-#[tokio::test]
 async fn demo_leaves_no_files_when_stopped() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::support::temporary_directory();
     let process = start(directory.path(), &[]).await;
     let root = Client::new(&process.base, Some(TOKEN));
     let project = root.get("/projects/harbor%2Flighthouse").await.expect(200).json();
@@ -76,9 +75,8 @@ async fn demo_leaves_no_files_when_stopped() {
     assert_eq!(entries_of(&directory.path().join("home")), ["holdfast.toml"], "server settings must stay unchanged");
 }
 
-#[tokio::test]
 async fn demo_leaves_no_files_when_killed() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::support::temporary_directory();
     let process = start(directory.path(), &[]).await;
     let temporary = directory.path().join("tmp");
     assert_eq!(entries_of(&temporary).len(), 1);
@@ -86,9 +84,8 @@ async fn demo_leaves_no_files_when_killed() {
     wait_until_empty(&temporary).await;
 }
 
-#[tokio::test]
 async fn demo_reports_listen_failure_and_leaves_no_files() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::support::temporary_directory();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = command(directory.path(), &["--listen", &address]).output().await.unwrap();
@@ -97,9 +94,8 @@ async fn demo_reports_listen_failure_and_leaves_no_files() {
     wait_until_empty(&directory.path().join("tmp")).await;
 }
 
-#[tokio::test]
 async fn demo_imports_local_repository() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::support::temporary_directory();
     let work = Work::new().await;
     let tip = work.commit("a", "1").await;
     work.git(&["clone", "--quiet", "--bare", ".", "theirs.git"]).await;
@@ -158,3 +154,10 @@ async fn demo_fill_creates_sample_data(server: TestServer) {
 }
 
 on_every_database![demo_fill_creates_sample_data,];
+
+harness::tests![
+    demo_leaves_no_files_when_stopped,
+    demo_leaves_no_files_when_killed,
+    demo_reports_listen_failure_and_leaves_no_files,
+    demo_imports_local_repository,
+];

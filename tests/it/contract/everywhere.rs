@@ -65,7 +65,6 @@ const UNCONDITIONAL: [(&str, &str); 12] = [
 
 const NO_TIME: &str = "the time of its last change is not stored";
 
-#[test]
 fn other_delete_operations_support_if_unmodified_since() {
     for operation in operations().iter().filter(|operation| operation.method == "DELETE") {
         let takes = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
@@ -135,3 +134,5 @@ on_every_database![
     every_operation_rejects_invalid_token_query_sudo_and_headers,
     every_operation_with_body_rejects_oversized_body,
 ];
+
+harness::tests![other_delete_operations_support_if_unmodified_since];

@@ -471,7 +471,6 @@ const KINDS: &str = "Application,Award Emoji,Badge,Blob,Board,Branch,Commit,Cust
     Personal Access Token,Pipeline,Pipeline Schedule,Pipeline Schedule Variable,Project,Project Access Token,\
     References for commit,Repository,Snippet,Tag,Target Namespace,Template,User";
 
-#[test]
 fn fixed_texts_are_unchanged() {
     let sources: Vec<String> = ["src", "crates"].into_iter().flat_map(read_sources).collect();
     assert!(sources.len() > 100, "the sources were not found");
@@ -490,7 +489,6 @@ fn fixed_texts_are_unchanged() {
     assert!(faults.is_empty(), "fixed texts were changed:\n{}", faults.join("\n"));
 }
 
-#[test]
 fn fixed_texts_are_listed_once() {
     let mut listed = HashSet::new();
     let texts = AREAS.iter().flat_map(|(_, _, texts)| texts.iter());
@@ -545,3 +543,5 @@ fn without_names(literal: &str) -> String {
     }
     text + rest
 }
+
+harness::tests![fixed_texts_are_unchanged, fixed_texts_are_listed_once];

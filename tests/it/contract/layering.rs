@@ -21,6 +21,7 @@ const PACKAGES: [(&str, &[&str]); 7] = [
     ("generator", &[]),
     ("contract", &["generator"]),
     ("git", &[]),
+    ("harness", &[]),
     ("migration", &[]),
     ("storage", &["migration"]),
     ("domain", &["git", "storage"]),
@@ -95,7 +96,6 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-#[test]
 fn packages_depend_in_one_direction() {
     let found = dependencies();
     let names: BTreeSet<&str> = PACKAGES.iter().map(|(name, _)| *name).collect();
@@ -107,7 +107,6 @@ fn packages_depend_in_one_direction() {
     }
 }
 
-#[test]
 fn libraries_are_used_only_in_their_packages() {
     for (package, dependencies) in dependencies() {
         for (library, packages) in LIBRARIES {
@@ -125,7 +124,6 @@ fn target(path: &[String]) -> Option<&str> {
     }
 }
 
-#[test]
 fn areas_import_only_lower_areas() {
     let rank = |area: &str| AREAS.iter().position(|known| *known == area);
     let sources = sources("crates/domain/src");
@@ -160,7 +158,6 @@ fn modules_import_in_one_direction() {
     }
 }
 
-#[test]
 fn server_modules_import_in_one_direction() {
     let mut faults = Vec::new();
     for source in sources("src").iter().filter(|source| !source.is_test()) {
@@ -177,7 +174,6 @@ fn server_modules_import_in_one_direction() {
     assert!(faults.is_empty(), "imports against the direction:\n{}", faults.join("\n"));
 }
 
-#[test]
 fn only_api_web_and_the_application_name_poem() {
     let allowed = ["api", "app", "server", "web"];
     let names = |source: &Source, library: &str| {
@@ -191,7 +187,6 @@ fn only_api_web_and_the_application_name_poem() {
 }
 
 /// A row that is created and updated at two times would show a change that did not happen.
-#[test]
 fn rows_are_written_with_one_time() {
     let asks = |line: &&str| ["Set(now())", "Set(Some(now()))", "then(now)"].iter().any(|ask| line.contains(ask));
     for source in sources("crates/domain/src") {
@@ -201,7 +196,15 @@ fn rows_are_written_with_one_time() {
     }
 }
 
-#[test]
+fn tests_of_the_harness_are_not_declared_by_attribute() {
+    // The compiler removes such functions from targets with `harness = false`.
+    for source in ["tests/it", "crates/storage/src", "migration/tests"].into_iter().flat_map(sources) {
+        let is_declared = |line: &str| line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+        let declared = source.text.lines().map(str::trim).find(|line| is_declared(line));
+        assert!(declared.is_none(), "{}: register the test with harness::tests!", source.path.display());
+    }
+}
+
 fn files_and_folders_are_small_and_have_specific_names() {
     let mut entries: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in FOLDERS.iter().flat_map(|folder| sources(folder)) {
@@ -221,3 +224,14 @@ fn files_and_folders_are_small_and_have_specific_names() {
         assert!(small, "{folder} has {count} entries (maximum is {MAX_ENTRIES})");
     }
 }
+
+harness::tests![
+    packages_depend_in_one_direction,
+    libraries_are_used_only_in_their_packages,
+    areas_import_only_lower_areas,
+    server_modules_import_in_one_direction,
+    only_api_web_and_the_application_name_poem,
+    rows_are_written_with_one_time,
+    tests_of_the_harness_are_not_declared_by_attribute,
+    files_and_folders_are_small_and_have_specific_names,
+];

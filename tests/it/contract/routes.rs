@@ -20,7 +20,6 @@ fn operations(document: &serde_json::Value) -> BTreeSet<String> {
     found
 }
 
-#[test]
 fn operation_table_matches_openapi_document() {
     let table: BTreeSet<String> = table::operations()
         .iter()
@@ -29,10 +28,11 @@ fn operation_table_matches_openapi_document() {
     assert_eq!(table, operations(&DOCUMENT));
 }
 
-#[test]
 fn router_has_exactly_the_documented_operations() {
     // The router has its own syntax for a placeholder inside a segment.
     let routed: BTreeSet<String> =
         holdfast::app::routed().iter().map(|line| line.replace(".:format", ".{format}")).collect();
     assert_eq!(routed, operations(&DOCUMENT));
 }
+
+harness::tests![operation_table_matches_openapi_document, router_has_exactly_the_documented_operations];

@@ -156,7 +156,6 @@ on_every_database![
     http2_without_tls_is_supported,
 ];
 
-#[tokio::test]
 async fn incomplete_head_returns_408() {
     let server = server(Options { idle_timeout: Some(1), ..Options::default() }).await;
     let mut wire = Wire::connect(&server.base).await;
@@ -168,7 +167,6 @@ async fn incomplete_head_returns_408() {
     server.stop().await;
 }
 
-#[tokio::test]
 async fn idle_connections_are_closed_without_response() {
     let server = server(Options { idle_timeout: Some(1), ..Options::default() }).await;
     let mut fresh = Wire::connect(&server.base).await;
@@ -180,7 +178,6 @@ async fn idle_connections_are_closed_without_response() {
     server.stop().await;
 }
 
-#[tokio::test]
 async fn connections_beyond_the_limit_wait() {
     let server = server(Options { max_connections: Some(2), ..Options::default() }).await;
     let mut held = Vec::new();
@@ -199,3 +196,9 @@ async fn connections_beyond_the_limit_wait() {
     drop(held);
     server.stop().await;
 }
+
+harness::tests![
+    incomplete_head_returns_408,
+    idle_connections_are_closed_without_response,
+    connections_beyond_the_limit_wait,
+];

@@ -92,7 +92,6 @@ async fn export_when_ready(client: &Client, path: &str) -> Vec<u8> {
     }
 }
 
-#[tokio::test]
 async fn import_and_export_of_50000_records_use_little_memory() {
     let site = Site::new(&Kind::Sqlite).await;
     let server = site.serve(&["--plan", "ultimate"]).await;
@@ -127,3 +126,5 @@ async fn import_and_export_of_50000_records_use_little_memory() {
     assert!(bytes > 100_000_000, "{bytes}");
     server.stop().await;
 }
+
+harness::tests![import_and_export_of_50000_records_use_little_memory];

@@ -21,10 +21,8 @@ const SCHEDULE_COUNT: i64 = 200;
 /// Timeout that is longer than the lease of a job of a killed node.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
-#[tokio::test]
 async fn due_schedules_run_once_on_three_nodes_when_one_is_killed() {
-    let Some(kind) = Kind::postgresql() else { return };
-    let site = Site::new(&kind).await;
+    let site = Site::new(&Kind::postgresql()).await;
     let first = site.serve(&[]).await;
     let client = Client::new(&first.base, Some(TOKEN));
     let owner = id(&client.get("/user").await.expect(200).json());
@@ -84,3 +82,5 @@ async fn due_schedules_run_once_on_three_nodes_when_one_is_killed() {
     db.close().await.expect("a close");
     site.remove().await;
 }
+
+harness::tests![requires harness::postgresql::missing; due_schedules_run_once_on_three_nodes_when_one_is_killed];

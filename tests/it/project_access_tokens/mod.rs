@@ -213,7 +213,6 @@ on_every_database![
     list_statement_count_is_independent_of_token_count,
 ];
 
-#[tokio::test]
 async fn free_plan_rejects_project_access_tokens() {
     let options = Options { plan: Some("free".to_owned()), ..Options::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
@@ -224,3 +223,5 @@ async fn free_plan_rejects_project_access_tokens() {
     assert_eq!(root.post(&path, json!({ "name": "x", "scopes": ["api"] })).await.status, 403);
     server.stop().await;
 }
+
+harness::tests![free_plan_rejects_project_access_tokens];

@@ -105,7 +105,6 @@ async fn backup_and_restore_include_files_of_the_bucket(site: Site) {
 
 on_every_site![uploads_in_bucket_are_stored_read_by_range_and_deleted, backup_and_restore_include_files_of_the_bucket,];
 
-#[tokio::test]
 async fn failed_multipart_upload_returns_500_and_leaves_no_files() {
     let broken = Arc::new(AtomicBool::new(true));
     let state = Arc::clone(&broken);
@@ -134,7 +133,6 @@ async fn failed_multipart_upload_returns_500_and_leaves_no_files() {
     server.stop().await;
 }
 
-#[tokio::test]
 async fn timed_out_upload_aborts_its_parts() {
     let bucket = Bucket::with(|line| match line.contains("partNumber=2") {
         true => Fate::Held,
@@ -150,7 +148,6 @@ async fn timed_out_upload_aborts_its_parts() {
     server.stop().await;
 }
 
-#[tokio::test]
 async fn transient_bucket_errors_are_retried() {
     let request_count = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&request_count);
@@ -171,7 +168,6 @@ async fn transient_bucket_errors_are_retried() {
     server.stop().await;
 }
 
-#[tokio::test]
 async fn interrupted_bucket_download_is_resumed() {
     let request_count = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&request_count);
@@ -191,7 +187,6 @@ async fn interrupted_bucket_download_is_resumed() {
     server.stop().await;
 }
 
-#[tokio::test]
 async fn serve_rejects_invalid_object_store_url() {
     let site = Site::new(&crate::support::Kind::Sqlite).await;
     for store_url in ["s3://", "s3://key:secret@files/x", "ftp://files"] {
@@ -200,3 +195,11 @@ async fn serve_rejects_invalid_object_store_url() {
         assert!(message.contains("file:///PATH or s3://BUCKET/PREFIX") && !message.contains("secret@"), "{message}");
     }
 }
+
+harness::tests![
+    failed_multipart_upload_returns_500_and_leaves_no_files,
+    timed_out_upload_aborts_its_parts,
+    transient_bucket_errors_are_retried,
+    interrupted_bucket_download_is_resumed,
+    serve_rejects_invalid_object_store_url,
+];

@@ -39,7 +39,6 @@ async fn restore_project_requires_owner(server: TestServer) {
 
 on_every_database![restore_project_cancels_delayed_deletion, restore_project_requires_owner,];
 
-#[tokio::test]
 async fn plan_without_delayed_deletion_deletes_at_once() {
     let options = Options { plan: Some("starter".to_owned()), ..Options::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
@@ -52,3 +51,5 @@ async fn plan_without_delayed_deletion_deletes_at_once() {
     root.get(&format!("/projects/{work}")).await.expect(404);
     server.stop().await;
 }
+
+harness::tests![plan_without_delayed_deletion_deletes_at_once];

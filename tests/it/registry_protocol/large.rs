@@ -47,11 +47,10 @@ fn megabyte(number: usize) -> Bytes {
     bytes.into()
 }
 
-#[tokio::test]
 async fn large_layer_push_and_pull_use_bounded_memory() {
     let asked = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
     let megabytes = asked.map_or(MEGABYTES, |text| text.parse().expect("a number"));
-    let site = Site::new(&Kind::Sqlite).await;
+    let site = Site::on_disk(&Kind::Sqlite).await;
     let server = site.serve(&[]).await;
     project(&Client::new(&server.base, Some(TOKEN)), "work", json!({})).await;
     let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;
@@ -85,3 +84,5 @@ async fn large_layer_push_and_pull_use_bounded_memory() {
     assert_eq!(kept.len(), megabytes.div_ceil(128) + 1, "{kept:?}");
     server.stop().await;
 }
+
+harness::tests![large_layer_push_and_pull_use_bounded_memory];

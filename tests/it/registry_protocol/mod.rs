@@ -10,7 +10,6 @@ mod large;
 mod manifests;
 mod places;
 mod refusals;
-mod skopeo;
 mod tags;
 mod uploads;
 

@@ -67,11 +67,10 @@ impl Watch {
     }
 }
 
-#[tokio::test]
 async fn large_push_and_clone_use_bounded_memory() {
     let asked = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
     let megabytes = asked.map_or(MEGABYTES, |text| text.parse().expect("a number"));
-    let site = Site::new(&Kind::Sqlite).await;
+    let site = Site::on_disk(&Kind::Sqlite).await;
     let server = site.serve(&[]).await;
     let work = Work::new().await;
     site.import("p", &work.path).await;
@@ -105,3 +104,5 @@ async fn large_push_and_clone_use_bounded_memory() {
     assert!(together > 0 && together < GIT_MEMORY, "the git processes used {together} kB: {each:?}");
     server.stop().await;
 }
+
+harness::tests![large_push_and_clone_use_bounded_memory];

@@ -10,8 +10,7 @@ const COMMITS: usize = 8;
 
 /// Pushes to each of two nodes while other clients commit through the API of each, and checks that no commit is lost.
 async fn contend(writers: usize) {
-    let Some(kind) = Kind::postgresql() else { return };
-    let site = Site::new(&kind).await;
+    let site = Site::new(&Kind::postgresql()).await;
     let nodes = [site.serve(&[]).await, site.serve(&[]).await];
     let work = Work::new().await;
     site.import("p", &work.path).await;
@@ -43,12 +42,14 @@ async fn contend(writers: usize) {
     site.remove().await;
 }
 
-#[tokio::test]
 async fn concurrent_pushes_to_two_nodes_lose_no_commit() {
     contend(0).await;
 }
 
-#[tokio::test]
 async fn concurrent_pushes_and_api_commits_to_two_nodes_lose_no_commit() {
     contend(2).await;
 }
+
+harness::tests![requires harness::postgresql::missing; concurrent_pushes_to_two_nodes_lose_no_commit,
+    concurrent_pushes_and_api_commits_to_two_nodes_lose_no_commit,
+];

@@ -242,7 +242,6 @@ async fn scim_tokens_and_user_data_do_not_appear_in_log(site: Site) {
 
 on_every_site![scim_tokens_and_user_data_do_not_appear_in_log,];
 
-#[test]
 fn scim_operations_use_scim_error_format() {
     use contract::operation::ErrorFormat;
 
@@ -252,3 +251,5 @@ fn scim_operations_use_scim_error_format() {
         assert_eq!(operation.path.starts_with("/api/scim/"), scim, "{}", operation.id);
     }
 }
+
+harness::tests![scim_operations_use_scim_error_format];

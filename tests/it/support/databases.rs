@@ -1,13 +1,56 @@
-//! Test databases. The migrated schema is created once per run and copied.
+//! Instances and databases for the tests. The templates are created once per run and copied.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, OnceLock};
 
+use harness::directory;
 use sea_orm::{ConnectionTrait, DatabaseConnection};
-use storage::database::{Database, Options};
-use tokio::sync::OnceCell;
+use tokio::sync::{mpsc, oneshot};
 
-/// Prefix of the names of all PostgreSQL test databases. The ID of the creating process follows.
-const PREFIX: &str = "holdfast_it_";
+use super::server::{DELETION_DELAY, ROOT_PASSWORD, ROOT_TOKEN};
+use super::template::{self, Preset};
+
+/// Prefix of the names of all test databases. The process ID of the supervisor of the run follows.
+const PREFIX: &str = "holdfast_test_";
+/// Number of databases that are created before a test needs them.
+const SPARES: usize = 2;
+/// File with the name of the template database.
+const DATABASE: &str = "template-database";
+
+/// All test servers begin like this. Deletion is immediate unless a test changes the setting.
+const PRESET: Preset = Preset { token: ROOT_TOKEN, password: ROOT_PASSWORD, settings: &[(DELETION_DELAY, "0")] };
+
+/// Creates a temporary directory. It is in memory if there is room, and is removed after a killed test too.
+pub fn temporary_directory() -> tempfile::TempDir {
+    tempfile::tempdir_in(directory::shared()).expect("a directory")
+}
+
+/// Copies an instance on SQLite into a directory.
+pub fn copy_sqlite_instance(directory: &Path) {
+    static TEMPLATE: LazyLock<PathBuf> = LazyLock::new(|| {
+        directory::create_template("sqlite", async |path: &Path| template::create(path, None, &PRESET).await)
+    });
+    template::copy(&TEMPLATE, directory).expect("a copy");
+}
+
+/// Copies an instance on PostgreSQL: its files into a directory, and its database.
+pub async fn copy_postgresql_instance(directory: &Path, admin: &str) -> PostgresqlDatabase {
+    static TEMPLATE: OnceLock<(PathBuf, String)> = OnceLock::new();
+    let (files, name) = TEMPLATE.get_or_init(|| {
+        let path = directory::create_template("postgresql", async |path: &Path| {
+            remove_abandoned(admin).await;
+            let name = new_name();
+            create_database(&connect(admin).await, &name, "template1").await;
+            template::create(path, Some(url_of(admin, &name)), &PRESET).await;
+            std::fs::write(path.with_extension(DATABASE), name).expect("a name");
+        });
+        let name = std::fs::read_to_string(path.with_extension(DATABASE));
+        (path, name.expect("a name"))
+    });
+    template::copy(files, directory).expect("a copy");
+    PostgresqlDatabase::like(admin, name).await
+}
 
 /// A PostgreSQL database for one test.
 pub struct PostgresqlDatabase {
@@ -23,59 +66,129 @@ impl PostgresqlDatabase {
         Self::like(admin, "template1").await
     }
 
-    /// Creates a database with the migrated schema.
-    pub async fn migrated(admin: &str) -> Self {
-        static TEMPLATE: OnceCell<String> = OnceCell::const_new();
-        let template = TEMPLATE.get_or_init(async || {
-            remove_abandoned(admin).await;
-            let template = Self::create(admin).await;
-            migrate(&template.url).await;
-            template.name
-        });
-        Self::like(admin, template.await).await
-    }
-
     async fn like(admin: &str, template: &str) -> Self {
-        let unique = hex::encode(rand::random::<[u8; 8]>());
-        let name = format!("{PREFIX}{}_{unique}", std::process::id());
-        let connection = connect(admin).await;
-        connection
-            .execute_unprepared(&format!("CREATE DATABASE {name} TEMPLATE {template}"))
-            .await
-            .expect("a database");
-        connection.close().await.expect("closing");
-        let (server, _) = admin.rsplit_once('/').expect("a database in the URL");
-        Self { url: format!("{server}/{name}"), admin: admin.to_owned(), name }
+        let (reply, created) = oneshot::channel();
+        let order = Order::Create { template: template.to_owned(), reply };
+        orders(admin).send(order).expect("the connection");
+        let name = created.await.expect("a database");
+        Self { url: url_of(admin, &name), admin: admin.to_owned(), name }
     }
 
-    /// Drops the database.
+    /// Drops the database. Does not wait for it if the server is discarded anyway.
     pub async fn remove(&self) {
-        let connection = connect(&self.admin).await;
-        drop_database(&connection, &self.name).await;
-        connection.close().await.expect("closing");
+        let (reply, dropped) = oneshot::channel();
+        orders(&self.admin).send(Order::Drop { name: self.name.clone(), reply }).expect("the connection");
+        if !harness::postgresql::is_own() {
+            dropped.await.expect("a dropped database");
+        }
     }
 }
 
-/// Creates an SQLite database with the migrated schema at this path.
-pub async fn migrated_file(path: &Path) {
-    static TEMPLATE: OnceCell<Vec<u8>> = OnceCell::const_new();
-    let template = TEMPLATE.get_or_init(async || {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("template.db");
-        migrate(&format!("sqlite://{}", path.display())).await;
-        tokio::fs::read(&path).await.expect("the template")
-    });
-    tokio::fs::write(path, template.await).await.expect("a database");
+/// Work of the administrative connection.
+enum Order {
+    Create { template: String, reply: oneshot::Sender<String> },
+    Drop { name: String, reply: oneshot::Sender<()> },
 }
 
-async fn migrate(url: &str) {
-    let database = Database::connect(url, &Options::default()).await.expect("a database");
-    database.migrate().await.expect("the schema");
-    database.close().await.expect("closing");
+/// Returns the channel to the administrative connection of this process. It belongs to a thread, because connections
+/// cannot be shared by the runtimes of the tests.
+fn orders(admin: &str) -> &'static mpsc::UnboundedSender<Order> {
+    static ORDERS: OnceLock<mpsc::UnboundedSender<Order>> = OnceLock::new();
+    ORDERS.get_or_init(|| {
+        let (sender, orders) = mpsc::unbounded_channel();
+        let admin = admin.to_owned();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(administrate(&admin, orders));
+        });
+        sender
+    })
+}
+
+async fn administrate(admin: &str, mut orders: mpsc::UnboundedReceiver<Order>) {
+    let connection = connect(admin).await;
+    let mut spares: HashMap<String, Vec<String>> = HashMap::new();
+    let mut used: HashMap<String, usize> = HashMap::new();
+    let mut idle = Vec::new();
+    loop {
+        let order = match orders.try_recv() {
+            Ok(order) => order,
+            // Drops and spare databases wait until no test waits.
+            Err(_) => match idle.pop() {
+                Some(Idle::Drop(name, reply)) => {
+                    drop_database(&connection, &name).await;
+                    // A test does not always wait.
+                    let _ = reply.send(());
+                    continue;
+                }
+                Some(Idle::Spare(template)) => {
+                    let name = new_name();
+                    create_database(&connection, &name, &template).await;
+                    spares.entry(template).or_default().push(name);
+                    continue;
+                }
+                None => match orders.recv().await {
+                    Some(order) => order,
+                    None => return,
+                },
+            },
+        };
+        match order {
+            Order::Create { template, reply } => {
+                let name = match spares.get_mut(&template).and_then(Vec::pop) {
+                    Some(name) => name,
+                    None => {
+                        let name = new_name();
+                        create_database(&connection, &name, &template).await;
+                        name
+                    }
+                };
+                // The test may have failed in the meantime. The next run drops the database.
+                let _ = reply.send(name);
+                let count = used.entry(template.clone()).or_default();
+                *count += 1;
+                // A process of nextest needs one database.
+                if *count == 2 {
+                    idle.extend((1..SPARES).map(|_| Idle::Spare(template.clone())));
+                }
+                if *count >= 2 {
+                    idle.push(Idle::Spare(template));
+                }
+            }
+            Order::Drop { name, reply } => idle.insert(0, Idle::Drop(name, reply)),
+        }
+    }
+}
+
+/// Work for a time in which no test waits. The last entry is the next one.
+enum Idle {
+    Drop(String, oneshot::Sender<()>),
+    Spare(String),
+}
+
+fn new_name() -> String {
+    let unique = hex::encode(rand::random::<[u8; 8]>());
+    format!("{PREFIX}{}_{unique}", directory::supervisor_id())
+}
+
+fn url_of(admin: &str, name: &str) -> String {
+    let (server, _) = admin.rsplit_once('/').expect("a database in the URL");
+    format!("{server}/{name}")
 }
 
 async fn connect(url: &str) -> DatabaseConnection {
-    sea_orm::Database::connect(url).await.expect("PostgreSQL")
+    let mut options = sea_orm::ConnectOptions::new(url);
+    options.max_connections(1).sqlx_logging(false);
+    sea_orm::Database::connect(options).await.expect("PostgreSQL")
+}
+
+async fn create_database(connection: &DatabaseConnection, name: &str, template: &str) {
+    // Copying files is two to three times faster than logging all pages, the default since PostgreSQL 15. Older servers
+    // copy files and do not have the option.
+    let create = format!("CREATE DATABASE {name} TEMPLATE {template}");
+    if connection.execute_unprepared(&format!("{create} STRATEGY FILE_COPY")).await.is_err() {
+        connection.execute_unprepared(&create).await.expect("a database");
+    }
 }
 
 async fn drop_database(connection: &DatabaseConnection, name: &str) {
@@ -83,10 +196,10 @@ async fn drop_database(connection: &DatabaseConnection, name: &str) {
     connection.execute_unprepared(&drop).await.expect("dropping");
 }
 
-/// Drops the databases of earlier runs: their templates and the databases of killed tests.
+/// Drops the databases of earlier runs.
 async fn remove_abandoned(admin: &str) {
     let connection = connect(admin).await;
-    let all = "SELECT datname FROM pg_database WHERE datname LIKE 'holdfast\\_it\\_%'";
+    let all = "SELECT datname FROM pg_database WHERE datname LIKE 'holdfast\\_test\\_%'";
     let statement = sea_orm::Statement::from_string(sea_orm::DbBackend::Postgres, all);
     for row in connection.query_all_raw(statement).await.expect("databases") {
         let name: String = row.try_get("", "datname").expect("a name");

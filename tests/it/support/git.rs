@@ -28,7 +28,7 @@ impl Work {
 
     /// Creates an empty directory.
     pub fn empty() -> Self {
-        let guard = tempfile::tempdir().expect("a directory");
+        let guard = super::temporary_directory();
         Self { path: guard.path().to_owned(), _guard: Some(guard) }
     }
 

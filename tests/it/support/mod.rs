@@ -16,10 +16,11 @@ pub mod receiver;
 pub mod repository;
 pub mod s3;
 pub mod server;
+mod template;
 pub mod wire;
 
 pub use client::{Answer, Client};
-pub use databases::PostgresqlDatabase;
+pub use databases::{PostgresqlDatabase, temporary_directory};
 pub use server::{Kind, TestServer};
 
 /// Runs test functions on each database, each with its own server.
@@ -41,18 +42,16 @@ macro_rules! on_every_database {
                 server.stop().await;
             }
 
-            #[tokio::test]
             async fn on_sqlite() {
                 run($crate::support::Kind::Sqlite).await;
             }
 
-            #[tokio::test]
             async fn on_postgresql() {
-                // Without a PostgreSQL server the test is skipped. In .ci/run there always is one.
-                if let Some(kind) = $crate::support::Kind::postgresql() {
-                    run(kind).await;
-                }
+                run($crate::support::Kind::postgresql()).await;
             }
+
+            harness::tests![on_sqlite];
+            harness::tests![requires harness::postgresql::missing; on_postgresql];
         }
     )*};
 }

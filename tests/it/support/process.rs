@@ -25,9 +25,17 @@ pub struct Site {
 }
 
 impl Site {
-    /// Creates a new site.
+    /// Creates a new site. Its data is in memory if there is room.
     pub async fn new(kind: &Kind) -> Self {
-        let guard = tempfile::tempdir().expect("a directory");
+        Self::within(super::temporary_directory(), kind).await
+    }
+
+    /// Creates a new site for gigabytes of data.
+    pub async fn on_disk(kind: &Kind) -> Self {
+        Self::within(tempfile::tempdir().expect("a directory"), kind).await
+    }
+
+    async fn within(guard: tempfile::TempDir, kind: &Kind) -> Self {
         let database = match kind {
             Kind::Sqlite => None,
             Kind::Postgresql(url) => Some(Arc::new(PostgresqlDatabase::create(url).await)),
@@ -212,17 +220,16 @@ macro_rules! on_every_site {
                 site.remove().await;
             }
 
-            #[tokio::test]
             async fn on_sqlite() {
                 run($crate::support::Kind::Sqlite).await;
             }
 
-            #[tokio::test]
             async fn on_postgresql() {
-                if let Some(kind) = $crate::support::Kind::postgresql() {
-                    run(kind).await;
-                }
+                run($crate::support::Kind::postgresql()).await;
             }
+
+            harness::tests![on_sqlite];
+            harness::tests![requires harness::postgresql::missing; on_postgresql];
         }
     )*};
 }

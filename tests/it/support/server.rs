@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use domain::operations::first_start::Chosen;
-use domain::secrets::Secret;
 use holdfast::config::Options;
 use holdfast::server;
-use storage::entities::settings;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -32,9 +30,9 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns PostgreSQL if the environment configures it.
-    pub fn postgresql() -> Option<Self> {
-        std::env::var("HOLDFAST_TEST_DATABASE_URL").ok().filter(|url| !url.is_empty()).map(Self::Postgresql)
+    /// Returns PostgreSQL. Requires [`harness::postgresql::missing`] of the test.
+    pub fn postgresql() -> Self {
+        Self::Postgresql(harness::postgresql::url().to_owned())
     }
 }
 
@@ -67,13 +65,13 @@ struct Statements {
 impl TestServer {
     /// Starts a server with these options. The address, data directory and database belong to the test.
     pub async fn start_with(kind: Kind, options: Options) -> Self {
-        let data = tempfile::tempdir().expect("a data directory");
+        let data = databases::temporary_directory();
         let database = match &kind {
             Kind::Sqlite => {
-                databases::migrated_file(&data.path().join("holdfast.db")).await;
+                databases::copy_sqlite_instance(data.path());
                 None
             }
-            Kind::Postgresql(url) => Some(Arc::new(PostgresqlDatabase::migrated(url).await)),
+            Kind::Postgresql(url) => Some(Arc::new(databases::copy_postgresql_instance(data.path(), url).await)),
         };
         let options = Options {
             listen: Some("127.0.0.1:0".parse().expect("an address")),
@@ -94,15 +92,9 @@ impl TestServer {
                 texts.push(sql.to_owned());
             }
         });
-        let chosen = Chosen {
-            token: Some(Secret::new(ROOT_TOKEN.to_owned())),
-            password: Some(Secret::new(ROOT_PASSWORD.to_owned())),
-        };
-        let bound =
-            server::bind(options.settings().expect("settings"), chosen, Some(observer)).await.expect("a server");
+        let settings = options.settings().expect("settings");
+        let bound = server::bind(settings, Chosen::default(), Some(observer)).await.expect("a server");
         let (base, backend) = (format!("http://{}", bound.address), bound.backend.clone());
-        // Deletion is immediate unless a test changes the setting.
-        settings::put(backend.database.write(), DELETION_DELAY, "0").await.expect("a setting");
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
             let stopped = async {

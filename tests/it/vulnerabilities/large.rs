@@ -50,7 +50,6 @@ async fn send(client: &Client, place: &str, body: String) -> Value {
     client.send(request).await.expect(201).json()
 }
 
-#[tokio::test]
 async fn report_of_50_megabytes_uses_bounded_memory() {
     let site = Site::new(&Kind::Sqlite).await;
     // Debug builds of the server need a longer timeout.
@@ -73,7 +72,6 @@ async fn report_of_50_megabytes_uses_bounded_memory() {
     server.stop().await;
 }
 
-#[tokio::test]
 async fn report_contents_do_not_appear_in_log() {
     let site = Site::new(&Kind::Sqlite).await;
     let log = site.beside("log");
@@ -89,3 +87,5 @@ async fn report_contents_do_not_appear_in_log() {
     let text = std::fs::read_to_string(&log).expect("a log");
     assert!(!text.is_empty() && !text.contains("hushhush"), "{text}");
 }
+
+harness::tests![report_of_50_megabytes_uses_bounded_memory, report_contents_do_not_appear_in_log];

@@ -30,7 +30,6 @@ async fn file(server: &TestServer) -> crate::support::Answer {
     server.root().head(&path).await.expect(200)
 }
 
-#[tokio::test]
 async fn compat_option_adds_aliases_of_metadata_headers() {
     let options = Options { compat: Some(true), ..Options::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
@@ -40,3 +39,5 @@ async fn compat_option_adds_aliases_of_metadata_headers() {
     assert_eq!(answer.header("x-gitlab-file-name"), "README.md");
     server.stop().await;
 }
+
+harness::tests![compat_option_adds_aliases_of_metadata_headers];

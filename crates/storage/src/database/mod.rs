@@ -20,7 +20,9 @@ mod remembered;
 mod sqlite;
 #[cfg(test)]
 pub(crate) mod testing;
+// A function that is not registered as a test is an error.
 #[cfg(test)]
+#[warn(dead_code)]
 mod tests;
 mod version;
 mod violation;

@@ -1,21 +1,70 @@
 //! Databases for unit tests.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
 
 use futures_util::FutureExt;
+use harness::directory;
 use sea_orm::ConnectionTrait;
 
 use super::{Database, Options};
 
-/// Runs a test on a new, migrated SQLite database. If `HOLDFAST_TEST_DATABASE_URL` is set, also runs it on a
-/// new schema of that PostgreSQL database. Both are removed afterwards, even after a panic.
-pub(crate) async fn on_each_database(test: impl AsyncFn(Database)) {
-    on_each_url(async |url| {
+/// Prefix of the names of all PostgreSQL test databases. The process ID of the supervisor of the run follows. The
+/// integration tests remove abandoned databases.
+const PREFIX: &str = "holdfast_test_";
+
+/// Kind of the database of a test.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgresql,
+}
+
+/// Registers test functions for each database.
+///
+/// `async fn name(kind: Kind)` becomes the tests `name::on_sqlite` and `name::on_postgresql`.
+macro_rules! on_every_database {
+    (on $threads:literal threads; $($name:ident),* $(,)?) => {$(
+        mod $name {
+            use $crate::database::testing::Kind;
+
+            fn on_sqlite() {
+                harness::run_on_threads($threads, super::$name(Kind::Sqlite));
+            }
+
+            fn on_postgresql() {
+                harness::run_on_threads($threads, super::$name(Kind::Postgresql));
+            }
+
+            harness::tests![on_sqlite];
+            harness::tests![requires harness::postgresql::missing; on_postgresql];
+        }
+    )*};
+    ($($name:ident),* $(,)?) => {
+        $crate::database::testing::on_every_database![on 1 threads; $($name),*];
+    };
+}
+pub(crate) use on_every_database;
+
+/// Registers test functions for PostgreSQL.
+macro_rules! on_postgresql {
+    (on $threads:literal threads; $($name:ident),* $(,)?) => {$(
+        mod $name {
+            fn on_postgresql() {
+                harness::run_on_threads($threads, super::$name($crate::database::testing::Kind::Postgresql));
+            }
+
+            harness::tests![requires harness::postgresql::missing; on_postgresql];
+        }
+    )*};
+}
+pub(crate) use on_postgresql;
+
+/// Runs a test on a new, migrated database. It is removed afterwards, even after a panic.
+pub(crate) async fn on_migrated(kind: Kind, test: impl AsyncFn(Database)) {
+    let template = template(kind);
+    on_copy(kind, Some(&template), async |url| {
         let database = Database::connect(&url, &Options::default()).await.unwrap();
-        database.migrate().await.unwrap();
         test(database.clone()).await;
         database.close().await.unwrap();
     })
@@ -23,36 +72,78 @@ pub(crate) async fn on_each_database(test: impl AsyncFn(Database)) {
 }
 
 /// As above with the URL of an empty database, for tests that open it themselves.
-pub(crate) async fn on_each_url(test: impl AsyncFn(String)) {
-    let directory = tempfile::tempdir().unwrap();
-    test(format!(
-        "sqlite://{}",
-        directory.path().join("test.sqlite3").display()
-    ))
-    .await;
+pub(crate) async fn on_empty(kind: Kind, test: impl AsyncFn(String)) {
+    on_copy(kind, None, test).await;
+}
 
-    let Ok(url) = std::env::var("HOLDFAST_TEST_DATABASE_URL") else {
-        return;
-    };
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let schema = format!(
-        "holdfast_{}_{}",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    );
-    let admin = sea_orm::Database::connect(&url).await.unwrap();
-    admin
-        .execute_unprepared(&format!("CREATE SCHEMA {schema}"))
-        .await
-        .unwrap();
-    let separator = if url.contains('?') { '&' } else { '?' };
-    let scoped = format!("{url}{separator}options[search_path]={schema}");
-    let outcome = AssertUnwindSafe(test(scoped)).catch_unwind().await;
-    admin
-        .execute_unprepared(&format!("DROP SCHEMA {schema} CASCADE"))
-        .await
-        .unwrap();
-    if let Err(panic) = outcome {
-        std::panic::resume_unwind(panic);
+async fn on_copy(kind: Kind, template: Option<&str>, test: impl AsyncFn(String)) {
+    match kind {
+        Kind::Sqlite => {
+            let directory = tempfile::tempdir_in(directory::shared()).unwrap();
+            let path = directory.path().join("test.sqlite3");
+            if let Some(template) = template {
+                std::fs::copy(template, &path).unwrap();
+            }
+            test(sqlite_url(&path)).await;
+        }
+        Kind::Postgresql => {
+            let name = create_database(template.unwrap_or("template1")).await;
+            let outcome = AssertUnwindSafe(test(postgresql_url(&name))).catch_unwind().await;
+            execute(&format!("DROP DATABASE {name} WITH (FORCE)")).await;
+            if let Err(panic) = outcome {
+                std::panic::resume_unwind(panic);
+            }
+        }
     }
+}
+
+/// Returns the path or the name of a migrated database, which the first process of a test run creates.
+fn template(kind: Kind) -> String {
+    let file = match kind {
+        Kind::Sqlite => "template.sqlite3",
+        Kind::Postgresql => "template-name",
+    };
+    let directory = directory::create_template(&format!("storage-{kind:?}"), async |directory: &Path| {
+        let path = directory.join(file);
+        let url = match kind {
+            Kind::Sqlite => sqlite_url(&path),
+            Kind::Postgresql => {
+                let name = create_database("template1").await;
+                std::fs::write(&path, &name).unwrap();
+                postgresql_url(&name)
+            }
+        };
+        let database = Database::connect(&url, &Options::default()).await.unwrap();
+        database.migrate().await.unwrap();
+        database.close().await.unwrap();
+    });
+    let path = directory.join(file);
+    match kind {
+        Kind::Sqlite => path.to_str().unwrap().to_owned(),
+        Kind::Postgresql => std::fs::read_to_string(path).unwrap(),
+    }
+}
+
+async fn create_database(template: &str) -> String {
+    let unique = hex::encode(rand::random::<[u8; 8]>());
+    let name = format!("{PREFIX}{}_{unique}", directory::supervisor_id());
+    execute(&format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+    name
+}
+
+async fn execute(sql: &str) {
+    let admin = sea_orm::Database::connect(harness::postgresql::url())
+        .await
+        .unwrap();
+    admin.execute_unprepared(sql).await.unwrap();
+    admin.close().await.unwrap();
+}
+
+fn sqlite_url(path: &Path) -> String {
+    format!("sqlite://{}", path.display())
+}
+
+fn postgresql_url(name: &str) -> String {
+    let (server, _) = harness::postgresql::url().rsplit_once('/').unwrap();
+    format!("{server}/{name}")
 }

@@ -9,25 +9,21 @@ use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityT
 
 use super::{
     Database, Error, Options, Remembered, Version, Violation, is_deadlock,
-    testing::{on_each_database, on_each_url},
+    testing::{Kind, on_empty, on_every_database, on_migrated, on_postgresql},
 };
 use crate::entities::{self, members, namespaces, settings, tests::fixtures};
 
-#[tokio::test]
-async fn statements_are_not_compiled_before_they_run() {
-    on_each_database(async |db| {
-        if db.backend() == DatabaseBackend::Postgres {
-            let shown = Statement::from_string(DatabaseBackend::Postgres, "SHOW jit");
-            let row = db.read().query_one_raw(shown).await.unwrap().unwrap();
-            assert_eq!(row.try_get::<String>("", "jit").unwrap(), "off");
-        }
+async fn statements_are_not_compiled_before_they_run(kind: Kind) {
+    on_migrated(kind, async |db| {
+        let shown = Statement::from_string(DatabaseBackend::Postgres, "SHOW jit");
+        let row = db.read().query_one_raw(shown).await.unwrap().unwrap();
+        assert_eq!(row.try_get::<String>("", "jit").unwrap(), "off");
     })
     .await;
 }
 
-#[tokio::test]
-async fn rolls_back_a_transaction_that_fails() {
-    on_each_database(async |db| {
+async fn rolls_back_a_transaction_that_fails(kind: Kind) {
+    on_migrated(kind, async |db| {
         let outcome: Result<(), DbErr> = db
             .transaction(async |tx| {
                 settings::put(tx, "k", "1").await?;
@@ -40,9 +36,8 @@ async fn rolls_back_a_transaction_that_fails() {
     .await;
 }
 
-#[tokio::test]
-async fn rolls_back_a_transaction_that_is_dropped() {
-    on_each_database(async |db| {
+async fn rolls_back_a_transaction_that_is_dropped(kind: Kind) {
+    on_migrated(kind, async |db| {
         let tx = db.begin().await.unwrap();
         settings::put(&tx, "k", "1").await.unwrap();
         drop(tx);
@@ -51,9 +46,8 @@ async fn rolls_back_a_transaction_that_is_dropped() {
     .await;
 }
 
-#[tokio::test]
-async fn a_snapshot_sees_one_state_and_writes_nothing() {
-    on_each_database(async |db| {
+async fn a_snapshot_sees_one_state_and_writes_nothing(kind: Kind) {
+    on_migrated(kind, async |db| {
         settings::put(db.write(), "k", "1").await.unwrap();
         let snapshot = db.snapshot().await.unwrap();
         assert_eq!(settings::get(&snapshot, "k").await.unwrap().as_deref(), Some("1"));
@@ -66,9 +60,8 @@ async fn a_snapshot_sees_one_state_and_writes_nothing() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn concurrent_read_modify_write_transactions_all_succeed() {
-    on_each_database(async |db| {
+async fn concurrent_read_modify_write_transactions_all_succeed(kind: Kind) {
+    on_migrated(kind, async |db| {
         settings::put(db.write(), "count", "0").await.unwrap();
         let tasks: Vec<_> = (0..20)
             .map(|_| {
@@ -96,7 +89,6 @@ async fn concurrent_read_modify_write_transactions_all_succeed() {
     .await;
 }
 
-#[tokio::test]
 async fn two_sqlite_handles_wait_for_each_other() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", directory.path().join("test.sqlite3").display());
@@ -116,9 +108,8 @@ async fn two_sqlite_handles_wait_for_each_other() {
     );
 }
 
-#[tokio::test]
-async fn concurrent_migrations_of_one_database_all_succeed() {
-    on_each_url(async |url| {
+async fn concurrent_migrations_of_one_database_all_succeed(kind: Kind) {
+    on_empty(kind, async |url| {
         let nodes = futures_util::future::join_all((0..4).map(|_| async {
             let db = Database::connect(&url, &Options::default()).await.unwrap();
             db.migrate().await.unwrap();
@@ -133,7 +124,6 @@ async fn concurrent_migrations_of_one_database_all_succeed() {
     .await;
 }
 
-#[tokio::test]
 async fn sqlite_is_durable_keeps_foreign_keys_and_refuses_to_write_through_readers() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new/test.sqlite3");
@@ -169,7 +159,6 @@ async fn sqlite_is_durable_keeps_foreign_keys_and_refuses_to_write_through_reade
     }
 }
 
-#[tokio::test]
 async fn refuses_urls_of_other_kinds_without_repeating_them() {
     for url in [
         "mysql://u:secret@h/d",
@@ -184,9 +173,8 @@ async fn refuses_urls_of_other_kinds_without_repeating_them() {
     }
 }
 
-#[tokio::test]
-async fn names_the_violated_constraint_alike_on_both_databases() {
-    on_each_database(async |db| {
+async fn names_the_violated_constraint_alike_on_both_databases(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = fixtures::World::new(&db).await;
         let user = world.user("ada").await;
         let mut twice = fixtures::user_row("other");
@@ -227,13 +215,8 @@ async fn names_the_violated_constraint_alike_on_both_databases() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn knows_what_was_undone_because_two_waited_for_each_other() {
-    on_each_database(async |db| {
-        if db.backend() != DatabaseBackend::Postgres {
-            // SQLite has one writer at a time.
-            return;
-        }
+async fn knows_what_was_undone_because_two_waited_for_each_other(kind: Kind) {
+    on_migrated(kind, async |db| {
         for key in ["a", "b"] {
             settings::put(db.write(), key, "0").await.unwrap();
         }
@@ -262,9 +245,8 @@ async fn knows_what_was_undone_because_two_waited_for_each_other() {
     .await;
 }
 
-#[tokio::test]
-async fn tells_the_observer_of_every_statement() {
-    on_each_url(async |url| {
+async fn tells_the_observer_of_every_statement(kind: Kind) {
+    on_empty(kind, async |url| {
         let count = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&count);
         let options = Options {
@@ -295,9 +277,8 @@ async fn around(db: &Database, work: impl AsyncFnOnce()) -> Option<(Version, Ver
     Some((before, db.version().unwrap()))
 }
 
-#[tokio::test]
-async fn every_commit_makes_another_version_and_reading_none() {
-    on_each_database(async |db| {
+async fn every_commit_makes_another_version_and_reading_none(kind: Kind) {
+    on_migrated(kind, async |db| {
         let read = around(&db, async || drop(settings::get(db.read(), "k").await.unwrap())).await;
         let Some((before, after)) = read else {
             assert_eq!(db.backend(), DatabaseBackend::Postgres);
@@ -324,7 +305,6 @@ async fn every_commit_makes_another_version_and_reading_none() {
     .await;
 }
 
-#[tokio::test]
 async fn what_another_handle_writes_makes_another_version_even_after_the_file_was_closed() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("test.sqlite3");
@@ -353,9 +333,8 @@ async fn what_another_handle_writes_makes_another_version_even_after_the_file_wa
     }
 }
 
-#[tokio::test]
-async fn an_answer_is_remembered_until_something_is_written() {
-    on_each_database(async |db| {
+async fn an_answer_is_remembered_until_something_is_written(kind: Kind) {
+    on_migrated(kind, async |db| {
         let remembered = Remembered::<u8, u32>::new(10, |_| 1);
         let asked = AtomicUsize::new(0);
         let ask = async |key: u8| {
@@ -383,9 +362,8 @@ async fn an_answer_is_remembered_until_something_is_written() {
     .await;
 }
 
-#[tokio::test]
-async fn an_answer_that_a_write_came_in_between_is_not_remembered() {
-    on_each_database(async |db| {
+async fn an_answer_that_a_write_came_in_between_is_not_remembered(kind: Kind) {
+    on_migrated(kind, async |db| {
         let remembered = Remembered::<(), String>::new(10, |_| 1);
         settings::put(db.write(), "k", "1").await.unwrap();
         let overtaken = async {
@@ -399,3 +377,34 @@ async fn an_answer_that_a_write_came_in_between_is_not_remembered() {
     })
     .await;
 }
+
+on_every_database![
+    rolls_back_a_transaction_that_fails,
+    rolls_back_a_transaction_that_is_dropped,
+    a_snapshot_sees_one_state_and_writes_nothing,
+    concurrent_migrations_of_one_database_all_succeed,
+    names_the_violated_constraint_alike_on_both_databases,
+    tells_the_observer_of_every_statement,
+    every_commit_makes_another_version_and_reading_none,
+    an_answer_is_remembered_until_something_is_written,
+    an_answer_that_a_write_came_in_between_is_not_remembered,
+];
+
+on_every_database![
+    on 4 threads;
+    concurrent_read_modify_write_transactions_all_succeed,
+];
+
+harness::tests![
+    two_sqlite_handles_wait_for_each_other,
+    sqlite_is_durable_keeps_foreign_keys_and_refuses_to_write_through_readers,
+    refuses_urls_of_other_kinds_without_repeating_them,
+    what_another_handle_writes_makes_another_version_even_after_the_file_was_closed,
+];
+
+// SQLite has one writer at a time and does not compile statements.
+on_postgresql![
+    on 4 threads;
+    statements_are_not_compiled_before_they_run,
+    knows_what_was_undone_because_two_waited_for_each_other,
+];

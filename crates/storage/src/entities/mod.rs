@@ -113,7 +113,9 @@ pub mod users;
 mod visibility;
 pub mod vulnerabilities;
 
+// A function that is not registered as a test is an error.
 #[cfg(test)]
+#[warn(dead_code)]
 pub(crate) mod tests;
 
 pub use access_level::AccessLevel;

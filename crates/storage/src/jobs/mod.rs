@@ -9,7 +9,9 @@
 
 mod queue;
 mod runner;
+// A function that is not registered as a test is an error.
 #[cfg(test)]
+#[warn(dead_code)]
 mod tests;
 
 use std::{collections::HashMap, error::Error as StdError, fmt, future::Future, sync::Arc, time::Duration};

@@ -13,7 +13,10 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::*;
 use crate::{
-    database::{Database, testing::on_each_database},
+    database::{
+        Database,
+        testing::{Kind, on_every_database, on_migrated},
+    },
     entities::{self, jobs as rows},
 };
 
@@ -87,9 +90,8 @@ fn start(
     (stop, task)
 }
 
-#[tokio::test]
-async fn begins_a_job_at_once_when_its_transaction_commits() {
-    on_each_database(async |db| {
+async fn begins_a_job_at_once_when_its_transaction_commits(kind: Kind) {
+    on_migrated(kind, async |db| {
         let (sender, mut greeted) = mpsc::unbounded_channel();
         let registry = Registry::default().handle(move |job: Greet, attempt| {
             sender.send((job, attempt)).unwrap();
@@ -112,9 +114,8 @@ async fn begins_a_job_at_once_when_its_transaction_commits() {
     .await;
 }
 
-#[tokio::test]
-async fn takes_back_a_job_that_waits_but_not_one_that_runs_or_another_one() {
-    on_each_database(async |db| {
+async fn takes_back_a_job_that_waits_but_not_one_that_runs_or_another_one(kind: Kind) {
+    on_migrated(kind, async |db| {
         let [mine, other] = [1, 2].map(|project| Refresh { project, round: 1 });
         for job in [&mine, &other] {
             enqueue(db.write(), job).await.unwrap();
@@ -131,9 +132,8 @@ async fn takes_back_a_job_that_waits_but_not_one_that_runs_or_another_one() {
     .await;
 }
 
-#[tokio::test]
-async fn forgets_a_job_whose_transaction_is_undone() {
-    on_each_database(async |db| {
+async fn forgets_a_job_whose_transaction_is_undone(kind: Kind) {
+    on_migrated(kind, async |db| {
         let outcome: Result<(), EnqueueError> = db
             .transaction(async |tx| {
                 enqueue(tx, &greet("ada")).await?;
@@ -146,9 +146,8 @@ async fn forgets_a_job_whose_transaction_is_undone() {
     .await;
 }
 
-#[tokio::test]
-async fn a_waiting_job_absorbs_others_of_its_key_but_a_running_one_does_not() {
-    on_each_database(async |db| {
+async fn a_waiting_job_absorbs_others_of_its_key_but_a_running_one_does_not(kind: Kind) {
+    on_migrated(kind, async |db| {
         let now = entities::now();
         let later = now + TimeDelta::hours(1);
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, later)
@@ -177,9 +176,8 @@ async fn a_waiting_job_absorbs_others_of_its_key_but_a_running_one_does_not() {
     .await;
 }
 
-#[tokio::test]
-async fn a_waiting_job_does_not_begin_before_a_transaction_that_counts_on_it_ends() {
-    on_each_database(async |db| {
+async fn a_waiting_job_does_not_begin_before_a_transaction_that_counts_on_it_ends(kind: Kind) {
+    on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
             .await
@@ -204,9 +202,8 @@ async fn a_waiting_job_does_not_begin_before_a_transaction_that_counts_on_it_end
     .await;
 }
 
-#[tokio::test]
-async fn jobs_of_one_key_do_not_run_at_a_time() {
-    on_each_database(async |db| {
+async fn jobs_of_one_key_do_not_run_at_a_time(kind: Kind) {
+    on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
             .await
@@ -222,9 +219,8 @@ async fn jobs_of_one_key_do_not_run_at_a_time() {
     .await;
 }
 
-#[tokio::test]
-async fn a_failed_job_gives_way_to_a_newer_one_of_its_key() {
-    on_each_database(async |db| {
+async fn a_failed_job_gives_way_to_a_newer_one_of_its_key(kind: Kind) {
+    on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
             .await
@@ -241,9 +237,8 @@ async fn a_failed_job_gives_way_to_a_newer_one_of_its_key() {
     .await;
 }
 
-#[tokio::test]
-async fn claims_due_jobs_in_order_and_only_known_kinds() {
-    on_each_database(async |db| {
+async fn claims_due_jobs_in_order_and_only_known_kinds(kind: Kind) {
+    on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &greet("second"), now).await.unwrap();
         enqueue_at(db.write(), &greet("first"), now - TimeDelta::seconds(1))
@@ -270,9 +265,8 @@ async fn claims_due_jobs_in_order_and_only_known_kinds() {
     .await;
 }
 
-#[tokio::test]
-async fn a_claim_lasts_until_its_lease_ends_and_a_lost_one_settles_nothing() {
-    on_each_database(async |db| {
+async fn a_claim_lasts_until_its_lease_ends_and_a_lost_one_settles_nothing(kind: Kind) {
+    on_migrated(kind, async |db| {
         let start = entities::now();
         let at = |seconds| start + TimeDelta::seconds(seconds);
         enqueue_at(db.write(), &greet("ada"), start).await.unwrap();
@@ -295,9 +289,8 @@ async fn a_claim_lasts_until_its_lease_ends_and_a_lost_one_settles_nothing() {
     .await;
 }
 
-#[tokio::test]
-async fn a_job_that_loses_its_runner_in_the_last_attempt_is_given_up() {
-    on_each_database(async |db| {
+async fn a_job_that_loses_its_runner_in_the_last_attempt_is_given_up(kind: Kind) {
+    on_migrated(kind, async |db| {
         let start = entities::now();
         enqueue_at(db.write(), &greet("ada"), start).await.unwrap();
         for round in 0..3 {
@@ -320,9 +313,8 @@ async fn a_job_that_loses_its_runner_in_the_last_attempt_is_given_up() {
     .await;
 }
 
-#[tokio::test]
-async fn a_job_that_follows_another_is_never_missed_by_the_count() {
-    on_each_database(async |db| {
+async fn a_job_that_follows_another_is_never_missed_by_the_count(kind: Kind) {
+    on_migrated(kind, async |db| {
         let start = entities::now();
         enqueue_at(db.write(), &greet("ada"), start).await.unwrap();
         let mut succession = std::pin::pin!(async {
@@ -343,9 +335,8 @@ async fn a_job_that_follows_another_is_never_missed_by_the_count() {
     .await;
 }
 
-#[tokio::test]
-async fn tries_again_after_errors_and_panics_and_keeps_the_last_error_when_it_gives_up() {
-    on_each_database(async |db| {
+async fn tries_again_after_errors_and_panics_and_keeps_the_last_error_when_it_gives_up(kind: Kind) {
+    on_migrated(kind, async |db| {
         let (sender, mut attempts) = mpsc::unbounded_channel();
         let registry = Registry::default().handle(move |_: Greet, attempt: Attempt| {
             let sender = sender.clone();
@@ -376,9 +367,8 @@ async fn tries_again_after_errors_and_panics_and_keeps_the_last_error_when_it_gi
     .await;
 }
 
-#[tokio::test]
-async fn gives_up_at_once_on_permanent_failures_and_malformed_payloads() {
-    on_each_database(async |db| {
+async fn gives_up_at_once_on_permanent_failures_and_malformed_payloads(kind: Kind) {
+    on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &greet("ada"), now).await.unwrap();
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
@@ -417,9 +407,8 @@ impl Job for Broken {
     const KIND: &'static str = Refresh::KIND;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn runners_side_by_side_run_every_job_once() {
-    on_each_database(async |db| {
+async fn runners_side_by_side_run_every_job_once(kind: Kind) {
+    on_migrated(kind, async |db| {
         let counts = Arc::new(Mutex::new(HashMap::<String, u32>::new()));
         let (sender, mut done) = mpsc::unbounded_channel();
         for number in 0..40 {
@@ -458,9 +447,8 @@ async fn runners_side_by_side_run_every_job_once() {
     .await;
 }
 
-#[tokio::test]
-async fn renews_the_lease_while_a_job_runs() {
-    on_each_database(async |db| {
+async fn renews_the_lease_while_a_job_runs(kind: Kind) {
+    on_migrated(kind, async |db| {
         let release = Arc::new(Notify::new());
         let held = Arc::clone(&release);
         let registry = Registry::default().handle(move |_: Greet, _| {
@@ -491,9 +479,8 @@ async fn renews_the_lease_while_a_job_runs() {
     .await;
 }
 
-#[tokio::test]
-async fn a_stopped_runner_finishes_what_runs_and_begins_nothing() {
-    on_each_database(async |db| {
+async fn a_stopped_runner_finishes_what_runs_and_begins_nothing(kind: Kind) {
+    on_migrated(kind, async |db| {
         let (release, began) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (held, beginning) = (Arc::clone(&release), Arc::clone(&began));
         let registry = Registry::default().handle(move |_: Greet, _| {
@@ -526,9 +513,8 @@ async fn a_stopped_runner_finishes_what_runs_and_begins_nothing() {
     .await;
 }
 
-#[tokio::test]
-async fn a_stopped_runner_gives_back_what_does_not_end_in_time() {
-    on_each_database(async |db| {
+async fn a_stopped_runner_gives_back_what_does_not_end_in_time(kind: Kind) {
+    on_migrated(kind, async |db| {
         let began = Arc::new(Notify::new());
         let beginning = Arc::clone(&began);
         let registry = Registry::default().handle(move |_: Greet, _| {
@@ -552,3 +538,27 @@ async fn a_stopped_runner_gives_back_what_does_not_end_in_time() {
     })
     .await;
 }
+
+on_every_database![
+    begins_a_job_at_once_when_its_transaction_commits,
+    takes_back_a_job_that_waits_but_not_one_that_runs_or_another_one,
+    forgets_a_job_whose_transaction_is_undone,
+    a_waiting_job_absorbs_others_of_its_key_but_a_running_one_does_not,
+    a_waiting_job_does_not_begin_before_a_transaction_that_counts_on_it_ends,
+    jobs_of_one_key_do_not_run_at_a_time,
+    a_failed_job_gives_way_to_a_newer_one_of_its_key,
+    claims_due_jobs_in_order_and_only_known_kinds,
+    a_claim_lasts_until_its_lease_ends_and_a_lost_one_settles_nothing,
+    a_job_that_loses_its_runner_in_the_last_attempt_is_given_up,
+    a_job_that_follows_another_is_never_missed_by_the_count,
+    tries_again_after_errors_and_panics_and_keeps_the_last_error_when_it_gives_up,
+    gives_up_at_once_on_permanent_failures_and_malformed_payloads,
+    renews_the_lease_while_a_job_runs,
+    a_stopped_runner_finishes_what_runs_and_begins_nothing,
+    a_stopped_runner_gives_back_what_does_not_end_in_time,
+];
+
+on_every_database![
+    on 4 threads;
+    runners_side_by_side_run_every_job_once,
+];

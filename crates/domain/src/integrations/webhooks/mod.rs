@@ -9,7 +9,7 @@ mod resolver;
 mod target;
 
 use std::error::Error as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -81,40 +81,35 @@ pub struct Outcome {
 /// Sends webhooks. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// Client for public addresses only.
-    public: Pair,
-    /// Client that also reaches local addresses.
-    everywhere: Pair,
+    /// Clients for public addresses only.
+    public: Arc<Pair>,
+    /// Clients that also reach local addresses.
+    everywhere: Arc<Pair>,
     local: bool,
     waited_for: Arc<Semaphore>,
 }
 
-/// Two clients that reach the same addresses, with and without verification of certificates.
-#[derive(Debug, Clone)]
+/// Two clients that reach the same addresses, with and without verification of certificates. They are created on first
+/// use: a verifying client reads all certificates of the system, which takes longer than the rest of a server start.
+#[derive(Debug)]
 struct Pair {
-    verifying: reqwest::Client,
-    trusting: reqwest::Client,
+    local: bool,
+    verifying: OnceLock<reqwest::Client>,
+    trusting: OnceLock<reqwest::Client>,
 }
-
-/// The client cannot be created.
-#[derive(Debug, thiserror::Error)]
-#[error("webhook client: {0}")]
-pub struct Unavailable(#[from] reqwest::Error);
 
 impl Client {
     /// Creates a client. If `local` is true, every request may reach loopback and private addresses.
     /// Otherwise only requests with their own flag may.
-    ///
-    /// # Errors
-    /// Returns an error if TLS cannot be initialized.
-    pub fn new(local: bool) -> Result<Self, Unavailable> {
+    #[must_use]
+    pub fn new(local: bool) -> Self {
         tls::choose();
-        Ok(Self {
-            public: Pair::new(&Resolver::system(false))?,
-            everywhere: Pair::new(&Resolver::system(true))?,
+        Self {
+            public: Arc::new(Pair::new(false)),
+            everywhere: Arc::new(Pair::new(true)),
             local,
             waited_for: Arc::new(Semaphore::new(WAITED_FOR)),
-        })
+        }
     }
 
     /// Returns whether every request may reach loopback and private addresses.
@@ -160,11 +155,7 @@ impl Client {
         );
         let local = self.local || request.local;
         let pair = if local { &self.everywhere } else { &self.public };
-        let client = if request.verify {
-            &pair.verifying
-        } else {
-            &pair.trusting
-        };
+        let client = pair.client(request.verify)?;
         let body = Bytes::from(request.body);
         let mut url = first.url;
         for _ in 0..=REDIRECTS {
@@ -191,25 +182,38 @@ impl Client {
 }
 
 impl Pair {
-    fn new(resolver: &Resolver) -> Result<Self, reqwest::Error> {
-        let build = |trusting: bool| {
-            reqwest::Client::builder()
-                .no_proxy()
-                .redirect(Policy::none())
-                .http1_only()
-                .pool_max_idle_per_host(0)
-                .connect_timeout(TIME_LIMIT)
-                .timeout(TIME_LIMIT)
-                .dns_resolver(resolver.clone())
-                .tls_danger_accept_invalid_certs(trusting)
-                .tls_danger_accept_invalid_hostnames(trusting)
-                .user_agent(concat!("Holdfast/", env!("CARGO_PKG_VERSION")))
-                .build()
-        };
-        Ok(Self {
-            verifying: build(false)?,
-            trusting: build(true)?,
-        })
+    fn new(local: bool) -> Self {
+        Self {
+            local,
+            verifying: OnceLock::new(),
+            trusting: OnceLock::new(),
+        }
+    }
+
+    fn client(&self, verify: bool) -> Result<&reqwest::Client, &'static str> {
+        let client = if verify { &self.verifying } else { &self.trusting };
+        if let Some(client) = client.get() {
+            return Ok(client);
+        }
+        let built = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(Policy::none())
+            .http1_only()
+            .pool_max_idle_per_host(0)
+            .connect_timeout(TIME_LIMIT)
+            .timeout(TIME_LIMIT)
+            .dns_resolver(Resolver::system(self.local))
+            .tls_danger_accept_invalid_certs(!verify)
+            .tls_danger_accept_invalid_hostnames(!verify)
+            .user_agent(concat!("Holdfast/", env!("CARGO_PKG_VERSION")))
+            .build();
+        match built {
+            Ok(built) => Ok(client.get_or_init(|| built)),
+            Err(error) => {
+                tracing::error!(%error, "failed to initialize TLS for webhooks");
+                Err("the server cannot use TLS")
+            }
+        }
     }
 }
 

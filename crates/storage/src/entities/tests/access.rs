@@ -7,7 +7,10 @@ use sea_orm::{EntityTrait, QueryFilter};
 
 use super::fixtures::{Person, World, today};
 use crate::{
-    database::{Database, testing::on_each_database},
+    database::{
+        Database,
+        testing::{Kind, on_every_database, on_migrated},
+    },
     entities::{
         AccessLevel::{self, *},
         Visibility::*,
@@ -58,9 +61,8 @@ fn viewer(user: Person) -> Viewer {
     }
 }
 
-#[tokio::test]
-async fn the_highest_of_direct_and_inherited_roles_counts() {
-    on_each_database(async |db| {
+async fn the_highest_of_direct_and_inherited_roles_counts(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
         let top = world.group("top", Private).await;
@@ -84,9 +86,8 @@ async fn the_highest_of_direct_and_inherited_roles_counts() {
     .await;
 }
 
-#[tokio::test]
-async fn the_owner_of_a_personal_namespace_owns_its_projects() {
-    on_each_database(async |db| {
+async fn the_owner_of_a_personal_namespace_owns_its_projects(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
         let project = world.project("ada", "p").await;
@@ -97,9 +98,8 @@ async fn the_owner_of_a_personal_namespace_owns_its_projects() {
     .await;
 }
 
-#[tokio::test]
-async fn shares_give_no_more_than_their_own_level() {
-    on_each_database(async |db| {
+async fn shares_give_no_more_than_their_own_level(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (owner, guest) = (world.user("owner").await, world.user("guest").await);
         let team = world.group("team", Private).await;
@@ -129,9 +129,8 @@ async fn shares_give_no_more_than_their_own_level() {
     .await;
 }
 
-#[tokio::test]
-async fn memberships_and_shares_grant_nothing_from_the_day_they_end() {
-    on_each_database(async |db| {
+async fn memberships_and_shares_grant_nothing_from_the_day_they_end(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let tomorrow = today().checked_add_days(Days::new(1));
         let (late, early) = (world.user("late").await, world.user("early").await);
@@ -166,9 +165,8 @@ async fn memberships_and_shares_grant_nothing_from_the_day_they_end() {
     .await;
 }
 
-#[tokio::test]
-async fn roles_on_many_projects_match_single_ones() {
-    on_each_database(async |db| {
+async fn roles_on_many_projects_match_single_ones(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
         let bob = world.user("bob").await;
@@ -212,9 +210,8 @@ async fn roles_on_many_projects_match_single_ones() {
     .await;
 }
 
-#[tokio::test]
-async fn projects_are_seen_by_visibility_and_role() {
-    on_each_database(async |db| {
+async fn projects_are_seen_by_visibility_and_role(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
         world.group("g", Private).await;
@@ -252,9 +249,8 @@ async fn projects_are_seen_by_visibility_and_role() {
     .await;
 }
 
-#[tokio::test]
-async fn projects_with_a_least_role_leave_out_lower_ones() {
-    on_each_database(async |db| {
+async fn projects_with_a_least_role_leave_out_lower_ones(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
         let team = world.group("team", Private).await;
@@ -278,9 +274,8 @@ async fn projects_with_a_least_role_leave_out_lower_ones() {
     .await;
 }
 
-#[tokio::test]
-async fn groups_are_seen_by_visibility_role_and_own_projects_below() {
-    on_each_database(async |db| {
+async fn groups_are_seen_by_visibility_role_and_own_projects_below(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
         let open = world.group("open", Public).await;
@@ -312,3 +307,14 @@ async fn groups_are_seen_by_visibility_role_and_own_projects_below() {
     })
     .await;
 }
+
+on_every_database![
+    the_highest_of_direct_and_inherited_roles_counts,
+    the_owner_of_a_personal_namespace_owns_its_projects,
+    shares_give_no_more_than_their_own_level,
+    memberships_and_shares_grant_nothing_from_the_day_they_end,
+    roles_on_many_projects_match_single_ones,
+    projects_are_seen_by_visibility_and_role,
+    projects_with_a_least_role_leave_out_lower_ones,
+    groups_are_seen_by_visibility_role_and_own_projects_below,
+];

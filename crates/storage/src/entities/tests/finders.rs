@@ -5,16 +5,15 @@ use sea_orm::{ActiveEnum, ActiveValue::Set, EntityTrait, Iterable};
 
 use super::fixtures::{World, today, user_row};
 use crate::{
-    database::testing::on_each_database,
+    database::testing::{Kind, on_every_database, on_migrated},
     entities::{
         AccessLevel, Visibility, access_tokens, commit_comments, members, namespace_ancestors, namespaces,
         now, project_topics, projects, ref_updates, sessions, settings, users,
     },
 };
 
-#[tokio::test]
-async fn users_are_found_without_regard_to_case_and_digits_are_ids() {
-    on_each_database(async |db| {
+async fn users_are_found_without_regard_to_case_and_digits_are_ids(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("Ada").await;
         let found = users::by_username(db.read(), "aDA").await.unwrap().unwrap();
@@ -40,9 +39,8 @@ async fn users_are_found_without_regard_to_case_and_digits_are_ids() {
     .await;
 }
 
-#[tokio::test]
-async fn instants_and_days_come_back_as_they_went_in() {
-    on_each_database(async |db| {
+async fn instants_and_days_come_back_as_they_went_in(kind: Kind) {
+    on_migrated(kind, async |db| {
         let at = now();
         let mut row = user_row("ada");
         row.created_at = Set(at);
@@ -65,9 +63,8 @@ async fn instants_and_days_come_back_as_they_went_in() {
     .await;
 }
 
-#[tokio::test]
-async fn instants_of_any_precision_sort_in_time() {
-    on_each_database(async |db| {
+async fn instants_of_any_precision_sort_in_time(kind: Kind) {
+    on_migrated(kind, async |db| {
         let whole = now().trunc_subsecs(0);
         let world = World::new(&db).await;
         let project = {
@@ -96,9 +93,8 @@ async fn instants_of_any_precision_sort_in_time() {
     .await;
 }
 
-#[tokio::test]
-async fn ids_are_never_given_out_twice() {
-    on_each_database(async |db| {
+async fn ids_are_never_given_out_twice(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
         let first = world.project("ada", "p").await;
@@ -111,9 +107,8 @@ async fn ids_are_never_given_out_twice() {
     .await;
 }
 
-#[tokio::test]
-async fn tokens_are_found_with_their_user_in_any_state() {
-    on_each_database(async |db| {
+async fn tokens_are_found_with_their_user_in_any_state(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
         let token = |digest: &str, kind, revoked, expires_at| access_tokens::ActiveModel {
@@ -155,9 +150,8 @@ async fn tokens_are_found_with_their_user_in_any_state() {
     .await;
 }
 
-#[tokio::test]
-async fn sessions_are_found_until_they_end() {
-    on_each_database(async |db| {
+async fn sessions_are_found_until_they_end(kind: Kind) {
+    on_migrated(kind, async |db| {
         let ada = World::new(&db).await.user("ada").await;
         let at = now();
         let row = sessions::ActiveModel {
@@ -182,9 +176,8 @@ async fn sessions_are_found_until_they_end() {
     .await;
 }
 
-#[tokio::test]
-async fn projects_and_groups_are_found_by_id_or_path() {
-    on_each_database(async |db| {
+async fn projects_and_groups_are_found_by_id_or_path(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
         let top = world.group("Top", Visibility::Private).await;
@@ -220,9 +213,8 @@ async fn projects_and_groups_are_found_by_id_or_path() {
     .await;
 }
 
-#[tokio::test]
-async fn what_is_being_removed_is_not_found() {
-    on_each_database(async |db| {
+async fn what_is_being_removed_is_not_found(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
         let project = world.project("ada", "p").await;
@@ -248,9 +240,8 @@ async fn what_is_being_removed_is_not_found() {
     .await;
 }
 
-#[tokio::test]
-async fn groups_and_users_share_one_space_of_paths_and_siblings_one_of_names() {
-    on_each_database(async |db| {
+async fn groups_and_users_share_one_space_of_paths_and_siblings_one_of_names(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
         assert!(world.try_group("ADA", Visibility::Private).await.is_err());
@@ -262,9 +253,8 @@ async fn groups_and_users_share_one_space_of_paths_and_siblings_one_of_names() {
     .await;
 }
 
-#[tokio::test]
-async fn a_path_is_taken_by_a_group_a_user_or_a_project_even_one_being_removed() {
-    on_each_database(async |db| {
+async fn a_path_is_taken_by_a_group_a_user_or_a_project_even_one_being_removed(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
         let group = world.group("g", Visibility::Private).await;
@@ -297,9 +287,8 @@ async fn a_path_is_taken_by_a_group_a_user_or_a_project_even_one_being_removed()
     .await;
 }
 
-#[tokio::test]
-async fn the_closure_of_a_tree_names_every_ancestor_once() {
-    on_each_database(async |db| {
+async fn the_closure_of_a_tree_names_every_ancestor_once(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let a = world.group("a", Visibility::Private).await;
         let b = world.group("a/b", Visibility::Private).await;
@@ -322,9 +311,8 @@ async fn the_closure_of_a_tree_names_every_ancestor_once() {
     .await;
 }
 
-#[tokio::test]
-async fn direct_members_come_in_order_with_their_users_until_they_end() {
-    on_each_database(async |db| {
+async fn direct_members_come_in_order_with_their_users_until_they_end(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
         let group = world.group("g", Visibility::Private).await;
@@ -359,9 +347,8 @@ async fn direct_members_come_in_order_with_their_users_until_they_end() {
     .await;
 }
 
-#[tokio::test]
-async fn topics_of_many_projects_come_sorted() {
-    on_each_database(async |db| {
+async fn topics_of_many_projects_come_sorted(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
         let (p, q) = (world.project("ada", "p").await, world.project("ada", "q").await);
@@ -382,9 +369,8 @@ async fn topics_of_many_projects_come_sorted() {
     .await;
 }
 
-#[tokio::test]
-async fn comments_outlive_their_author() {
-    on_each_database(async |db| {
+async fn comments_outlive_their_author(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
         let project = world.project("ada", "p").await;
@@ -422,9 +408,8 @@ async fn comments_outlive_their_author() {
     .await;
 }
 
-#[tokio::test]
-async fn settings_are_replaced() {
-    on_each_database(async |db| {
+async fn settings_are_replaced(kind: Kind) {
+    on_migrated(kind, async |db| {
         settings::put(db.write(), "k", "1").await.unwrap();
         settings::put(db.write(), "k", "2").await.unwrap();
         assert_eq!(settings::get(db.read(), "k").await.unwrap().as_deref(), Some("2"));
@@ -432,9 +417,8 @@ async fn settings_are_replaced() {
     .await;
 }
 
-#[tokio::test]
-async fn every_value_of_every_text_enum_is_accepted() {
-    on_each_database(async |db| {
+async fn every_value_of_every_text_enum_is_accepted(kind: Kind) {
+    on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
         let project = world.project("ada", "p").await;
@@ -500,3 +484,22 @@ async fn every_value_of_every_text_enum_is_accepted() {
     })
     .await;
 }
+
+on_every_database![
+    users_are_found_without_regard_to_case_and_digits_are_ids,
+    instants_and_days_come_back_as_they_went_in,
+    instants_of_any_precision_sort_in_time,
+    ids_are_never_given_out_twice,
+    tokens_are_found_with_their_user_in_any_state,
+    sessions_are_found_until_they_end,
+    projects_and_groups_are_found_by_id_or_path,
+    what_is_being_removed_is_not_found,
+    groups_and_users_share_one_space_of_paths_and_siblings_one_of_names,
+    a_path_is_taken_by_a_group_a_user_or_a_project_even_one_being_removed,
+    the_closure_of_a_tree_names_every_ancestor_once,
+    direct_members_come_in_order_with_their_users_until_they_end,
+    topics_of_many_projects_come_sorted,
+    comments_outlive_their_author,
+    settings_are_replaced,
+    every_value_of_every_text_enum_is_accepted,
+];

@@ -1,0 +1,17 @@
+//! The unit tests of this package, run by the harness of the workspace, which reports missing databases.
+//!
+//! The modules are compiled into this binary, because the tests use private items.
+
+// Most items of a library have no user in its tests. Each module of tests warns of unregistered functions itself.
+#![allow(dead_code, missing_docs, clippy::expect_used, clippy::unwrap_used)]
+
+#[path = "../src/database/mod.rs"]
+pub mod database;
+#[path = "../src/entities/mod.rs"]
+pub mod entities;
+#[path = "../src/jobs/mod.rs"]
+pub mod jobs;
+
+fn main() -> std::process::ExitCode {
+    harness::main()
+}
