@@ -78,7 +78,7 @@ pub async fn checked(picture: Option<UploadedFile>) -> Result<Option<Picture>> {
 }
 
 /// A project, group or user with an avatar.
-pub trait AvatarOwner: Sized + Send {
+pub trait HasAvatar: Sized + Send {
     /// Returns the owner of the avatar.
     fn owner(&self) -> Owner;
     /// Returns the file name of the avatar, if there is one.
@@ -94,7 +94,7 @@ pub trait AvatarOwner: Sized + Send {
 ///
 /// # Errors
 /// Returns an error if the storage fails, and `Error::NotFound` if the owner is being deleted.
-pub async fn set<T: AvatarOwner>(backend: &Backend, owner: T, picture: Option<Picture>) -> Result<T> {
+pub async fn set<T: HasAvatar>(backend: &Backend, owner: T, picture: Option<Picture>) -> Result<T> {
     let key = owner.owner().key();
     let name = match picture {
         None => {
@@ -113,7 +113,7 @@ pub async fn set<T: AvatarOwner>(backend: &Backend, owner: T, picture: Option<Pi
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the owner has no avatar with this file name.
-pub async fn open(backend: &Backend, owner: &impl AvatarOwner, file_name: &str) -> Result<Download> {
+pub async fn open(backend: &Backend, owner: &impl HasAvatar, file_name: &str) -> Result<Download> {
     let missing = || Error::not_found("File");
     let name = owner
         .file_name()

@@ -3,12 +3,12 @@
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, IntoActiveModel, QueryFilter};
 use storage::entities::{now, users};
 
-use crate::accounts::avatars::{self, AvatarOwner, Owner};
+use crate::accounts::avatars::{self, HasAvatar, Owner};
 use crate::kernel::Backend;
 use crate::kernel::download::Download;
 use crate::kernel::error::{Error, Result};
 
-impl AvatarOwner for users::Model {
+impl HasAvatar for users::Model {
     fn owner(&self) -> Owner {
         Owner::User(self.id)
     }

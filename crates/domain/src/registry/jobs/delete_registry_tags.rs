@@ -6,7 +6,7 @@ use storage::jobs::Job;
 
 /// Selection rules, as stored in a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CleanupRequest {
+pub struct CleanupRules {
     /// Expression for tags to delete; it must match the whole name.
     pub delete: String,
     /// Expression for tags to retain; it must match the whole name.
@@ -23,7 +23,7 @@ pub struct DeleteRegistryTags {
     /// The repository.
     pub repository_id: i64,
     /// The cleanup rules.
-    pub wish: CleanupRequest,
+    pub wish: CleanupRules,
     /// Time of the request. Tags pushed later are not deleted.
     pub asked_at: DateTime<Utc>,
 }

@@ -20,7 +20,7 @@ use super::{admit, find, tags};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::registry::jobs::delete_registry_tags::{CleanupRequest, DeleteRegistryTags};
+use crate::registry::jobs::delete_registry_tags::{CleanupRules, DeleteRegistryTags};
 use selection::{Candidate, Rules, Whole};
 
 /// Minimum interval between requests.
@@ -52,7 +52,7 @@ pub struct Asked {
 
 impl Asked {
     /// Validates the parameters relative to `instant`. Compiling the expressions takes noticeable time.
-    fn wish(self, instant: DateTime<Utc>) -> Result<CleanupRequest> {
+    fn wish(self, instant: DateTime<Utc>) -> Result<CleanupRules> {
         let mut faults = Vec::new();
         for (name, expression) in [
             ("name_regex_delete", &self.name_regex_delete),
@@ -76,7 +76,7 @@ impl Asked {
         if !faults.is_empty() {
             return Err(Error::InvalidParameters(faults));
         }
-        Ok(CleanupRequest {
+        Ok(CleanupRules {
             delete,
             keep: self.name_regex_keep,
             keep_n: self.keep_n,

@@ -11,7 +11,7 @@ use regex_syntax::ast::{
     FlagsItemKind, HexLiteralKind, Literal, LiteralKind, Repetition, RepetitionKind, RepetitionRange, Span,
 };
 
-use crate::registry::jobs::delete_registry_tags::CleanupRequest;
+use crate::registry::jobs::delete_registry_tags::CleanupRules;
 
 /// The tag that is never deleted.
 const LATEST: &str = "latest";
@@ -25,7 +25,7 @@ const MOST_REPEATED: u32 = 1_000;
 /// Maximum nesting of an expression.
 const DEEPEST: u32 = 100;
 
-/// A [`CleanupRequest`] with compiled expressions.
+/// A [`CleanupRules`] with compiled expressions.
 #[derive(Debug)]
 pub struct Rules {
     delete: Whole,
@@ -266,7 +266,7 @@ impl Rules {
     ///
     /// # Errors
     /// Returns [`Unsound`] for the first invalid expression.
-    pub fn compile(wish: &CleanupRequest) -> Result<Self, Unsound> {
+    pub fn compile(wish: &CleanupRules) -> Result<Self, Unsound> {
         Ok(Self {
             delete: Whole::compile(&wish.delete)?,
             keep: wish.keep.as_deref().map(Whole::compile).transpose()?,

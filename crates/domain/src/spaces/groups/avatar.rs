@@ -4,12 +4,12 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::{namespaces, now};
 
-use crate::accounts::avatars::{AvatarOwner, Owner};
+use crate::accounts::avatars::{HasAvatar, Owner};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
-impl AvatarOwner for GroupAccess {
+impl HasAvatar for GroupAccess {
     fn owner(&self) -> Owner {
         Owner::Group(self.group.id)
     }

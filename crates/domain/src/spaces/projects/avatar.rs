@@ -4,12 +4,12 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::{now, projects};
 
-use crate::accounts::avatars::{AvatarOwner, Owner};
+use crate::accounts::avatars::{HasAvatar, Owner};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
-impl AvatarOwner for ProjectAccess {
+impl HasAvatar for ProjectAccess {
     fn owner(&self) -> Owner {
         Owner::Project(self.project.id)
     }
