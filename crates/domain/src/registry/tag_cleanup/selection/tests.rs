@@ -8,8 +8,8 @@ use super::*;
 
 const SEED: u64 = 0x5eed_7a65;
 
-fn wish(delete: &str) -> CleanupRequest {
-    CleanupRequest {
+fn wish(delete: &str) -> CleanupRules {
+    CleanupRules {
         delete: delete.to_owned(),
         keep: None,
         keep_n: None,
@@ -187,7 +187,7 @@ fn tags(days: &[Option<i64>]) -> Vec<Candidate> {
         .collect()
 }
 
-fn chosen(wish: &CleanupRequest, days: &[Option<i64>]) -> Vec<i64> {
+fn chosen(wish: &CleanupRules, days: &[Option<i64>]) -> Vec<i64> {
     let mut ids = Rules::compile(wish).expect("rules").choose(tags(days));
     ids.sort_unstable();
     ids
@@ -202,19 +202,19 @@ fn latest_stays_whatever_is_asked() {
 
 #[test]
 fn what_is_to_be_kept_counts_more_than_what_is_to_be_deleted() {
-    let asked = CleanupRequest {
+    let asked = CleanupRules {
         keep: Some("v1.*".to_owned()),
         ..wish("v.*")
     };
     let rules = Rules::compile(&asked).expect("rules");
     assert!(rules.matches("v2") && rules.matches("v") && !rules.matches("v1") && !rules.matches("v10"));
     assert!(rules.matches("vv1"), "it matches whole names as well");
-    let nothing = CleanupRequest {
+    let nothing = CleanupRules {
         keep: Some(".*".to_owned()),
         ..wish(".*")
     };
     assert!(!Rules::compile(&nothing).expect("rules").matches("v2"));
-    let empty = CleanupRequest {
+    let empty = CleanupRules {
         keep: Some(String::new()),
         ..wish(".*")
     };
@@ -223,7 +223,7 @@ fn what_is_to_be_kept_counts_more_than_what_is_to_be_deleted() {
 
 #[test]
 fn the_newest_stay_and_those_of_unknown_age_are_the_newest() {
-    let keep = |keep_n| CleanupRequest {
+    let keep = |keep_n| CleanupRules {
         keep_n: Some(keep_n),
         ..wish(".*")
     };
@@ -242,12 +242,12 @@ fn the_newest_stay_and_those_of_unknown_age_are_the_newest() {
 
 #[test]
 fn what_is_not_old_enough_stays_and_so_does_what_tells_no_age() {
-    let old = CleanupRequest {
+    let old = CleanupRules {
         before: day(3),
         ..wish(".*")
     };
     assert_eq!(chosen(&old, &[Some(1), Some(2), Some(3), Some(4), None]), [1, 2]);
-    let both = CleanupRequest {
+    let both = CleanupRules {
         keep_n: Some(1),
         ..old
     };
@@ -258,7 +258,7 @@ fn what_is_not_old_enough_stays_and_so_does_what_tells_no_age() {
 
 /// Reference implementation of the same rules: each rule filters the result of the one before.
 fn model(
-    wish: &CleanupRequest,
+    wish: &CleanupRules,
     tags: &[(i64, String, Option<DateTime<Utc>>)],
     expressions: [fn(&str) -> bool; 2],
 ) -> Vec<i64> {
@@ -314,7 +314,7 @@ fn any_choice_is_that_of_the_plain_rules_and_bears_an_interruption() {
             .collect();
         let delete = MEANINGS[random.random_range(0..MEANINGS.len())];
         let keep = MEANINGS[random.random_range(0..MEANINGS.len())];
-        let asked = CleanupRequest {
+        let asked = CleanupRules {
             delete: delete.0.to_owned(),
             keep: (random.random_range(0..2) == 0).then(|| keep.0.to_owned()),
             keep_n: (random.random_range(0..2) == 0).then(|| random.random_range(0..15)),
