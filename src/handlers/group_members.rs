@@ -6,7 +6,7 @@ use domain::kernel::page::{Page, PageRequest};
 
 use crate::api::routes::GroupMembersApi;
 use crate::app::App;
-use crate::handlers::members::filter;
+use crate::handlers::members::member_filter;
 use contract::{
     AddGroupMemberRequest, GetAnyGroupMemberRequest, GetGroupMemberRequest, ListAllGroupMembersRequest,
     ListGroupMembersRequest, Member, OverrideGroupMemberRequest, RemoveGroupMemberRequest,
@@ -20,7 +20,8 @@ impl GroupMembersApi for App {
         request: ListGroupMembersRequest,
         page: PageRequest,
     ) -> Result<Page<Member>> {
-        self.members(access, filter!(request), page).await
+        self.members(access, member_filter(request.member_filter), page)
+            .await
     }
 
     async fn list_all_group_members(
@@ -29,7 +30,8 @@ impl GroupMembersApi for App {
         request: ListAllGroupMembersRequest,
         page: PageRequest,
     ) -> Result<Page<Member>> {
-        self.all_members(access, filter!(request), page).await
+        self.all_members(access, member_filter(request.member_filter), page)
+            .await
     }
 
     async fn get_group_member(&self, access: GroupAccess, request: GetGroupMemberRequest) -> Result<Member> {

@@ -17,53 +17,49 @@ use crate::views::group::{detail, group};
 use crate::views::project::{Parts, project};
 use crate::views::words::Convert;
 use contract::{
-    CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupOrder, ListDescendantGroupsRequest,
-    ListDescendantsRequest, ListGroupProjectsRequest, ListGroupsRequest, ListSubgroupsRequest, Message,
-    Project, ShareGroupRequest, SortDirection, TransferGroupRequest, TransferProjectToGroupRequest,
-    UnshareGroupRequest, UpdateGroupRequest,
+    CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupFilter, GroupOrder, GroupSettings,
+    ListDescendantGroupsRequest, ListDescendantsRequest, ListGroupProjectsRequest, ListGroupsRequest,
+    ListSubgroupsRequest, Message, Project, ShareGroupRequest, SortDirection, TransferGroupRequest,
+    TransferProjectToGroupRequest, UnshareGroupRequest, UpdateGroupRequest,
 };
 
-/// Filters of all lists of groups.
-macro_rules! filter {
-    ($request:expr, $within:expr) => {
-        Filter {
-            within: $within,
-            skip_groups: $request.skip_groups.unwrap_or_default(),
-            all_available: $request.all_available,
-            search: $request.search,
-            owned: $request.owned,
-            min_access_level: $request.min_access_level,
-            top_level_only: false,
-            statistics: $request.statistics,
-            order: match $request.order_by {
-                None | Some(GroupOrder::Name) => Order::Name,
-                Some(GroupOrder::Path) => Order::Path,
-                Some(GroupOrder::Id) => Order::Id,
-            },
-            descending: $request.sort == Some(SortDirection::Desc),
-        }
-    };
+/// Returns the filter of a list.
+fn group_filter(filter: GroupFilter, within: Within) -> Filter {
+    Filter {
+        within,
+        skip_groups: filter.skip_groups.unwrap_or_default(),
+        all_available: filter.all_available,
+        search: filter.search,
+        owned: filter.owned,
+        min_access_level: filter.min_access_level,
+        top_level_only: false,
+        statistics: filter.statistics,
+        order: match filter.order_by {
+            None | Some(GroupOrder::Name) => Order::Name,
+            Some(GroupOrder::Path) => Order::Path,
+            Some(GroupOrder::Id) => Order::Id,
+        },
+        descending: filter.sort == Some(SortDirection::Desc),
+    }
 }
 
-/// Settings in a body; the same for creating and updating a group.
-macro_rules! settings {
-    ($body:expr) => {
-        Settings {
-            description: $body.description,
-            share_with_group_lock: $body.share_with_group_lock,
-            membership_lock: $body.membership_lock,
-            require_two_factor_authentication: $body.require_two_factor_authentication,
-            two_factor_grace_period: $body.two_factor_grace_period,
-            project_creation_level: $body.project_creation_level.map(Convert::convert),
-            subgroup_creation_level: $body.subgroup_creation_level.map(Convert::convert),
-            auto_devops_enabled: $body.auto_devops_enabled.into_patch(),
-            emails_disabled: $body.emails_disabled.into_patch(),
-            mentions_disabled: $body.mentions_disabled.into_patch(),
-            lfs_enabled: $body.lfs_enabled,
-            default_branch_protection: $body.default_branch_protection,
-            request_access_enabled: $body.request_access_enabled,
-        }
-    };
+/// Returns the settings in a body.
+fn group_settings(description: Option<String>, settings: GroupSettings) -> Settings {
+    Settings {
+        description,
+        share_with_group_lock: settings.share_with_group_lock,
+        membership_lock: settings.membership_lock,
+        require_two_factor_authentication: settings.require_two_factor_authentication,
+        two_factor_grace_period: settings.two_factor_grace_period,
+        project_creation_level: settings.project_creation_level.map(Convert::convert),
+        subgroup_creation_level: settings.subgroup_creation_level.map(Convert::convert),
+        auto_devops_enabled: settings.auto_devops_enabled.into_patch(),
+        emails_disabled: settings.emails_disabled.into_patch(),
+        mentions_disabled: settings.mentions_disabled.into_patch(),
+        lfs_enabled: settings.lfs_enabled,
+        default_branch_protection: settings.default_branch_protection,
+        request_access_enabled: settings.request_access_enabled,
+    }
 }
 
 impl App {
@@ -102,7 +98,7 @@ impl GroupsApi for App {
     ) -> Result<Page<Group>> {
         let filter = Filter {
             top_level_only: request.top_level_only,
-            ..filter!(request, Within::Everything)
+            ..group_filter(request.group_filter, Within::Everything)
         };
         let attributes = request.with_custom_attributes;
         self.groups(&access.caller, filter, page, attributes).await
@@ -114,7 +110,7 @@ impl GroupsApi for App {
         request: ListSubgroupsRequest,
         page: PageRequest,
     ) -> Result<Page<Group>> {
-        let filter = filter!(request, Within::Parent(access.group.id));
+        let filter = group_filter(request.group_filter, Within::Parent(access.group.id));
         let attributes = request.with_custom_attributes;
         self.groups(&access.caller, filter, page, attributes).await
     }
@@ -125,7 +121,7 @@ impl GroupsApi for App {
         request: ListDescendantGroupsRequest,
         page: PageRequest,
     ) -> Result<Page<Group>> {
-        let filter = filter!(request, Within::Ancestor(access.group.id));
+        let filter = group_filter(request.group_filter, Within::Ancestor(access.group.id));
         let attributes = request.with_custom_attributes;
         self.groups(&access.caller, filter, page, attributes).await
     }
@@ -136,7 +132,7 @@ impl GroupsApi for App {
         request: ListDescendantsRequest,
         page: PageRequest,
     ) -> Result<Page<Group>> {
-        let filter = filter!(request, Within::Ancestor(access.group.id));
+        let filter = group_filter(request.group_filter, Within::Ancestor(access.group.id));
         let attributes = request.with_custom_attributes;
         self.groups(&access.caller, filter, page, attributes).await
     }
@@ -186,7 +182,7 @@ impl GroupsApi for App {
         let picture = avatars::checked(picture).await?;
         let body = request.body;
         let new = NewGroup {
-            settings: settings!(body),
+            settings: group_settings(body.description, body.group_settings),
             name: body.name,
             path: body.path,
             parent_id: body.parent_id,
@@ -221,7 +217,7 @@ impl GroupsApi for App {
         // An empty text in place of the file removes the avatar.
         let pictured = picture.is_some() || body.avatar.is_some();
         let change = Change {
-            settings: settings!(body),
+            settings: group_settings(body.description, body.group_settings),
             name: body.name,
             path: body.path,
             visibility: body.visibility.map(Convert::convert),

@@ -1,57 +1,44 @@
 //! Common parts of requests for lists of issues and merge requests.
 
 use domain::kernel::error::{Error, Result};
-use domain::planning::issuables::{Conditions, Scope};
+use domain::planning::issuables::{Conditions, Filter, Scope};
 
-use contract::IssueNot;
+use contract::timestamp::Timestamp;
+use contract::{IssuableFilter, IssueNot, SortDirection};
 
-/// Filters of all lists of issues and merge requests.
-macro_rules! shared {
-    ($request:expr) => {
-        domain::planning::issuables::Filter {
-            scope: $request
-                .scope
-                .map(crate::handlers::issuables::scope)
-                .transpose()?,
-            wanted: domain::planning::issuables::Conditions {
-                labels: $request.labels.unwrap_or_default(),
-                milestone: $request.milestone.and_then(crate::handlers::issuables::said),
-                author_id: $request.author_id,
-                author_username: $request
-                    .author_username
-                    .and_then(crate::handlers::issuables::said),
-                assignee_id: $request.assignee_id.and_then(crate::handlers::issuables::said),
-                assignee_usernames: $request
-                    .assignee_username
-                    .into_iter()
-                    .flatten()
-                    .filter_map(crate::handlers::issuables::said)
-                    .collect(),
-                my_reaction_emoji: $request
-                    .my_reaction_emoji
-                    .and_then(crate::handlers::issuables::said),
-                iids: $request.iids,
-                search: $request.search,
-                fields: $request.r#in,
-            },
-            unwanted: $request
-                .not
-                .map(crate::handlers::issuables::conditions)
-                .unwrap_or_default(),
-            created_after: $request.created_after.map(contract::timestamp::Timestamp::to_utc),
-            created_before: $request
-                .created_before
-                .map(contract::timestamp::Timestamp::to_utc),
-            updated_after: $request.updated_after.map(contract::timestamp::Timestamp::to_utc),
-            updated_before: $request
-                .updated_before
-                .map(contract::timestamp::Timestamp::to_utc),
-            ascending: $request.sort == Some(contract::SortDirection::Asc),
-            ..domain::planning::issuables::Filter::default()
-        }
-    };
+/// Returns the filter of a list of issues or merge requests.
+///
+/// # Errors
+/// [`Error::InvalidParameters`] for an unknown scope.
+pub(super) fn issuable_filter(filter: IssuableFilter) -> Result<Filter> {
+    Ok(Filter {
+        scope: filter.scope.map(scope).transpose()?,
+        wanted: Conditions {
+            labels: filter.labels.unwrap_or_default(),
+            milestone: filter.milestone.and_then(said),
+            author_id: filter.author_id,
+            author_username: filter.author_username.and_then(said),
+            assignee_id: filter.assignee_id.and_then(said),
+            assignee_usernames: filter
+                .assignee_username
+                .into_iter()
+                .flatten()
+                .filter_map(said)
+                .collect(),
+            my_reaction_emoji: filter.my_reaction_emoji.and_then(said),
+            iids: filter.iids,
+            search: filter.search,
+            fields: filter.r#in,
+        },
+        unwanted: filter.not.map(conditions).unwrap_or_default(),
+        created_after: filter.created_after.map(Timestamp::to_utc),
+        created_before: filter.created_before.map(Timestamp::to_utc),
+        updated_after: filter.updated_after.map(Timestamp::to_utc),
+        updated_before: filter.updated_before.map(Timestamp::to_utc),
+        ascending: filter.sort == Some(SortDirection::Asc),
+        ..Filter::default()
+    })
 }
-pub(super) use shared;
 
 /// Parses the scope of a list. Each value has two spellings, which cannot be an enumeration of the contract,
 /// because client generators would give both the same name.

@@ -14,31 +14,32 @@ use domain::planning::state_event::StateEvent;
 
 use crate::api::routes::IssuesApi;
 use crate::app::App;
-use crate::handlers::issuables::shared;
+use crate::handlers::issuables::{issuable_filter, said};
 use crate::handlers::patch::IntoPatch;
 use crate::views::issue::{Parts, issue, only, time_stats};
 use crate::views::users::reference;
 use contract::timestamp::Timestamp;
 use contract::{
     AddIssueSpentTimeRequest, CreateIssueRequest, DeleteIssueRequest, GetIssueRequest,
-    GetIssueTimeStatsRequest, Issue, IssueOrder, IssueStateEvent, ListGroupIssuesRequest,
-    ListGroupMilestoneIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest,
+    GetIssueTimeStatsRequest, IssuableFilter, Issue, IssueFilter, IssueOrder, IssueStateEvent,
+    ListGroupIssuesRequest, ListGroupMilestoneIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest,
     ListProjectIssuesRequest, ListProjectMilestoneIssuesRequest, MoveIssueRequest,
     ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest, SetIssueTimeEstimateRequest,
     SubscribeToIssueRequest, TimeStats, UnsubscribeFromIssueRequest, UpdateIssueRequest, UserReference,
 };
 
-/// Filters of all lists of issues.
-macro_rules! filter {
-    ($request:expr) => {
-        Filter {
-            state: $request.state.and_then(only),
-            weight: $request.weight.and_then(crate::handlers::issuables::said),
-            confidential: $request.confidential,
-            order: order($request.order_by),
-            shared: shared!($request),
-        }
-    };
+/// Returns the filter of a list of issues.
+///
+/// # Errors
+/// If the scope is unknown.
+fn issue_filter(filter: IssueFilter, shared: IssuableFilter) -> Result<Filter> {
+    Ok(Filter {
+        state: filter.state.and_then(only),
+        weight: filter.weight.and_then(said),
+        confidential: filter.confidential,
+        order: order(filter.order_by),
+        shared: issuable_filter(shared)?,
+    })
 }
 
 fn order(order: Option<IssueOrder>) -> Order {
@@ -114,7 +115,7 @@ impl IssuesApi for App {
         request: ListIssuesRequest,
         page: PageRequest,
     ) -> Result<Page<Issue>> {
-        let mut filter = filter!(request);
+        let mut filter = issue_filter(request.issue_filter, request.issuable_filter)?;
         filter.shared.non_archived = request.non_archived;
         filter.shared.scope.get_or_insert(Scope::CreatedByMe);
         let details = request.with_labels_details;
@@ -128,7 +129,7 @@ impl IssuesApi for App {
         request: ListGroupIssuesRequest,
         page: PageRequest,
     ) -> Result<Page<Issue>> {
-        let mut filter = filter!(request);
+        let mut filter = issue_filter(request.issue_filter, request.issuable_filter)?;
         filter.shared.non_archived = request.non_archived;
         let place = Place::Group(access.group.id);
         self.issues(&access.caller, place, filter, page, request.with_labels_details)
@@ -142,7 +143,7 @@ impl IssuesApi for App {
         page: PageRequest,
     ) -> Result<Page<Issue>> {
         let place = Place::Project(access.project.id);
-        let filter = filter!(request);
+        let filter = issue_filter(request.issue_filter, request.issuable_filter)?;
         self.issues(&access.caller, place, filter, page, request.with_labels_details)
             .await
     }

@@ -14,34 +14,30 @@ use crate::views::label::{group_label, project_label};
 use contract::{
     CreateGroupLabelRequest, CreateProjectLabelRequest, DeleteGroupLabelByNameRequest,
     DeleteGroupLabelRequest, DeleteProjectLabelByNameRequest, DeleteProjectLabelRequest,
-    GetGroupLabelRequest, GetProjectLabelRequest, GroupLabel, ListGroupLabelsRequest,
-    ListProjectLabelsRequest, ProjectLabel, PromoteProjectLabelRequest, SubscribeToGroupLabelRequest,
-    SubscribeToProjectLabelRequest, UnsubscribeFromGroupLabelRequest, UnsubscribeFromProjectLabelRequest,
-    UpdateGroupLabelByNameRequest, UpdateGroupLabelRequest, UpdateProjectLabelByNameRequest,
-    UpdateProjectLabelRequest,
+    GetGroupLabelRequest, GetProjectLabelRequest, GroupLabel, LabelFilter, LabelUpdate,
+    ListGroupLabelsRequest, ListProjectLabelsRequest, ProjectLabel, PromoteProjectLabelRequest,
+    SubscribeToGroupLabelRequest, SubscribeToProjectLabelRequest, UnsubscribeFromGroupLabelRequest,
+    UnsubscribeFromProjectLabelRequest, UpdateGroupLabelByNameRequest, UpdateGroupLabelRequest,
+    UpdateProjectLabelByNameRequest, UpdateProjectLabelRequest,
 };
 
-/// Filter in the request of a list.
-macro_rules! filter {
-    ($request:expr) => {
-        Filter {
-            with_counts: $request.with_counts,
-            ancestors: $request.include_ancestor_groups,
-            search: $request.search,
-        }
-    };
+/// Returns the filter of a list.
+fn label_filter(filter: LabelFilter) -> Filter {
+    Filter {
+        with_counts: filter.with_counts,
+        ancestors: filter.include_ancestor_groups,
+        search: filter.search,
+    }
 }
 
-/// Changes in a body and its priority.
-macro_rules! change {
-    ($body:expr, $priority:expr) => {
-        Change {
-            title: $body.new_name,
-            color: $body.color,
-            description: $body.description.into_patch(),
-            priority: $priority,
-        }
-    };
+/// Returns the changes of a label.
+fn label_change(update: LabelUpdate, priority: Patch<i64>) -> Change {
+    Change {
+        title: update.new_name,
+        color: update.color,
+        description: update.description.into_patch(),
+        priority,
+    }
 }
 
 /// Returns the label that a body identifies in one of two ways.
@@ -85,7 +81,9 @@ impl LabelsApi for App {
         request: ListProjectLabelsRequest,
         page: PageRequest,
     ) -> Result<Page<ProjectLabel>> {
-        let page = self.labels(access, filter!(request), page).await?;
+        let page = self
+            .labels(access, label_filter(request.label_filter), page)
+            .await?;
         Ok(page.map(project_label))
     }
 
@@ -112,7 +110,7 @@ impl LabelsApi for App {
     ) -> Result<ProjectLabel> {
         let body = request.body;
         let name = named(body.name, body.label_id)?;
-        let change = change!(body, body.priority.into_patch());
+        let change = label_change(body.label_update, body.priority.into_patch());
         Ok(project_label(self.update_label(access, &name, change).await?))
     }
 
@@ -139,7 +137,7 @@ impl LabelsApi for App {
         access: ProjectAccess,
         request: UpdateProjectLabelRequest,
     ) -> Result<ProjectLabel> {
-        let change = change!(request.body, request.body.priority.into_patch());
+        let change = label_change(request.body.label_update, request.body.priority.into_patch());
         Ok(project_label(
             self.update_label(access, &request.label_id, change).await?,
         ))
@@ -187,7 +185,9 @@ impl LabelsApi for App {
         request: ListGroupLabelsRequest,
         page: PageRequest,
     ) -> Result<Page<GroupLabel>> {
-        let page = self.labels(access, filter!(request), page).await?;
+        let page = self
+            .labels(access, label_filter(request.label_filter), page)
+            .await?;
         Ok(page.map(group_label))
     }
 
@@ -214,7 +214,7 @@ impl LabelsApi for App {
     ) -> Result<GroupLabel> {
         let body = request.body;
         let name = named(body.name, body.label_id)?;
-        let change = change!(body, Patch::Keep);
+        let change = label_change(body.label_update, Patch::Keep);
         Ok(group_label(self.update_label(access, &name, change).await?))
     }
 
@@ -241,7 +241,7 @@ impl LabelsApi for App {
         access: GroupAccess,
         request: UpdateGroupLabelRequest,
     ) -> Result<GroupLabel> {
-        let change = change!(request.body, Patch::Keep);
+        let change = label_change(request.body.label_update, Patch::Keep);
         Ok(group_label(
             self.update_label(access, &request.label_id, change).await?,
         ))

@@ -9,16 +9,13 @@ use crate::handlers::patch::IntoPatch;
 use crate::views::member::member;
 use contract::{Member, MemberCreate, MemberUpdate};
 
-/// Filter in the request of a list.
-macro_rules! filter {
-    ($request:expr) => {
-        domain::spaces::members::MemberFilter {
-            query: $request.query,
-            user_ids: $request.user_ids,
-        }
-    };
+/// Returns the filter of a list.
+pub(super) fn member_filter(filter: contract::MemberFilter) -> MemberFilter {
+    MemberFilter {
+        query: filter.query,
+        user_ids: filter.user_ids,
+    }
 }
-pub(super) use filter;
 
 impl App {
     fn member(&self, found: Membership) -> Member {

@@ -17,38 +17,39 @@ use domain::review::merge_requests::{
 
 use crate::api::routes::MergeRequestsApi;
 use crate::app::App;
-use crate::handlers::issuables::shared;
+use crate::handlers::issuables::issuable_filter;
 use crate::handlers::patch::IntoPatch;
 use crate::views::issue::{Parts, issue, time_stats};
 use crate::views::merge_request::{merge_request, only, simple};
 use crate::views::users::reference;
 use contract::{
     AddMergeRequestSpentTimeRequest, CreateMergeRequestRequest, DeleteMergeRequestRequest,
-    GetMergeRequestRequest, GetMergeRequestTimeStatsRequest, Issue, IssueStateEvent,
+    GetMergeRequestRequest, GetMergeRequestTimeStatsRequest, IssuableFilter, Issue, IssueStateEvent,
     ListDeploymentMergeRequestsRequest, ListGroupMergeRequestsRequest,
     ListGroupMilestoneMergeRequestsRequest, ListIssueClosingMergeRequestsRequest,
     ListIssueRelatedMergeRequestsRequest, ListMergeRequestClosesIssuesRequest,
     ListMergeRequestParticipantsRequest, ListMergeRequestsRequest, ListProjectMergeRequestsRequest,
-    ListProjectMilestoneMergeRequestsRequest, MergeRequest, MergeRequestOrder, MergeRequestView,
-    ResetMergeRequestSpentTimeRequest, ResetMergeRequestTimeEstimateRequest,
+    ListProjectMilestoneMergeRequestsRequest, MergeRequest, MergeRequestFilter, MergeRequestOrder,
+    MergeRequestView, ResetMergeRequestSpentTimeRequest, ResetMergeRequestTimeEstimateRequest,
     SetMergeRequestTimeEstimateRequest, SubscribeToMergeRequestRequest, TimeStats,
     UnsubscribeFromMergeRequestRequest, UpdateMergeRequestRequest, UserReference, Wip,
 };
 
-/// Filters of all lists of merge requests.
-macro_rules! filter {
-    ($request:expr) => {
-        Filter {
-            state: $request.state.and_then(only),
-            source_branch: $request.source_branch,
-            target_branch: $request.target_branch,
-            source_project_id: $request.source_project_id,
-            draft: $request.wip.map(|wip| wip == Wip::Yes),
-            deployment_id: None,
-            order: order($request.order_by),
-            shared: shared!($request),
-        }
-    };
+/// Returns the filter of a list of merge requests.
+///
+/// # Errors
+/// If the scope is unknown.
+fn merge_request_filter(filter: MergeRequestFilter, shared: IssuableFilter) -> Result<Filter> {
+    Ok(Filter {
+        state: filter.state.and_then(only),
+        source_branch: filter.source_branch,
+        target_branch: filter.target_branch,
+        source_project_id: filter.source_project_id,
+        draft: filter.wip.map(|wip| wip == Wip::Yes),
+        deployment_id: None,
+        order: order(filter.order_by),
+        shared: issuable_filter(shared)?,
+    })
 }
 
 fn order(order: Option<MergeRequestOrder>) -> Order {
@@ -162,7 +163,7 @@ impl MergeRequestsApi for App {
         request: ListMergeRequestsRequest,
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        let mut filter = filter!(request);
+        let mut filter = merge_request_filter(request.merge_request_filter, request.issuable_filter)?;
         filter.shared.non_archived = request.non_archived;
         filter.shared.scope.get_or_insert(Scope::CreatedByMe);
         let shown = Shown::new(true, request.with_labels_details, request.view);
@@ -176,7 +177,7 @@ impl MergeRequestsApi for App {
         request: ListGroupMergeRequestsRequest,
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        let mut filter = filter!(request);
+        let mut filter = merge_request_filter(request.merge_request_filter, request.issuable_filter)?;
         filter.shared.non_archived = request.non_archived;
         let shown = Shown::new(true, request.with_labels_details, request.view);
         let place = Place::Group(access.group.id);
@@ -190,7 +191,7 @@ impl MergeRequestsApi for App {
         request: ListProjectMergeRequestsRequest,
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        let filter = filter!(request);
+        let filter = merge_request_filter(request.merge_request_filter, request.issuable_filter)?;
         let shown = Shown::new(false, request.with_labels_details, request.view);
         let place = Place::Project(access.project.id);
         self.merge_requests(&access.caller, place, filter, page, shown)
@@ -410,7 +411,7 @@ impl MergeRequestsApi for App {
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
         let deployment = deployments::find(&self.backend, &access, request.deployment_id).await?;
-        let mut filter = filter!(request);
+        let mut filter = merge_request_filter(request.merge_request_filter, request.issuable_filter)?;
         filter.deployment_id = Some(deployment.id);
         let shown = Shown::new(false, request.with_labels_details, request.view);
         let place = Place::Project(access.project.id);

@@ -14,22 +14,20 @@ use crate::views::words::Convert;
 use contract::{
     CreateGroupMilestoneRequest, CreateProjectMilestoneRequest, DeleteGroupMilestoneRequest,
     DeleteProjectMilestoneRequest, GetGroupMilestoneRequest, GetProjectMilestoneRequest,
-    ListGroupMilestonesRequest, ListProjectMilestonesRequest, Milestone, MilestoneCreate,
+    ListGroupMilestonesRequest, ListProjectMilestonesRequest, Milestone, MilestoneCreate, MilestoneFilter,
     MilestoneStateEvent, MilestoneUpdate, PromoteProjectMilestoneRequest, UpdateGroupMilestoneRequest,
     UpdateProjectMilestoneRequest,
 };
 
-/// Filter in the request of a list.
-macro_rules! filter {
-    ($request:expr) => {
-        Filter {
-            iids: $request.iids,
-            state: $request.state.map(Convert::convert),
-            title: $request.title,
-            search: $request.search,
-            parents: $request.include_parent_milestones,
-        }
-    };
+/// Returns the filter of a list.
+fn milestone_filter(filter: MilestoneFilter) -> Filter {
+    Filter {
+        iids: filter.iids,
+        state: filter.state.map(Convert::convert),
+        title: filter.title,
+        search: filter.search,
+        parents: filter.include_parent_milestones,
+    }
 }
 
 impl App {
@@ -86,7 +84,8 @@ impl MilestonesApi for App {
         request: ListProjectMilestonesRequest,
         page: PageRequest,
     ) -> Result<Page<Milestone>> {
-        self.milestones(access, filter!(request), page).await
+        self.milestones(access, milestone_filter(request.milestone_filter), page)
+            .await
     }
 
     async fn create_project_milestone(
@@ -139,7 +138,8 @@ impl MilestonesApi for App {
         request: ListGroupMilestonesRequest,
         page: PageRequest,
     ) -> Result<Page<Milestone>> {
-        self.milestones(access, filter!(request), page).await
+        self.milestones(access, milestone_filter(request.milestone_filter), page)
+            .await
     }
 
     async fn create_group_milestone(

@@ -9,12 +9,9 @@ use domain::spaces::projects::forks::{self, NewFork};
 use crate::api::routes::ProjectForksApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
-use crate::handlers::projects::{filter, order, parts};
-use crate::views::project::Parts;
+use crate::handlers::projects::{project_filter, view_options};
 use crate::views::words::Convert;
-use contract::{
-    CreateForkRelationRequest, ForkProjectRequest, ListProjectForksRequest, Project, SortDirection,
-};
+use contract::{CreateForkRelationRequest, ForkProjectRequest, ListProjectForksRequest, Project};
 
 impl ProjectForksApi for App {
     async fn fork_project(&self, access: ProjectAccess, request: ForkProjectRequest) -> Result<Project> {
@@ -37,10 +34,10 @@ impl ProjectForksApi for App {
         request: ListProjectForksRequest,
         page: PageRequest,
     ) -> Result<Page<Project>> {
-        let parts = parts!(request);
+        let parts = view_options(&request.project_view_options);
         let filter = Filter {
             forked_from: Some(access.project.id),
-            ..filter!(request)
+            ..project_filter(request.project_filter)
         };
         let access = InstanceAccess {
             caller: access.caller,

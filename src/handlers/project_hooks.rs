@@ -12,31 +12,28 @@ use crate::views::project_hooks as view;
 use crate::views::words::Convert;
 use contract::{
     CreateProjectHookRequest, DeleteProjectHookRequest, GetProjectHookDeliveryRequest, GetProjectHookRequest,
-    HookDelivery, HookTrigger, ListProjectHookDeliveriesRequest, ProjectHook,
+    HookDelivery, HookSettings, HookTrigger, ListProjectHookDeliveriesRequest, ProjectHook,
     ResendProjectHookDeliveryRequest, TestProjectHookRequest, UpdateProjectHookRequest,
 };
 
-/// Settings in a body; the same for creating and updating a webhook.
-macro_rules! settings {
-    ($body:expr) => {{
-        let body = $body;
-        Settings {
-            url: body.url,
-            token: body.token.into_patch().map(Into::into),
-            push_events: body.push_events,
-            push_events_branch_filter: body.push_events_branch_filter.into_patch(),
-            tag_push_events: body.tag_push_events,
-            issues_events: body.issues_events,
-            confidential_issues_events: body.confidential_issues_events,
-            merge_requests_events: body.merge_requests_events,
-            note_events: body.note_events,
-            confidential_note_events: body.confidential_note_events,
-            job_events: body.job_events,
-            pipeline_events: body.pipeline_events,
-            wiki_page_events: body.wiki_page_events,
-            enable_ssl_verification: body.enable_ssl_verification,
-        }
-    }};
+/// Returns the settings in a body.
+fn hook_settings(settings: HookSettings) -> Settings {
+    Settings {
+        url: settings.url,
+        token: settings.token.into_patch().map(Into::into),
+        push_events: settings.push_events,
+        push_events_branch_filter: settings.push_events_branch_filter.into_patch(),
+        tag_push_events: settings.tag_push_events,
+        issues_events: settings.issues_events,
+        confidential_issues_events: settings.confidential_issues_events,
+        merge_requests_events: settings.merge_requests_events,
+        note_events: settings.note_events,
+        confidential_note_events: settings.confidential_note_events,
+        job_events: settings.job_events,
+        pipeline_events: settings.pipeline_events,
+        wiki_page_events: settings.wiki_page_events,
+        enable_ssl_verification: settings.enable_ssl_verification,
+    }
 }
 
 impl ProjectHooksApi for App {
@@ -55,7 +52,8 @@ impl ProjectHooksApi for App {
         access: ProjectAccess,
         request: CreateProjectHookRequest,
     ) -> Result<ProjectHook> {
-        let hook = webhooks::create(&self.backend, &access, settings!(request.body)).await?;
+        let hook =
+            webhooks::create(&self.backend, &access, hook_settings(request.body.hook_settings)).await?;
         Ok(view::hook(hook))
     }
 
@@ -73,7 +71,13 @@ impl ProjectHooksApi for App {
         access: ProjectAccess,
         request: UpdateProjectHookRequest,
     ) -> Result<ProjectHook> {
-        let hook = webhooks::update(&self.backend, &access, request.hook_id, settings!(request.body)).await?;
+        let hook = webhooks::update(
+            &self.backend,
+            &access,
+            request.hook_id,
+            hook_settings(request.body.hook_settings),
+        )
+        .await?;
         Ok(view::hook(hook))
     }
 

@@ -6,7 +6,7 @@ use domain::kernel::page::{Page, PageRequest};
 
 use crate::api::routes::ProjectMembersApi;
 use crate::app::App;
-use crate::handlers::members::filter;
+use crate::handlers::members::member_filter;
 use contract::{
     AddProjectMemberRequest, GetAnyProjectMemberRequest, GetProjectMemberRequest,
     ListAllProjectMembersRequest, ListProjectMembersRequest, Member, RemoveProjectMemberRequest,
@@ -20,7 +20,8 @@ impl ProjectMembersApi for App {
         request: ListProjectMembersRequest,
         page: PageRequest,
     ) -> Result<Page<Member>> {
-        self.members(access, filter!(request), page).await
+        self.members(access, member_filter(request.member_filter), page)
+            .await
     }
 
     async fn list_all_project_members(
@@ -29,7 +30,8 @@ impl ProjectMembersApi for App {
         request: ListAllProjectMembersRequest,
         page: PageRequest,
     ) -> Result<Page<Member>> {
-        self.all_members(access, filter!(request), page).await
+        self.all_members(access, member_filter(request.member_filter), page)
+            .await
     }
 
     async fn get_project_member(

@@ -6,6 +6,7 @@ use domain::code::code_analysis;
 use domain::identity::access::{InstanceAccess, ProjectAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
+use domain::kernel::patch::Patch;
 use domain::lifecycle::{deletion, transfer};
 use domain::spaces::projects::{self, Change, Filter, NewProject, Order, Settings};
 
@@ -17,102 +18,90 @@ use crate::views::words::Convert;
 use contract::timestamp::Timestamp;
 use contract::{
     CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectsRequest,
-    ListUserProjectsRequest, Message, Project, ProjectOrder, SortDirection, TransferProjectRequest,
-    UpdateProjectRequest,
+    ListUserProjectsRequest, Message, Project, ProjectFilter, ProjectOrder, ProjectSettings,
+    ProjectViewOptions, SortDirection, TransferProjectRequest, UpdateProjectRequest,
 };
 
-/// Settings in a body; the same for creating and updating a project.
-macro_rules! settings {
-    ($body:expr) => {
-        Settings {
-            description: $body.description.into_patch(),
-            tag_list: $body.tag_list,
-            issues_enabled: $body.issues_enabled,
-            merge_requests_enabled: $body.merge_requests_enabled,
-            wiki_enabled: $body.wiki_enabled,
-            jobs_enabled: $body.jobs_enabled,
-            snippets_enabled: $body.snippets_enabled,
-            container_registry_enabled: $body.container_registry_enabled,
-            issues_access_level: $body.issues_access_level.map(Convert::convert),
-            repository_access_level: $body.repository_access_level.map(Convert::convert),
-            merge_requests_access_level: $body.merge_requests_access_level.map(Convert::convert),
-            forking_access_level: $body.forking_access_level.map(Convert::convert),
-            wiki_access_level: $body.wiki_access_level.map(Convert::convert),
-            builds_access_level: $body.builds_access_level.map(Convert::convert),
-            snippets_access_level: $body.snippets_access_level.map(Convert::convert),
-            container_registry_access_level: $body.container_registry_access_level.map(Convert::convert),
-            merge_method: $body.merge_method.map(Convert::convert),
-            request_access_enabled: $body.request_access_enabled,
-            lfs_enabled: $body.lfs_enabled,
-            packages_enabled: $body.packages_enabled,
-            service_desk_enabled: $body.service_desk_enabled,
-            resolve_outdated_diff_discussions: $body.resolve_outdated_diff_discussions,
-            shared_runners_enabled: $body.shared_runners_enabled,
-            public_jobs: $body.public_jobs,
-            ci_default_git_depth: $body.ci_default_git_depth.into_patch(),
-            ci_config_path: $body.ci_config_path.into_patch(),
-            only_allow_merge_if_pipeline_succeeds: $body.only_allow_merge_if_pipeline_succeeds,
-            only_allow_merge_if_all_discussions_are_resolved: $body
-                .only_allow_merge_if_all_discussions_are_resolved,
-            remove_source_branch_after_merge: $body.remove_source_branch_after_merge,
-            autoclose_referenced_issues: $body.autoclose_referenced_issues,
-            suggestion_commit_message: $body.suggestion_commit_message.into_patch(),
-            auto_devops_enabled: $body.auto_devops_enabled,
-            auto_devops_deploy_strategy: $body.auto_devops_deploy_strategy.map(Convert::convert),
-            approvals_before_merge: $body.approvals_before_merge,
-            mirror: $body.mirror,
-            mirror_trigger_builds: $body.mirror_trigger_builds,
-            only_mirror_protected_branches: $body.only_mirror_protected_branches,
-            mirror_overwrites_diverged_branches: $body.mirror_overwrites_diverged_branches,
-            external_authorization_classification_label: $body
-                .external_authorization_classification_label
-                .into_patch(),
-            repository_storage: $body.repository_storage,
-        }
-    };
+/// Returns the settings in a body.
+fn project_settings(description: Patch<String>, settings: ProjectSettings) -> Settings {
+    Settings {
+        description,
+        tag_list: settings.tag_list,
+        issues_enabled: settings.issues_enabled,
+        merge_requests_enabled: settings.merge_requests_enabled,
+        wiki_enabled: settings.wiki_enabled,
+        jobs_enabled: settings.jobs_enabled,
+        snippets_enabled: settings.snippets_enabled,
+        container_registry_enabled: settings.container_registry_enabled,
+        issues_access_level: settings.issues_access_level.map(Convert::convert),
+        repository_access_level: settings.repository_access_level.map(Convert::convert),
+        merge_requests_access_level: settings.merge_requests_access_level.map(Convert::convert),
+        forking_access_level: settings.forking_access_level.map(Convert::convert),
+        wiki_access_level: settings.wiki_access_level.map(Convert::convert),
+        builds_access_level: settings.builds_access_level.map(Convert::convert),
+        snippets_access_level: settings.snippets_access_level.map(Convert::convert),
+        container_registry_access_level: settings.container_registry_access_level.map(Convert::convert),
+        merge_method: settings.merge_method.map(Convert::convert),
+        request_access_enabled: settings.request_access_enabled,
+        lfs_enabled: settings.lfs_enabled,
+        packages_enabled: settings.packages_enabled,
+        service_desk_enabled: settings.service_desk_enabled,
+        resolve_outdated_diff_discussions: settings.resolve_outdated_diff_discussions,
+        shared_runners_enabled: settings.shared_runners_enabled,
+        public_jobs: settings.public_jobs,
+        ci_default_git_depth: settings.ci_default_git_depth.into_patch(),
+        ci_config_path: settings.ci_config_path.into_patch(),
+        only_allow_merge_if_pipeline_succeeds: settings.only_allow_merge_if_pipeline_succeeds,
+        only_allow_merge_if_all_discussions_are_resolved: settings
+            .only_allow_merge_if_all_discussions_are_resolved,
+        remove_source_branch_after_merge: settings.remove_source_branch_after_merge,
+        autoclose_referenced_issues: settings.autoclose_referenced_issues,
+        suggestion_commit_message: settings.suggestion_commit_message.into_patch(),
+        auto_devops_enabled: settings.auto_devops_enabled,
+        auto_devops_deploy_strategy: settings.auto_devops_deploy_strategy.map(Convert::convert),
+        approvals_before_merge: settings.approvals_before_merge,
+        mirror: settings.mirror,
+        mirror_trigger_builds: settings.mirror_trigger_builds,
+        only_mirror_protected_branches: settings.only_mirror_protected_branches,
+        mirror_overwrites_diverged_branches: settings.mirror_overwrites_diverged_branches,
+        external_authorization_classification_label: settings
+            .external_authorization_classification_label
+            .into_patch(),
+        repository_storage: settings.repository_storage,
+    }
 }
 
-/// Filters of both lists.
-macro_rules! filter {
-    ($request:expr) => {
-        Filter {
-            archived: $request.archived,
-            visibility: $request.visibility.map(Convert::convert),
-            search: $request.search,
-            owned: $request.owned,
-            membership: $request.membership,
-            starred: $request.starred,
-            with_issues_enabled: $request.with_issues_enabled,
-            with_merge_requests_enabled: $request.with_merge_requests_enabled,
-            with_programming_language: $request.with_programming_language,
-            min_access_level: $request.min_access_level,
-            id_after: $request.id_after,
-            id_before: $request.id_before,
-            custom_attributes: $request
-                .custom_attributes
-                .unwrap_or_default()
-                .into_iter()
-                .collect(),
-            order: order($request.order_by),
-            ascending: $request.sort == Some(SortDirection::Asc),
-            ..Filter::default()
-        }
-    };
+/// Returns the filter of a list.
+pub(super) fn project_filter(filter: ProjectFilter) -> Filter {
+    Filter {
+        archived: filter.archived,
+        visibility: filter.visibility.map(Convert::convert),
+        search: filter.search,
+        owned: filter.owned,
+        membership: filter.membership,
+        starred: filter.starred,
+        with_issues_enabled: filter.with_issues_enabled,
+        with_merge_requests_enabled: filter.with_merge_requests_enabled,
+        with_programming_language: filter.with_programming_language,
+        min_access_level: filter.min_access_level,
+        id_after: filter.id_after,
+        id_before: filter.id_before,
+        custom_attributes: filter.custom_attributes.unwrap_or_default().into_iter().collect(),
+        order: order(filter.order_by),
+        ascending: filter.sort == Some(SortDirection::Asc),
+        ..Filter::default()
+    }
 }
-pub(super) use filter;
 
-/// View options of the projects in a list.
-macro_rules! parts {
-    ($request:expr) => {
-        Parts {
-            simple: $request.simple,
-            statistics: $request.statistics,
-            custom_attributes: $request.with_custom_attributes,
-            ..Parts::default()
-        }
-    };
+/// Returns the additional attributes of the projects in a list.
+pub(super) fn view_options(options: &ProjectViewOptions) -> Parts {
+    Parts {
+        simple: options.simple,
+        statistics: options.statistics,
+        custom_attributes: options.with_custom_attributes,
+        ..Parts::default()
+    }
 }
-pub(super) use parts;
 
 pub(super) fn order(order: Option<ProjectOrder>) -> Order {
     match order {
@@ -154,13 +143,13 @@ impl ProjectsApi for App {
         request: ListProjectsRequest,
         page: PageRequest,
     ) -> Result<Page<Project>> {
-        let parts = parts!(request);
+        let parts = view_options(&request.project_view_options);
         let filter = Filter {
             search_namespaces: request.search_namespaces,
             checksum_failed: request.wiki_checksum_failed || request.repository_checksum_failed,
             last_activity_after: request.last_activity_after.map(Timestamp::to_utc),
             last_activity_before: request.last_activity_before.map(Timestamp::to_utc),
-            ..filter!(request)
+            ..project_filter(request.project_filter)
         };
         self.projects(access, filter, page, parts).await
     }
@@ -171,12 +160,12 @@ impl ProjectsApi for App {
         request: ListUserProjectsRequest,
         page: PageRequest,
     ) -> Result<Page<Project>> {
-        let parts = parts!(request);
+        let parts = view_options(&request.project_view_options);
         let filter = Filter {
             of_user: Some(access.user.id),
             owned: false,
             membership: false,
-            ..filter!(request)
+            ..project_filter(request.project_filter)
         };
         let access = InstanceAccess {
             caller: access.caller,
@@ -188,7 +177,7 @@ impl ProjectsApi for App {
     async fn create_project(&self, access: InstanceAccess, request: CreateProjectRequest) -> Result<Project> {
         let body = request.body;
         let new = NewProject {
-            settings: settings!(body),
+            settings: project_settings(body.description.into_patch(), body.project_settings),
             name: body.name,
             path: body.path,
             namespace_id: body.namespace_id,
@@ -233,7 +222,7 @@ impl ProjectsApi for App {
         // An empty text in place of the file removes the avatar.
         let pictured = picture.is_some() || body.avatar.is_some();
         let change = Change {
-            settings: settings!(body),
+            settings: project_settings(body.description.into_patch(), body.project_settings),
             name: body.name,
             path: body.path,
             visibility: body.visibility.map(Convert::convert),

@@ -13,30 +13,33 @@ use crate::api::routes::RepositoryFilesApi;
 use crate::app::App;
 use crate::views::file as view;
 use contract::{
-    BlameRange, CreateFileRequest, DeleteFileRequest, FileEncoding, FileWriteResult,
+    BlameRange, CreateFileRequest, DeleteFileRequest, FileCommit, FileEncoding, FileWriteResult,
     GetFileBlameMetadataRequest, GetFileBlameRequest, GetFileMetadataRequest, GetFileRequest,
     GetRawFileMetadataRequest, GetRawFileRequest, RepositoryFile, UpdateFileRequest,
 };
 
-/// Commits a change of one file. The bodies of the three operations share these fields but no type.
-macro_rules! commit {
-    ($self:ident, $access:ident, $path:ident, $body:ident, $change:expr) => {{
-        let branch = $body.branch.clone();
+impl App {
+    /// Commits a change of one file.
+    async fn commit_file(
+        &self,
+        access: &ProjectAccess,
+        path: String,
+        commit: FileCommit,
+        author: AuthorOverride,
+        change: Change,
+    ) -> Result<FileWriteResult> {
+        let branch = commit.branch.clone();
         let write = Write {
-            path: $path,
-            branch: $body.branch,
-            start_branch: $body.start_branch,
-            message: $body.commit_message,
-            author: AuthorOverride {
-                name: $body.author_name,
-                email: $body.author_email,
-            },
-            change: $change,
+            path,
+            branch: commit.branch,
+            start_branch: commit.start_branch,
+            message: commit.commit_message,
+            author,
+            change,
         };
-        files::write(&$self.backend, &$access, write)
-            .await
-            .map(|file_path| FileWriteResult { file_path, branch })
-    }};
+        let file_path = files::write(&self.backend, access, write).await?;
+        Ok(FileWriteResult { file_path, branch })
+    }
 }
 
 impl RepositoryFilesApi for App {
@@ -72,7 +75,13 @@ impl RepositoryFilesApi for App {
     ) -> Result<FileWriteResult> {
         let (path, body) = (request.file_path, request.body);
         let content = content::decode(body.content, body.encoding == Some(FileEncoding::Base64))?;
-        commit!(self, access, path, body, Change::Create { content })
+        let change = Change::Create { content };
+        let author = AuthorOverride {
+            name: body.author_name,
+            email: body.author_email,
+        };
+        self.commit_file(&access, path, body.file_commit, author, change)
+            .await
     }
 
     async fn update_file(
@@ -85,7 +94,12 @@ impl RepositoryFilesApi for App {
             content: content::decode(body.content, body.encoding == Some(FileEncoding::Base64))?,
             last_commit_id: body.last_commit_id,
         };
-        commit!(self, access, path, body, change)
+        let author = AuthorOverride {
+            name: body.author_name,
+            email: body.author_email,
+        };
+        self.commit_file(&access, path, body.file_commit, author, change)
+            .await
     }
 
     async fn delete_file(&self, access: ProjectAccess, request: DeleteFileRequest) -> Result<()> {
@@ -93,7 +107,13 @@ impl RepositoryFilesApi for App {
         let change = Change::Delete {
             last_commit_id: body.last_commit_id,
         };
-        commit!(self, access, path, body, change).map(|_| ())
+        let author = AuthorOverride {
+            name: body.author_name,
+            email: body.author_email,
+        };
+        self.commit_file(&access, path, body.file_commit, author, change)
+            .await?;
+        Ok(())
     }
 
     async fn get_file_blame(

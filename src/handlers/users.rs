@@ -15,8 +15,8 @@ use crate::app::App;
 use crate::views;
 use contract::{
     CreateUserRequest, CurrentUser, DeleteUserRequest, ListUserMembershipsRequest, ListUsersRequest,
-    MembershipSource, SortDirection, TwoFactorFilter, UpdateUserRequest, User, UserCreate, UserMembership,
-    UserOrder, UserUpdate,
+    MembershipSource, SortDirection, TwoFactorFilter, UpdateUserRequest, User, UserCreate, UserDetails,
+    UserMembership, UserOrder, UserUpdate,
 };
 
 impl UsersApi for App {
@@ -144,33 +144,31 @@ fn filter(request: ListUsersRequest) -> Filter {
     }
 }
 
-/// Attributes that are the same for creating and updating an account.
-macro_rules! details {
-    ($body:ident) => {
-        Details {
-            skype: $body.skype,
-            linkedin: $body.linkedin,
-            twitter: $body.twitter,
-            website_url: $body.website_url,
-            organization: $body.organization,
-            job_title: $body.job_title,
-            theme_id: $body.theme_id,
-            color_scheme_id: $body.color_scheme_id,
-            note: $body.note,
-            bio: $body.bio,
-            location: $body.location,
-            public_email: $body.public_email,
-            projects_limit: $body.projects_limit,
-            extern_uid: $body.extern_uid,
-            provider: $body.provider,
-            admin: $body.admin,
-            can_create_group: $body.can_create_group,
-            external: $body.external,
-            private_profile: $body.private_profile,
-            confirmed: None,
-            created_by_id: None,
-        }
-    };
+/// Returns the profile and rights in a body.
+fn user_details(details: UserDetails) -> Details {
+    Details {
+        skype: details.skype,
+        linkedin: details.linkedin,
+        twitter: details.twitter,
+        website_url: details.website_url,
+        organization: details.organization,
+        job_title: details.job_title,
+        theme_id: details.theme_id,
+        color_scheme_id: details.color_scheme_id,
+        note: details.note,
+        bio: details.bio,
+        location: details.location,
+        public_email: details.public_email,
+        projects_limit: details.projects_limit,
+        extern_uid: details.extern_uid,
+        provider: details.provider,
+        admin: details.admin,
+        can_create_group: details.can_create_group,
+        external: details.external,
+        private_profile: details.private_profile,
+        confirmed: None,
+        created_by_id: None,
+    }
 }
 
 fn new_user(body: UserCreate, created_by_id: Option<i64>) -> Result<(NewUser, Details)> {
@@ -182,12 +180,12 @@ fn new_user(body: UserCreate, created_by_id: Option<i64>) -> Result<(NewUser, De
         name: body.name,
         email: body.email,
         password: password.into_chosen(),
-        admin: body.admin == Some(true),
+        admin: body.user_details.admin == Some(true),
     };
     let details = Details {
         confirmed,
         created_by_id,
-        ..details!(body)
+        ..user_details(body.user_details)
     };
     Ok((new, details))
 }
@@ -201,7 +199,7 @@ fn changes(body: UserUpdate) -> Changes {
         password: Password::asked(body.password, body.reset_password, body.force_random_password),
         details: Details {
             confirmed: skip.then_some(true),
-            ..details!(body)
+            ..user_details(body.user_details)
         },
     }
 }

@@ -3,6 +3,7 @@
 // Tests fail by panicking.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+mod groups;
 mod lints;
 
 use std::path::{Path, PathBuf};
