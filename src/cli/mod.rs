@@ -3,7 +3,7 @@
 mod admin;
 mod context;
 mod demo;
-mod upkeep;
+mod maintenance;
 
 use std::process::ExitCode;
 
@@ -44,9 +44,9 @@ enum Command {
     /// Check the database and all objects of the repositories
     Doctor(Common),
     /// Export a backup of the instance to an empty directory, also while the server runs
-    Backup(upkeep::Copy),
+    Backup(maintenance::Copy),
     /// Import a backup into an empty data directory and an empty database
-    Restore(upkeep::Copy),
+    Restore(maintenance::Copy),
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -76,9 +76,9 @@ pub fn run() -> ExitCode {
                 Ok(ExitCode::SUCCESS)
             }
             Some(Command::Admin { command }) => admin::run(command).await,
-            Some(Command::Doctor(common)) => upkeep::doctor(common).await,
-            Some(Command::Backup(copy)) => upkeep::backup(copy).await,
-            Some(Command::Restore(copy)) => upkeep::restore(copy).await,
+            Some(Command::Doctor(common)) => maintenance::doctor(common).await,
+            Some(Command::Backup(copy)) => maintenance::backup(copy).await,
+            Some(Command::Restore(copy)) => maintenance::restore(copy).await,
         }
     });
     outcome.unwrap_or_else(|error| complain(&error.to_string()))

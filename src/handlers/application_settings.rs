@@ -7,7 +7,7 @@ use domain::kernel::error::Result;
 use crate::api::routes::ApplicationSettingsApi;
 use crate::app::App;
 use crate::views::application_settings::application_settings;
-use crate::views::words::Convert;
+use crate::views::enums::Convert;
 use contract::{ApplicationSettings, ApplicationSettingsUpdate, UpdateApplicationSettingsRequest};
 
 impl ApplicationSettingsApi for App {

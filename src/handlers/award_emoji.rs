@@ -3,7 +3,7 @@
 use domain::discussion::award_emoji::{self, Key};
 use domain::discussion::noteable;
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::places::Place;
+use domain::identity::space_access::Place;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::planning::epics;

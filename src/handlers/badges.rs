@@ -1,7 +1,7 @@
 //! Badges of projects and groups.
 
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::places::Place;
+use domain::identity::space_access::Place;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::spaces::badges::{self, Change};

@@ -1,7 +1,7 @@
 //! Boards of projects and groups, and their lists.
 
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::places::Place;
+use domain::identity::space_access::Place;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
 use domain::planning::boards::lists::{self, Subject};

@@ -8,7 +8,7 @@ use domain::kernel::page::{Page, PageRequest};
 use crate::api::routes::ClustersApi;
 use crate::app::App;
 use crate::views::cluster::cluster;
-use crate::views::words::Convert;
+use crate::views::enums::Convert;
 use contract::{Cluster, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest};
 
 impl ClustersApi for App {

@@ -3,7 +3,7 @@
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::registry::deleting::{delete_repository, delete_tag};
+use domain::registry::deletion::{delete_repository, delete_tag};
 use domain::registry::listing::{self, With};
 use domain::registry::tag_cleanup::{self, Asked};
 

@@ -8,7 +8,7 @@ use domain::kernel::page::{Page, PageRequest};
 use crate::api::routes::DeploymentsApi;
 use crate::app::App;
 use crate::views::deployment::deployment;
-use crate::views::words::Convert;
+use crate::views::enums::Convert;
 use contract::{
     CreateDeploymentRequest, Deployment, DeploymentOrder, GetDeploymentRequest, ListDeploymentsRequest,
     SortDirection, UpdateDeploymentRequest,

@@ -8,9 +8,9 @@ use domain::kernel::page::{Page, PageRequest};
 use crate::api::routes::EnvironmentsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
+use crate::views::enums::Convert;
 use crate::views::environment::{detail, environment, listed};
 use crate::views::project::simple;
-use crate::views::words::Convert;
 use contract::{
     CreateEnvironmentRequest, DeleteEnvironmentRequest, Environment, GetEnvironmentRequest,
     ListEnvironmentsRequest, StopEnvironmentRequest, UpdateEnvironmentRequest,

@@ -8,7 +8,7 @@ use domain::kernel::page::{Page, PageRequest};
 use crate::api::routes::EventsApi;
 use crate::app::App;
 use crate::views;
-use crate::views::words::Convert;
+use crate::views::enums::Convert;
 use contract::{
     Event, EventAction, EventTargetType, ListEventsRequest, ListProjectEventsRequest, ListUserEventsRequest,
     SortDirection,

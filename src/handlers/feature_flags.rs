@@ -8,8 +8,8 @@ use domain::kernel::page::{Page, PageRequest};
 use crate::api::routes::FeatureFlagsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
+use crate::views::enums::Convert;
 use crate::views::feature_flag::feature_flag;
-use crate::views::words::Convert;
 use contract::map::Map;
 use contract::{
     CreateFeatureFlagRequest, DeleteFeatureFlagRequest, FeatureFlag, FeatureFlagFilter,

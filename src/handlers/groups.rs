@@ -13,9 +13,9 @@ use domain::spaces::projects::{self, OfGroup};
 use crate::api::routes::GroupsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
+use crate::views::enums::Convert;
 use crate::views::group::{detail, group};
 use crate::views::project::{Parts, project};
-use crate::views::words::Convert;
 use contract::{
     CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupFilter, GroupOrder, GroupSettings,
     ListDescendantGroupsRequest, ListDescendantsRequest, ListGroupProjectsRequest, ListGroupsRequest,

@@ -1,7 +1,7 @@
 //! Issues.
 
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use domain::identity::places;
+use domain::identity::space_access;
 use domain::kernel::caller::Caller;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -76,7 +76,7 @@ impl App {
     /// Returns the issues of a milestone.
     async fn milestone_issues(
         &self,
-        place: places::Place,
+        place: space_access::Place,
         milestone_id: i64,
         page: PageRequest,
     ) -> Result<Page<Issue>> {

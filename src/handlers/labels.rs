@@ -1,7 +1,7 @@
 //! Labels of projects and groups.
 
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::places::Place;
+use domain::identity::space_access::Place;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;

@@ -2,7 +2,7 @@
 
 use domain::delivery::deployments;
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
-use domain::identity::places;
+use domain::identity::space_access;
 use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
@@ -113,7 +113,7 @@ impl App {
     /// Returns the merge requests of a milestone.
     async fn milestone_merge_requests(
         &self,
-        place: places::Place,
+        place: space_access::Place,
         milestone_id: i64,
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {

@@ -1,7 +1,7 @@
 //! Milestones of projects and groups.
 
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::places::Place;
+use domain::identity::space_access::Place;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::planning::milestones::{self, Change, Filter, NewMilestone, Row, StateEvent};
@@ -9,8 +9,8 @@ use domain::planning::milestones::{self, Change, Filter, NewMilestone, Row, Stat
 use crate::api::routes::MilestonesApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
+use crate::views::enums::Convert;
 use crate::views::milestone::milestone;
-use crate::views::words::Convert;
 use contract::{
     CreateGroupMilestoneRequest, CreateProjectMilestoneRequest, DeleteGroupMilestoneRequest,
     DeleteProjectMilestoneRequest, GetGroupMilestoneRequest, GetProjectMilestoneRequest,

@@ -3,7 +3,7 @@
 use domain::discussion::noteable::Key;
 use domain::discussion::notes::{self, Filter, NewNote};
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::places::Place;
+use domain::identity::space_access::Place;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 

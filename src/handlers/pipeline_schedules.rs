@@ -9,9 +9,9 @@ use domain::kernel::page::{Page, PageRequest};
 use crate::api::routes::PipelineSchedulesApi;
 use crate::app::App;
 use crate::handlers::pipelines::given;
+use crate::views::enums::Convert;
 use crate::views::pipeline::variable;
 use crate::views::pipeline_schedule::{detail, pipeline_schedule};
-use crate::views::words::Convert;
 use contract::{
     CreatePipelineScheduleRequest, CreatePipelineScheduleVariableRequest, DeletePipelineScheduleRequest,
     DeletePipelineScheduleVariableRequest, GetPipelineScheduleRequest, ListPipelineSchedulesRequest,

@@ -8,8 +8,8 @@ use domain::kernel::urls;
 
 use crate::api::routes::PipelinesApi;
 use crate::app::App;
+use crate::views::enums::Convert;
 use crate::views::pipeline::{At, pipeline, reference, variable};
-use crate::views::words::Convert;
 use contract::{
     CancelPipelineRequest, CreatePipelineRequest, DeletePipelineRequest, GetPipelineRequest,
     ListPipelineVariablesRequest, ListPipelinesRequest, Pipeline, PipelineOrder, PipelineReference,

@@ -10,7 +10,7 @@ use crate::api::routes::ProjectForksApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::handlers::projects::{project_filter, view_options};
-use crate::views::words::Convert;
+use crate::views::enums::Convert;
 use contract::{CreateForkRelationRequest, ForkProjectRequest, ListProjectForksRequest, Project};
 
 impl ProjectForksApi for App {

@@ -8,8 +8,8 @@ use domain::webhooks::{self, Settings, log, test_delivery};
 use crate::api::routes::ProjectHooksApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
+use crate::views::enums::Convert;
 use crate::views::project_hooks as view;
-use crate::views::words::Convert;
 use contract::{
     CreateProjectHookRequest, DeleteProjectHookRequest, GetProjectHookDeliveryRequest, GetProjectHookRequest,
     HookDelivery, HookSettings, HookTrigger, ListProjectHookDeliveriesRequest, ProjectHook,

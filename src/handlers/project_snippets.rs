@@ -9,7 +9,7 @@ use domain::kernel::page::{Page, PageRequest};
 use crate::api::routes::ProjectSnippetsApi;
 use crate::app::App;
 use crate::handlers::snippets::{change, files};
-use crate::views::words::Convert;
+use crate::views::enums::Convert;
 use contract::{
     CreateProjectSnippetRequest, DeleteProjectSnippetRequest, GetProjectSnippetRequest,
     GetRawProjectSnippetRequest, Snippet, UpdateProjectSnippetRequest,

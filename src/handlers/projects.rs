@@ -13,8 +13,8 @@ use domain::spaces::projects::{self, Change, Filter, NewProject, Order, Settings
 use crate::api::routes::ProjectsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
+use crate::views::enums::Convert;
 use crate::views::project::{Parts, languages, project};
-use crate::views::words::Convert;
 use contract::timestamp::Timestamp;
 use contract::{
     CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectsRequest,

@@ -9,8 +9,8 @@ use domain::kernel::page::{Page, PageRequest};
 use crate::api::routes::SnippetsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
+use crate::views::enums::Convert;
 use crate::views::snippet::snippet;
-use crate::views::words::Convert;
 use contract::{
     CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest, Snippet,
     SnippetFileAction, SnippetFileCreate, SnippetFileUpdate, SnippetUpdate, UpdateSnippetRequest,

@@ -3,14 +3,14 @@
 use domain::discussion::noteable::Key;
 use domain::discussion::todos::{self, Filter, Subject};
 use domain::identity::access::{InstanceAccess, ProjectAccess};
-use domain::identity::places::Place;
+use domain::identity::space_access::Place;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
 use crate::api::routes::TodosApi;
 use crate::app::App;
+use crate::views::enums::Convert;
 use crate::views::todo::todo;
-use crate::views::words::Convert;
 use contract::{
     CreateIssueTodoRequest, CreateMergeRequestTodoRequest, FinishTodoRequest, ListTodosRequest, Todo,
     TodoTargetType,

@@ -7,8 +7,8 @@ use domain::kernel::page::{Page, PageRequest};
 
 use crate::api::routes::VariablesApi;
 use crate::app::App;
+use crate::views::enums::Convert;
 use crate::views::variable::{instance_variable, variable};
-use crate::views::words::Convert;
 use contract::{
     CreateGroupVariableRequest, CreateInstanceVariableRequest, CreateProjectVariableRequest,
     DeleteGroupVariableRequest, DeleteInstanceVariableRequest, DeleteProjectVariableRequest,

@@ -8,8 +8,8 @@ use domain::security::vulnerabilities::{self, Filter, reports};
 
 use crate::api::routes::VulnerabilitiesApi;
 use crate::app::App;
+use crate::views::enums::Convert;
 use crate::views::vulnerability::{outcome, vulnerability};
-use crate::views::words::Convert;
 use contract::{
     ConfirmVulnerabilityRequest, DismissVulnerabilityRequest, GetVulnerabilityRequest,
     ListProjectVulnerabilitiesRequest, ResolveVulnerabilityRequest, Vulnerability,

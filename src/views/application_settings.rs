@@ -6,7 +6,7 @@ use domain::kernel::settings::InstanceSettings;
 
 use contract::{ApplicationSettings, Plan};
 
-use crate::views::words::Convert;
+use crate::views::enums::Convert;
 
 /// Returns the current settings and the plan of the instance.
 #[must_use]

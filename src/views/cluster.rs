@@ -2,8 +2,8 @@
 
 use domain::delivery::clusters::Row;
 
+use crate::views::enums::Convert;
 use crate::views::users::maker;
-use crate::views::words::Convert;
 use contract::{Cluster, ClusterKubernetes};
 
 /// Returns a cluster.

@@ -7,9 +7,9 @@ use git::{DiffEntry, Stats};
 use storage::entities::commit_comments::LineType;
 use storage::entities::pipelines;
 
+use crate::views::enums::Convert;
 use crate::views::pipeline::{self, At};
 use crate::views::users as user_view;
-use crate::views::words::Convert;
 use contract::MaybeUndefined;
 use contract::{Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType};
 

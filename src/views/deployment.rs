@@ -4,9 +4,9 @@ use domain::delivery::deployments::{Job, Row};
 use storage::entities::environments;
 
 use crate::views::commit;
+use crate::views::enums::Convert;
 use crate::views::pipeline::{At, reference};
 use crate::views::users::maker;
-use crate::views::words::Convert;
 use contract::{Deployment, DeploymentEnvironment, DeploymentJob};
 
 /// Returns a deployment.

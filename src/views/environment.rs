@@ -4,8 +4,8 @@ use domain::delivery::deployments;
 use storage::entities::environments::Model;
 
 use crate::views::deployment;
+use crate::views::enums::Convert;
 use crate::views::pipeline::At;
-use crate::views::words::Convert;
 use contract::MaybeUndefined;
 use contract::{Environment, SimpleProject};
 

@@ -4,10 +4,10 @@ use domain::kernel::Instance;
 use domain::planning::epics::Row;
 use domain::planning::epics::issues::Gathered;
 
+use crate::views::enums::Convert;
 use crate::views::issue::{self, issue, label};
 use crate::views::links;
 use crate::views::users::maker;
-use crate::views::words::Convert;
 use contract::{Epic, EpicIssueLink, EpicLinks, Issue, References};
 
 /// View options of an epic.

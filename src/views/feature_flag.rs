@@ -5,7 +5,7 @@ use storage::entities::feature_flag_scopes::Model as Scope;
 use storage::entities::feature_flag_strategies::Kind;
 use storage::entities::feature_flag_user_lists::Model as UserList;
 
-use crate::views::words::Convert;
+use crate::views::enums::Convert;
 use contract::map::Map;
 use contract::{
     FeatureFlag, FeatureFlagScope, FeatureFlagStrategy, FeatureFlagStrategyName, FeatureFlagUserList,

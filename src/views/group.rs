@@ -6,9 +6,9 @@ use domain::spaces::groups::{Detail, Row, Sizes};
 use storage::entities::custom_attributes::Model;
 
 use crate::views::custom_attribute::custom_attribute;
+use crate::views::enums::Convert;
 use crate::views::links;
 use crate::views::project::{Parts, project};
-use crate::views::words::Convert;
 use contract::MaybeUndefined;
 use contract::{Group, GroupStatistics, SharedGroup};
 

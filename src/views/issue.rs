@@ -9,10 +9,10 @@ use domain::planning::labels::colors;
 use serde_json::{Value, json};
 use storage::entities::{issues, labels, users};
 
+use crate::views::enums::Convert;
 use crate::views::html;
 use crate::views::milestone::milestone;
 use crate::views::users::{maker, reference};
-use crate::views::words::Convert;
 use contract::MaybeUndefined;
 use contract::{Issue, IssueLinks, IssueStateFilter, References, TaskCompletionStatus, TimeStats};
 

@@ -8,11 +8,11 @@ use storage::entities::merge_requests::{MergeStatus, Model, State};
 use storage::entities::{pipelines, users};
 
 use crate::views::commit;
+use crate::views::enums::Convert;
 use crate::views::issue::{Parts, label, time_stats};
 use crate::views::milestone::milestone;
 use crate::views::pipeline::{At, reference as reference_of, whole};
 use crate::views::users::{maker, reference};
-use crate::views::words::Convert;
 use contract::MaybeUndefined;
 use contract::{
     DiffRefs, MergeRequest, MergeRequestStateFilter, MergeRequestUser, References, TaskCompletionStatus,

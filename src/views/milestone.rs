@@ -2,8 +2,8 @@
 
 use domain::planning::milestones::Row;
 
+use crate::views::enums::Convert;
 use crate::views::links;
-use crate::views::words::Convert;
 use contract::Milestone;
 
 /// Returns a milestone; `base` is the base URL.

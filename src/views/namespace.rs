@@ -2,7 +2,7 @@
 
 use storage::entities::{namespaces, users};
 
-use crate::views::words::Convert;
+use crate::views::enums::Convert;
 use crate::views::{links, users as user_view};
 use contract::ProjectNamespace;
 

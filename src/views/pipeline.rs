@@ -6,8 +6,8 @@ use domain::delivery::pipelines::{Row, Variable};
 use storage::entities::pipelines::{Model, Status};
 use storage::entities::users;
 
+use crate::views::enums::Convert;
 use crate::views::users::maker;
-use crate::views::words::Convert;
 use contract::{
     CommitStatus, CommitStatusState, Pipeline, PipelineDetailedStatus, PipelineReference, PipelineVariable,
 };

@@ -9,8 +9,8 @@ use storage::entities::projects::FeatureAccess;
 use storage::entities::{AccessLevel, namespaces, project_shares, users};
 
 use crate::views::custom_attribute::custom_attribute;
+use crate::views::enums::Convert;
 use crate::views::namespace::namespace;
-use crate::views::words::Convert;
 use crate::views::{links, users as user_view};
 use contract::MaybeUndefined;
 use contract::{

@@ -6,7 +6,7 @@ use storage::entities::project_hooks;
 use contract::map::Map;
 use contract::{HookAlertStatus, HookDelivery, ProjectHook};
 
-use crate::views::words::Convert;
+use crate::views::enums::Convert;
 
 /// Returns a webhook without its secrets.
 #[must_use]

@@ -2,8 +2,8 @@
 
 use domain::code::snippets::Row;
 
+use crate::views::enums::Convert;
 use crate::views::users::reference;
-use crate::views::words::Convert;
 use contract::Snippet;
 
 /// Returns a snippet in the format of the contract; `base` is the base URL.

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 use storage::entities::namespaces;
 
+use crate::views::enums::Convert;
 use crate::views::users::reference;
-use crate::views::words::Convert;
 use crate::views::{epic, issue, merge_request};
 use contract::{Todo, TodoGroup, TodoProject, TodoTargetType};
 

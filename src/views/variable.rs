@@ -4,7 +4,7 @@ use domain::delivery::variables::Row;
 
 use contract::{InstanceVariable, Variable};
 
-use crate::views::words::Convert;
+use crate::views::enums::Convert;
 
 /// Returns an instance variable with its value.
 #[must_use]

@@ -19,7 +19,7 @@ use poem::http::{HeaderName, HeaderValue, Method, StatusCode};
 use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::error_response;
-use crate::web::callers::network;
+use crate::web::client_address::network;
 
 /// Middleware that handles Git requests and forwards all others.
 pub struct GitHttp {

@@ -1,9 +1,10 @@
 //! Endpoints outside the REST API, and the middleware of every request: request IDs, logs, limits and errors.
 
-mod callers;
+mod client_address;
 mod compress;
 pub mod connections;
 pub mod docs;
+mod duplicate_slashes;
 mod errors;
 pub mod git_http;
 mod headers;
@@ -13,7 +14,6 @@ pub mod oauth;
 mod page;
 pub mod registry;
 pub mod sign_in;
-mod slashes;
 mod trace;
 pub mod uploads;
 
@@ -29,7 +29,7 @@ where
     E: Endpoint + 'static,
 {
     routes
-        .before(slashes::trim)
+        .before(duplicate_slashes::trim)
         .with(errors::Errors {
             time_limit: settings.request_timeout,
         })
@@ -40,7 +40,7 @@ where
         })
         .with(compress::Compression)
         .with(trace::Trace)
-        .data(callers::TrustedProxies(settings.trusted_proxies.clone()))
+        .data(client_address::TrustedProxies(settings.trusted_proxies.clone()))
         .data(BaseUrl(backend.instance.base_url.as_str().into()))
         .map_to_response()
 }

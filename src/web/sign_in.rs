@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE, cookie};
 use crate::api::{error_response, parameters};
 use crate::views::html::escape;
-use crate::web::callers::network;
+use crate::web::client_address::network;
 use crate::web::page::document;
 
 /// Cookie that the form's token is bound to.

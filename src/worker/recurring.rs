@@ -8,7 +8,7 @@ use domain::code::ref_updates;
 use domain::delivery::pipeline_schedules;
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
-use domain::registry::jobs::collect_images::CollectImages;
+use domain::registry::jobs::collect_registry_garbage::CollectImages;
 use domain::spaces::jobs::sweep_expired_access::SweepExpiredAccess;
 use domain::transfers;
 use domain::webhooks::log;

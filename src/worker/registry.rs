@@ -5,7 +5,7 @@ use domain::delivery::{deployments, pipeline_schedules};
 use domain::kernel::Backend;
 use domain::lifecycle::deletion;
 use domain::planning::jobs::read_messages;
-use domain::registry::jobs::{collect_images, delete_registry_repository};
+use domain::registry::jobs::{collect_registry_garbage, delete_registry_repository};
 use domain::registry::tag_cleanup;
 use domain::review::jobs::{merge_waiting, recount_closing};
 use domain::review::merge_requests;
@@ -22,7 +22,7 @@ pub fn registry(backend: &Backend) -> Registry {
         backend,
         registry: Registry::default(),
     };
-    of.run(collect_images::run)
+    of.run(collect_registry_garbage::run)
         .run(create_repository::run)
         .run(deletion::groups::run_job)
         .run(delete_merged_branches::run)

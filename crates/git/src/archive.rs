@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
     use crate::Error;
-    use crate::sample::Sample;
+    use crate::test_repository::Sample;
 
     fn archive(sample: &Sample, format: ArchiveFormat, path: Option<&str>) -> Archive {
         Archive {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncRead;
 
-use super::lines::Lines;
+use super::line_reader::Lines;
 use super::process::Program;
 use super::{Error, Oid, Repository, Result};
 
@@ -114,7 +114,7 @@ fn unreadable() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{PATHS, Sample};
+    use crate::test_repository::{PATHS, Sample};
 
     #[tokio::test]
     async fn every_line_has_the_commit_git_blames() {

@@ -60,7 +60,7 @@ impl Repository {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_repository::Sample;
 
     #[tokio::test]
     async fn comparison_equals_log_and_diff() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncRead;
 
-use super::lines::Lines;
+use super::line_reader::Lines;
 use super::process::Program;
 use super::{Error, Oid, Repository, Result};
 
@@ -142,7 +142,7 @@ async fn read(output: impl AsyncRead + Unpin) -> Result<Vec<Contributor>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_repository::Sample;
 
     #[tokio::test]
     async fn commits_are_counted_as_shortlog_counts_them() {

@@ -162,7 +162,7 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::MetadataExt;
 
-    use crate::sample::Sample;
+    use crate::test_repository::Sample;
     use crate::testing::{self, Fixture};
     use crate::{Error, Repack, RepositoryId};
 

@@ -10,32 +10,32 @@ mod archive;
 mod blame;
 mod blobs;
 mod branches;
+mod cherry_pick;
 mod commit;
 mod compare;
 mod contributors;
 mod diff;
-mod early;
+mod early_output;
 mod error;
 mod fork;
 mod history;
 mod import;
 mod layout;
-mod lines;
+mod line_reader;
 mod lock;
 mod maintenance;
 mod merge;
 mod path;
-mod pick;
 mod process;
 mod ref_name;
 mod refs;
 mod repository;
 mod revision;
-#[cfg(test)]
-mod sample;
 mod store;
 mod stream;
 mod tags;
+#[cfg(test)]
+mod test_repository;
 #[cfg(test)]
 mod testing;
 mod transport;

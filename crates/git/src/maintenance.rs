@@ -199,7 +199,7 @@ fn has_loose_objects(objects: &Path) -> std::io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_repository::Sample;
     use crate::testing::{self, Fixture};
     use crate::{Error, RepositoryId, Selection};
 

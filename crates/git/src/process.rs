@@ -382,7 +382,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_repository::Sample;
 
     /// Returns whether a process still runs, rather than being gone or a zombie.
     fn works(pid: &str) -> bool {

@@ -13,7 +13,7 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::early::{EarlyOutput, Overflow};
+use super::early_output::{EarlyOutput, Overflow};
 use super::process::{Program, Running};
 use super::{Error, Repository, Result};
 

@@ -4,7 +4,7 @@ use poem::{Endpoint, Response};
 use serde_json::{Value, json};
 
 use super::Api;
-use super::places::Places;
+use super::spaces::Places;
 use crate::server::error::Error;
 
 /// A commit of the lighthouse project: author, branch, start branch, message, and files with action, path and

@@ -2,8 +2,8 @@
 //! through the API, as a client would.
 
 mod code;
-mod places;
 mod planning;
+mod spaces;
 
 use chrono::{Days, Utc};
 use domain::kernel::Backend;
@@ -39,7 +39,7 @@ pub async fn fill(
         endpoint: app::endpoint(backend, settings),
         token: token.expose(),
     };
-    let places = places::make(&api, password.expose()).await?;
+    let places = spaces::make(&api, password.expose()).await?;
     code::make(&api, &places).await?;
     planning::make(&api, &places).await
 }

@@ -3,7 +3,7 @@
 use poem::{Endpoint, Response};
 use serde_json::{Value, json};
 
-use super::places::Places;
+use super::spaces::Places;
 use super::{Api, days_ago, in_days, number};
 use crate::server::error::Error;
 

@@ -2,10 +2,10 @@
 //!
 //! Supports HTTP/1.1, and cleartext HTTP/2 with prior knowledge. TLS is left to a proxy.
 
-mod pace;
-mod refusal;
+mod body_rate;
+mod drain_body;
+mod invalid_request;
 mod transport;
-mod unread;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -31,9 +31,9 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use pace::Pace;
+use body_rate::Pace;
+use drain_body::Unread;
 use transport::Transport;
-use unread::Unread;
 
 /// Maximum size of a request head that is read, in bytes; `web::limits` applies lower limits.
 const HEAD: usize = 64 << 10;
@@ -179,15 +179,18 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             }
             Err(error) if error.is_parse() => {
                 unread = true;
-                if let Some(status) = transport.take_bare().and_then(|bare| refusal::status(&bare)) {
+                if let Some(status) = transport
+                    .take_bare()
+                    .and_then(|bare| invalid_request::status(&bare))
+                {
                     tracing::info!(remote = %self.remote, %status, %error, "rejected malformed request");
-                    transport.answer(&refusal::answer(status)).await;
+                    transport.answer(&invalid_request::answer(status)).await;
                 }
             }
             // After a partial head the client gets a response; an idle connection is just closed.
             Err(error) if error.is_timeout() && !rest.is_empty() => {
                 transport
-                    .answer(&refusal::answer(StatusCode::REQUEST_TIMEOUT))
+                    .answer(&invalid_request::answer(StatusCode::REQUEST_TIMEOUT))
                     .await;
             }
             _ => {}

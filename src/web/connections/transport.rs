@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-use super::refusal;
+use super::invalid_request;
 
 /// Maximum time that a client may accept no data.
 const STALL: Duration = Duration::from_secs(120);
@@ -124,7 +124,7 @@ impl AsyncWrite for Transport {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.release(context))?;
-        if refusal::is_bare(bytes) {
+        if invalid_request::is_bare(bytes) {
             self.held = Some(Bytes::copy_from_slice(bytes));
             return Poll::Ready(Ok(bytes.len()));
         }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::FORM_LIMIT;
 use crate::api::error_response::json_response;
 use crate::api::{credentials, error_response, parameters};
-use crate::web::callers::network;
+use crate::web::client_address::network;
 
 /// `POST /oauth/token`.
 #[handler]

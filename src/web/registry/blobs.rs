@@ -6,7 +6,7 @@ use poem::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, EXPIRES, PRAGMA};
 use poem::http::{Method, StatusCode};
 use poem::{Request, Response};
 
-use super::{Call, answers};
+use super::{Call, responses};
 use crate::api::download;
 
 /// Content of a digest never changes, but access to it does.
@@ -19,7 +19,7 @@ impl Call<'_> {
         let repository = self.place.repository(self.backend).await?;
         if request.method() == Method::DELETE {
             blobs::remove(self.backend, repository.id, &digest).await?;
-            return Ok(answers::bare(StatusCode::ACCEPTED));
+            return Ok(responses::bare(StatusCode::ACCEPTED));
         }
         let blob = blobs::find(self.backend, repository.id, &digest).await?;
         let content = blobs::open(self.backend, &blob).await?;
@@ -32,7 +32,7 @@ pub(super) fn sent(content: Download, digest: &Digest, kept: &str, request: &Req
     let mut response = download::render(content, StatusCode::OK, request.headers());
     if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
         let text = "the range is outside the blob";
-        let told = answers::error(response.status(), "SIZE_INVALID", text, None);
+        let told = responses::error(response.status(), "SIZE_INVALID", text, None);
         let (parts, body) = (told.headers().clone(), told.into_body());
         response.headers_mut().extend(parts);
         response.set_body(body);
@@ -41,7 +41,7 @@ pub(super) fn sent(content: Download, digest: &Digest, kept: &str, request: &Req
     for name in [CONTENT_DISPOSITION, EXPIRES, PRAGMA] {
         headers.remove(name);
     }
-    answers::set(&mut response, CACHE_CONTROL, kept);
-    answers::set(&mut response, answers::CONTENT_DIGEST, digest.as_str());
+    responses::set(&mut response, CACHE_CONTROL, kept);
+    responses::set(&mut response, responses::CONTENT_DIGEST, digest.as_str());
     response
 }

@@ -8,7 +8,7 @@ use poem::http::{HeaderName, Method, StatusCode};
 use poem::{Request, Response};
 use serde_json::{Value, json};
 
-use super::{Call, answers, blobs::sent, parameter};
+use super::{Call, blobs::sent, parameter, responses};
 
 /// Media type of an image index.
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -33,7 +33,7 @@ impl Call<'_> {
                 Reference::Tag(name) => tags::delete(self.backend, repository.id, name).await?,
                 Reference::Digest(digest) => manifests::delete(self.backend, repository.id, digest).await?,
             }
-            return Ok(answers::bare(StatusCode::ACCEPTED));
+            return Ok(responses::bare(StatusCode::ACCEPTED));
         }
         let (manifest, bytes) = manifests::read(self.backend, repository.id, &reference).await?;
         let digest = Digest::parse(&manifest.digest)?;
@@ -67,9 +67,9 @@ impl Call<'_> {
             Err(_) => return Err(Fault::new(Code::ManifestInvalid, "the body is incomplete")),
         };
         let pushed = manifests::push(self.backend, &self.place, reference, &kind, bytes).await?;
-        let mut response = answers::made(self.name(), "manifests", &pushed.digest);
+        let mut response = responses::made(self.name(), "manifests", &pushed.digest);
         if let Some(subject) = pushed.subject {
-            answers::set(&mut response, SUBJECT, subject.as_str());
+            responses::set(&mut response, SUBJECT, subject.as_str());
         }
         Ok(response)
     }
@@ -89,14 +89,14 @@ impl Call<'_> {
         let (names, more) = tags::names(self.backend, repository.id, last.as_deref(), limit).await?;
         let next = names.last().filter(|_| more).cloned();
         let text = json!({ "name": self.name().as_str(), "tags": names });
-        let mut response = answers::document("application/json", text.to_string());
+        let mut response = responses::document("application/json", text.to_string());
         if let Some(last) = next {
             // Tag names need no encoding in URLs.
             let link = format!(
                 "</v2/{}/tags/list?n={limit}&last={last}>; rel=\"next\"",
                 self.name()
             );
-            answers::set(&mut response, LINK, &link);
+            responses::set(&mut response, LINK, &link);
         }
         Ok(response)
     }
@@ -119,9 +119,9 @@ impl Call<'_> {
         let next = found.last().filter(|_| more).map(|manifest| manifest.id);
         let all: Vec<Value> = found.into_iter().map(descriptor).collect();
         let text = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": all });
-        let mut response = answers::document(INDEX, text.to_string());
+        let mut response = responses::document(INDEX, text.to_string());
         if kind.is_some() {
-            answers::set(&mut response, FILTERS, "artifactType");
+            responses::set(&mut response, FILTERS, "artifactType");
         }
         if let Some(last) = next {
             let kind = kind.map(|kind| {
@@ -130,7 +130,7 @@ impl Call<'_> {
             });
             let path = format!("/v2/{}/referrers/{digest}", self.name());
             let link = format!("<{path}?last={last}{}>; rel=\"next\"", kind.unwrap_or_default());
-            answers::set(&mut response, LINK, &link);
+            responses::set(&mut response, LINK, &link);
         }
         Ok(response)
     }

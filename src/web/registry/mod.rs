@@ -3,22 +3,22 @@
 //! It is not part of the REST API: its clients are container tools, bodies are streamed in both directions, and
 //! errors have the protocol's format. Rules and storage are in `domain::registry`.
 
-mod answers;
 mod blobs;
+mod endpoint;
 mod manifests;
-mod target;
+mod responses;
 mod tokens;
 mod uploads;
 
 use domain::kernel::Backend;
 use domain::registry::tokens::{Bearer, Challenge, Refusal};
 use domain::registry::{Action, Actions, Fault, Name, Place};
+use endpoint::{Target, What};
 use poem::http::header::AUTHORIZATION;
 use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
-use target::{Target, What};
 
-pub(super) use target::takes_long;
+pub(super) use endpoint::takes_long;
 
 /// Middleware that handles registry requests and forwards all others.
 pub struct Registry {
@@ -51,10 +51,10 @@ impl<E: Endpoint> Endpoint for RegistryEndpoint<E> {
     async fn call(&self, request: Request) -> Result<Response> {
         let response = match Target::of(request.uri().path()) {
             None => return self.inner.call(request).await.map(IntoResponse::into_response),
-            Some(Err(fault)) => answers::refused(&fault),
+            Some(Err(fault)) => responses::refused(&fault),
             Some(Ok(target)) => self.protocol.answer(target, request).await,
         };
-        Ok(answers::finish(response))
+        Ok(responses::finish(response))
     }
 }
 
@@ -79,11 +79,11 @@ impl<E: Endpoint> Endpoint for FormEndpoint<E> {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        let ours = target::is_registrys(request.uri().path());
+        let ours = endpoint::is_registrys(request.uri().path());
         let response = self.inner.call(request).await?.into_response();
         let failed = response.status().is_client_error() || response.status().is_server_error();
-        Ok(match ours && failed && !answers::is_finished(&response) {
-            true => answers::formed(response).await,
+        Ok(match ours && failed && !responses::is_finished(&response) {
+            true => responses::formed(response).await,
             false => response,
         })
     }
@@ -101,12 +101,12 @@ impl Protocol {
             Target::Base => return self.base(&request).await,
             Target::Nothing => {
                 let text = "the operation is unsupported";
-                return answers::error(StatusCode::NOT_FOUND, "UNSUPPORTED", text, None);
+                return responses::error(StatusCode::NOT_FOUND, "UNSUPPORTED", text, None);
             }
             Target::Of(name, what) => (name, what),
         };
         let Some(action) = action(&what, request.method()) else {
-            return answers::not_allowed(methods(&what));
+            return responses::not_allowed(methods(&what));
         };
         let base_url = &self.backend.instance.base_url;
         let asked = Some((&name, wanted(action)));
@@ -116,7 +116,7 @@ impl Protocol {
             Ok::<_, Refusal>((bearer, place))
         };
         match admitted.await {
-            Err(refusal) => answers::turned_away(base_url, &refusal, asked),
+            Err(refusal) => responses::turned_away(base_url, &refusal, asked),
             Ok((bearer, place)) => {
                 let call = Call {
                     backend: &self.backend,
@@ -124,7 +124,7 @@ impl Protocol {
                     place,
                 };
                 let answer = call.answer(what, request).await;
-                answer.unwrap_or_else(|fault| answers::refused(&fault))
+                answer.unwrap_or_else(|fault| responses::refused(&fault))
             }
         }
     }
@@ -132,11 +132,11 @@ impl Protocol {
     /// Confirms that the registry exists; clients send this request first.
     async fn base(&self, request: &Request) -> Response {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return answers::not_allowed("GET, HEAD");
+            return responses::not_allowed("GET, HEAD");
         }
         match self.bearer(request).await {
-            Ok(_) => answers::document("application/json", "{}".to_owned()),
-            Err(refusal) => answers::turned_away(&self.backend.instance.base_url, &refusal, None),
+            Ok(_) => responses::document("application/json", "{}".to_owned()),
+            Err(refusal) => responses::turned_away(&self.backend.instance.base_url, &refusal, None),
         }
     }
 

@@ -11,21 +11,21 @@ use poem::http::{Method, StatusCode};
 use poem::{Request, Response};
 use serde_json::json;
 
-use super::{answers, parameters};
+use super::{parameters, responses};
 use crate::web::git_http;
 
 /// Returns the response to a token request.
 pub async fn answer(backend: &Backend, request: &Request) -> Response {
     // Some clients try POST first, and continue with GET if it is not allowed.
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return answers::not_allowed("GET, HEAD");
+        return responses::not_allowed("GET, HEAD");
     }
     match token(backend, request).await {
         Ok(response) => response,
         Err(error) => {
-            let mut response = answers::refused(&Fault::Rule(error));
+            let mut response = responses::refused(&Fault::Rule(error));
             if response.status() == StatusCode::UNAUTHORIZED {
-                answers::set(&mut response, WWW_AUTHENTICATE, "Basic realm=\"Holdfast\"");
+                responses::set(&mut response, WWW_AUTHENTICATE, "Basic realm=\"Holdfast\"");
             }
             response
         }
@@ -46,7 +46,7 @@ async fn token(backend: &Backend, request: &Request) -> Result<Response> {
         "expires_in": issued.expires_in,
         "issued_at": issued.issued_at.to_rfc3339_opts(SecondsFormat::Secs, true),
     });
-    let mut response = answers::document("application/json", text.to_string());
-    answers::set(&mut response, CACHE_CONTROL, "no-store");
+    let mut response = responses::document("application/json", text.to_string());
+    responses::set(&mut response, CACHE_CONTROL, "no-store");
     Ok(response)
 }

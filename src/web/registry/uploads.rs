@@ -7,7 +7,7 @@ use poem::http::header::{CONTENT_LENGTH, CONTENT_RANGE};
 use poem::http::{Method, StatusCode};
 use poem::{Request, Response};
 
-use super::{Call, answers, parameter};
+use super::{Call, parameter, responses};
 
 impl Call<'_> {
     /// Starts an upload; completes it at once if the request contains the blob or mounts an existing one.
@@ -15,7 +15,7 @@ impl Call<'_> {
         if let Some(digest) = parameter(&request, "mount") {
             let digest = Digest::parse(&digest)?;
             if self.mount(&digest, parameter(&request, "from")).await? {
-                return Ok(answers::made(self.name(), "blobs", &digest));
+                return Ok(responses::made(self.name(), "blobs", &digest));
             }
         } else if let Some(digest) = parameter(&request, "digest") {
             let digest = Digest::parse(&digest)?;
@@ -55,7 +55,7 @@ impl Call<'_> {
             }
             Method::DELETE => {
                 uploads::cancel(self.backend, &upload).await?;
-                Ok(answers::bare(StatusCode::NO_CONTENT))
+                Ok(responses::bare(StatusCode::NO_CONTENT))
             }
             _ => Ok(self.progress(StatusCode::NO_CONTENT, &upload)),
         }
@@ -64,7 +64,7 @@ impl Call<'_> {
     async fn finish(&self, upload: Upload, digest: &Digest, request: Request) -> Result<Response, Fault> {
         let upload = self.receive(upload, request).await?;
         uploads::finish(self.backend, &upload, digest).await?;
-        Ok(answers::made(self.name(), "blobs", digest))
+        Ok(responses::made(self.name(), "blobs", digest))
     }
 
     async fn receive(&self, upload: Upload, mut request: Request) -> Result<Upload, Fault> {
@@ -87,15 +87,15 @@ impl Call<'_> {
 
     fn progress(&self, status: StatusCode, upload: &Upload) -> Response {
         let received = u64::try_from(upload.received).unwrap_or(0);
-        answers::progress(answers::bare(status), self.name(), &upload.uuid, received)
+        responses::progress(responses::bare(status), self.name(), &upload.uuid, received)
     }
 
     /// Adds the current position to the error for a chunk that is out of order.
     fn resync(&self, fault: Fault, uuid: &str) -> Result<Response, Fault> {
         match fault {
             Fault::OutOfOrder(received) => {
-                let refused = answers::refused(&fault);
-                Ok(answers::progress(refused, self.name(), uuid, received))
+                let refused = responses::refused(&fault);
+                Ok(responses::progress(refused, self.name(), uuid, received))
             }
             fault => Err(fault),
         }

@@ -1,7 +1,7 @@
 //! Merge requests that are linked to deployments.
 
 use domain::delivery::deployments::ship;
-use domain::delivery::jobs::ship_merge_requests::ShipMergeRequests;
+use domain::delivery::jobs::link_merge_requests::ShipMergeRequests;
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::identity::access::ProjectAccess;
-use domain::identity::places::Place;
+use domain::identity::space_access::Place;
 use domain::kernel::caller::Caller;
 use domain::planning::labels::resolve_or_create;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};

@@ -5,7 +5,7 @@ use storage::entities::notes::{self, Column, Entity, Model};
 use storage::entities::now;
 
 use crate::discussion::noteable::Noteable;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 

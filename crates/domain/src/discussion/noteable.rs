@@ -6,7 +6,7 @@ use storage::entities::{epics, issues, merge_requests, now, snippets};
 
 use crate::code::snippets as snippets_service;
 use crate::code::snippets::Home;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::planning::epics as epics_service;

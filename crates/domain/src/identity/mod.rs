@@ -8,5 +8,5 @@ pub mod job_tokens;
 pub mod oauth;
 pub mod password_attempts;
 pub mod passwords;
-pub mod places;
 pub mod sessions;
+pub mod space_access;

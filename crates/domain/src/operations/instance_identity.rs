@@ -6,7 +6,7 @@
 //! next one, because key and store ID match the row. See ADR 26.
 
 mod directory;
-mod serving;
+mod serve_lock;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use storage::database::Database;
 use storage::entities::instances::{self, Identity};
 
 use directory::Contents;
-pub use serving::{Serving, serve_alone};
+pub use serve_lock::{Serving, serve_alone};
 
 /// The file of the data directory that names the instance.
 pub const FILE: &str = "instance.json";

@@ -11,7 +11,7 @@ use crate::code::jobs::read_messages::Unread;
 use crate::code::push_events::{between, oid};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;

@@ -9,7 +9,7 @@
 //! Every change of manifests or tags locks the repository first, and blobs after that.
 
 pub mod blobs;
-pub mod deleting;
+pub mod deletion;
 mod digest;
 mod error;
 pub mod garbage_collection;

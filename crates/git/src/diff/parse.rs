@@ -3,7 +3,7 @@
 use tokio::io::AsyncRead;
 
 use super::{Diff, DiffEntry, Limits, LineSide, Stats};
-use crate::lines::Lines;
+use crate::line_reader::Lines;
 use crate::{Error, Oid, Result};
 
 /// Maximum length of a path in the raw part, in bytes.

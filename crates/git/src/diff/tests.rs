@@ -1,7 +1,7 @@
 //! Diffs of the sample history, compared with the output of `git`.
 
 use super::*;
-use crate::sample::Sample;
+use crate::test_repository::Sample;
 
 /// Joins the patches of `git diff-tree` in the format of a diff entry.
 fn hunks_of(patch: &str) -> String {

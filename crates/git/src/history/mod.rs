@@ -5,10 +5,10 @@
 //! only on IDs are cached.
 
 mod ancestry;
-mod arrivals;
 mod bloom;
 mod commits;
 mod graph;
+mod introduced_commits;
 mod paths;
 mod range;
 mod walk;

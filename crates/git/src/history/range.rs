@@ -45,7 +45,7 @@ impl Repository {
 
 #[cfg(test)]
 mod tests {
-    use crate::sample::Sample;
+    use crate::test_repository::Sample;
     use crate::{Error, ListCommits};
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 //! one.
 
 use super::*;
-use crate::sample::{PATHS, Sample};
+use crate::test_repository::{PATHS, Sample};
 use crate::testing::{self, Fixture};
 
 /// Returns repositories with the three states of the commit-graph.

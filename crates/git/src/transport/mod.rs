@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 pub use commands::RefCommand;
 
-use super::early::Overflow;
+use super::early_output::Overflow;
 use super::process::Program;
 use super::stream::{self, ByteStream, Exchange};
 use super::{Error, Repository, Result};

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::sample::Sample;
+use crate::test_repository::Sample;
 
 /// Results of pushes in order.
 type Outcomes = mpsc::UnboundedReceiver<Result<Vec<RefCommand>>>;

@@ -16,10 +16,10 @@ use sea_orm::{
 };
 use tokio::sync::watch;
 
-mod remembered;
 mod sqlite;
 #[cfg(test)]
 pub(crate) mod testing;
+mod versioned_cache;
 // A function that is not registered as a test is an error.
 #[cfg(test)]
 #[warn(dead_code)]
@@ -27,8 +27,8 @@ mod tests;
 mod version;
 mod violation;
 
-pub use remembered::Remembered;
 pub use version::Version;
+pub use versioned_cache::Remembered;
 pub use violation::{Violation, is_deadlock};
 
 /// Duration from which a statement is logged, without its values.

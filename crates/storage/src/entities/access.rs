@@ -13,7 +13,7 @@ use sea_orm::{
     sea_query::{Expr, IntoColumnRef, IntoTableRef, Query, SelectStatement, TableRef, UnionType},
 };
 
-use super::few::{TARGET, few};
+use super::selectivity::{TARGET, few};
 use super::{
     AccessLevel, Visibility, group_shares, members, namespace_ancestors, namespaces, project_shares,
     projects, unexpired,

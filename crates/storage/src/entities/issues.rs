@@ -6,7 +6,7 @@ use sea_orm::sea_query::{ExprTrait, LockType, Query};
 use sea_orm::{Condition, QuerySelect};
 
 use super::access::{self, Viewer};
-use super::by_row::finds;
+use super::row_conditions::finds;
 use super::{AccessLevel, issue_assignees, projects};
 
 /// State of an issue.

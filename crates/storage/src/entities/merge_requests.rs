@@ -6,8 +6,8 @@ use sea_orm::sea_query::{ExprTrait, LockType, Query};
 use sea_orm::{Condition, QuerySelect};
 
 use super::access::{self, Viewer};
-use super::by_row::finds;
 use super::projects;
+use super::row_conditions::finds;
 
 /// State of a merge request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]

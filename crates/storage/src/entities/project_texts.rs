@@ -7,7 +7,7 @@ use sea_orm::{
     sea_query::{BinOper, Expr, Query},
 };
 
-use super::few::{TARGET, few};
+use super::selectivity::{TARGET, few};
 
 const TABLE: &str = "project_texts";
 

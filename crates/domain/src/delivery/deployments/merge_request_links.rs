@@ -15,7 +15,7 @@ use storage::entities::deployments::{Column, Entity, Model, Status};
 use storage::entities::{deployment_merge_requests as shipped, environments, merge_requests};
 use storage::jobs::{self, Failure};
 
-use crate::delivery::jobs::ship_merge_requests::ShipMergeRequests;
+use crate::delivery::jobs::link_merge_requests::ShipMergeRequests;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 

@@ -1,5 +1,5 @@
 //! Background jobs of this area.
 
+pub mod link_merge_requests;
 pub mod merge_waiting;
 pub mod run_schedule;
-pub mod ship_merge_requests;

@@ -19,7 +19,7 @@ use storage::entities::{notes, users};
 
 use crate::discussion::note_lookup;
 use crate::discussion::noteable::{self, Noteable};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};

@@ -13,7 +13,7 @@ use crate::activity::outbox::WebhookTarget;
 use crate::discussion::award_emoji::{self, Award, Awardable};
 use crate::discussion::note_lookup::find;
 use crate::discussion::noteable::{Key, Noteable};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;

@@ -8,7 +8,7 @@ use storage::entities::users;
 
 use crate::discussion::note_lookup::{find, visible};
 use crate::discussion::noteable::{Key, Noteable};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};

@@ -5,7 +5,7 @@ use storage::entities::todos::{Action, Column, Entity, State};
 
 use super::row::{self, Row};
 use crate::discussion::noteable::{Key, Noteable};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::planning::todo_writer::{self, TodoCause};

@@ -4,7 +4,7 @@
 //! atomically.
 
 mod s3;
-mod writing;
+mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::{ReaderStream, StreamReader};
 
-pub use writing::Writer;
+pub use writer::Writer;
 
 /// Default directory, below the data directory.
 pub const DIRECTORY: &str = "objects";

@@ -9,7 +9,7 @@ use storage::entities::boards::{self, ActiveModel, Entity};
 use storage::entities::{Scope, access, board_labels, milestones, namespaces, now, projects, users};
 
 use super::{Row, admit_to_premium, lock, row};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::{Backend, preconditions};

@@ -9,7 +9,7 @@ use storage::entities::{labels, now};
 
 use super::changes::{check_member, check_milestone, refused};
 use super::{List, admit_to_premium, lock, read as read_board, row};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::{Backend, preconditions};

@@ -10,7 +10,7 @@ use storage::entities::now;
 use storage::entities::todos::Target;
 
 use super::{Row, find, lock, of_one, parents};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;

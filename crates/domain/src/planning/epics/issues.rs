@@ -12,7 +12,7 @@ use storage::entities::epic_issues::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{issues, namespace_ancestors, now, projects};
 
 use super::{Row, find, lock, of_one};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};

@@ -3,7 +3,7 @@
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use storage::entities::epic_labels::{self, ActiveModel, Column, Entity};
 
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::Result;
 use crate::kernel::patch::Patch;
 use crate::planning::labels::{named, resolve_or_create};

@@ -8,7 +8,7 @@ use storage::entities::issues::State;
 use storage::entities::{award_emoji, epic_labels, fold, labels, namespace_ancestors, now, users};
 
 use super::{Row, decorate};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};

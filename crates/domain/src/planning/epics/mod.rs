@@ -20,7 +20,7 @@ use storage::entities::access::Viewer;
 use storage::entities::epics::{self, Column, Entity, Model};
 use storage::entities::{epic_labels, labels as label_rows, namespaces, now, users};
 
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 

@@ -4,7 +4,7 @@ use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryS
 use storage::entities::epics::{self, Column, Entity};
 use storage::entities::{namespace_ancestors, namespaces, now};
 
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum number of ancestors of an epic.

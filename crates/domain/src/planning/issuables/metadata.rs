@@ -15,7 +15,7 @@ use storage::entities::{milestones, users};
 use super::columns::IssuableRow;
 use super::{Changed, Kind};
 use crate::identity::access::ProjectAccess;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::PageRequest;

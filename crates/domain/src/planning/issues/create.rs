@@ -9,7 +9,7 @@ use storage::entities::{Scope, issues, now};
 use super::metadata::Metadata;
 use super::row::{self, Row};
 use crate::identity::access::ProjectAccess;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;

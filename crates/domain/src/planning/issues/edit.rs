@@ -9,7 +9,7 @@ use super::metadata::Metadata;
 use super::row::{self, Row};
 use super::{find, lock, may_edit};
 use crate::identity::access::ProjectAccess;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;

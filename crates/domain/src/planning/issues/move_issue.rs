@@ -14,7 +14,7 @@ use storage::entities::{Scope, award_emoji, epic_issues, issues, milestones, not
 use super::row::{self, Row};
 use super::{find, lock};
 use crate::identity::access::ProjectAccess;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;

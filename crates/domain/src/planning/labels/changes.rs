@@ -10,7 +10,7 @@ use storage::entities::labels::{self, ActiveModel, Column, Entity};
 use storage::entities::{Scope, fold, label_priorities, now};
 
 use super::{Row, find, lock_own, row, rules};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;

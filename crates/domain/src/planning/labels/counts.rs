@@ -11,7 +11,7 @@ use storage::entities::{
     Scope, issue_labels, issues, merge_request_labels, merge_requests, namespace_ancestors, now,
 };
 
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::Result;
 
 /// Numbers of issues and merge requests with a label.

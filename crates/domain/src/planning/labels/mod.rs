@@ -24,7 +24,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use storage::entities::labels::{self, Column, Model};
 use storage::entities::{fold, label_priorities, numeric_id, subscriptions as rows};
 
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};

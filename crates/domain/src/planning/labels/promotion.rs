@@ -11,7 +11,7 @@ use storage::entities::labels::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{Scope, label_priorities, namespaces, now};
 
 use super::{Row, lock_own, row};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;

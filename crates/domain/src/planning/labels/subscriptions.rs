@@ -7,7 +7,7 @@ use storage::entities::now;
 use storage::entities::subscriptions::{ActiveModel, Column, Entity};
 
 use super::{Row, find, missing, row};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 

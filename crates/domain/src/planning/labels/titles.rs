@@ -11,7 +11,7 @@ use storage::entities::labels::{self, ActiveModel, Column, Model};
 use storage::entities::{Scope, fold, namespace_ancestors, now};
 
 use super::rules::{self, DEFAULT_COLOR};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sea_orm::{ColumnTrait, Condition};
 use storage::entities::notes::Column;
 
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::planning::mentions::cross_references;

@@ -10,7 +10,7 @@ use storage::entities::notes::{ActiveModel, Column, Entity};
 use storage::entities::{issuables, issues, merge_requests, now};
 
 use super::{Written, meant};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::text::references;

@@ -9,7 +9,7 @@ use storage::entities::todos::Action;
 use storage::entities::{Scope, namespaces, now, users};
 
 use super::{Kind, Scene};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;

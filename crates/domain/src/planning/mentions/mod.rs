@@ -17,7 +17,7 @@ use storage::entities::issuables::{self, assignees_of};
 use storage::entities::issues;
 use storage::entities::todos::Action;
 
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::text::mentions::{Mention, mentions};

@@ -14,7 +14,7 @@ use storage::entities::now;
 
 use super::{Row, here, lock};
 use crate::activity::events::{self, Action, NewEvent, Target, TargetType};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;

@@ -8,7 +8,7 @@ use storage::entities::{Scope, namespaces};
 
 use super::changes::{insert, note_due_date};
 use super::{Row, here, lock};
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;

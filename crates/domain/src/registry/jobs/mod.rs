@@ -1,5 +1,5 @@
 //! Background jobs of the container registry.
 
-pub mod collect_images;
+pub mod collect_registry_garbage;
 pub mod delete_registry_repository;
 pub mod delete_registry_tags;

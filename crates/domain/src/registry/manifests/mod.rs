@@ -1,7 +1,7 @@
 //! Manifests: lookup, lists and deletion. For uploads see [`push`].
 
 mod document;
-mod pushing;
+mod upload;
 
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
@@ -19,8 +19,8 @@ use crate::kernel::error::Result;
 use crate::registry::error::{Code, Fault};
 
 pub use document::Annotations;
-pub use pushing::{LARGEST, Pushed, push};
 pub use storage::entities::registry_manifests::Model as Manifest;
+pub use upload::{LARGEST, Pushed, push};
 
 /// Maximum number of manifests in a referrer list.
 pub const PAGE: u64 = 50;

@@ -12,7 +12,7 @@ use storage::jobs;
 use super::are_there;
 use super::row::{self, Row, Wanted};
 use crate::identity::access::ProjectAccess;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;

@@ -8,7 +8,7 @@ use super::create::{follow, refuse_same, refuse_second, settle, taken};
 use super::row::{self, Row, Wanted};
 use super::{find, lock};
 use crate::identity::access::ProjectAccess;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;

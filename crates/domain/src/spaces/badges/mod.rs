@@ -12,7 +12,7 @@ use storage::database::Violation;
 use storage::entities::badges::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{Scope, namespaces, now, projects};
 
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::patch::Patch;

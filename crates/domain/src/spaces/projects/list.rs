@@ -11,8 +11,8 @@ use sea_orm::{
 use storage::entities::access::{
     admitted_among, code_readable_projects, held_projects, passed_by, projects_with_level, visible_projects,
 };
-use storage::entities::few::{TARGET, few};
 use storage::entities::projects::{self, Column, FeatureAccess};
+use storage::entities::selectivity::{TARGET, few};
 use storage::entities::{
     AccessLevel, Visibility, custom_attributes, fold, namespace_ancestors, namespaces, now,
     project_languages, project_shares, project_stars, project_texts, unexpired,

@@ -4,11 +4,11 @@
 //! marked as stored, and earlier archives expire. A sweep can therefore find everything that a killed server
 //! leaves behind.
 
-mod reading;
+mod record_writer;
 mod writer;
 
 use chrono::TimeDelta;
-use reading::Addresses;
+use record_writer::Addresses;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter,
@@ -54,7 +54,7 @@ const DOWNLOADS: Allowance = Allowance {
 pub async fn schedule(backend: &Backend, access: &GroupAccess) -> Result<()> {
     let user_id = access.caller.signed_in()?.id;
     rate_limit::spend(backend, user_id, EXPORTS).await?;
-    reading::refuse_too_much(backend.database.read(), access.group.id).await?;
+    record_writer::refuse_too_much(backend.database.read(), access.group.id).await?;
     let job = ExportGroup {
         group_id: access.group.id,
         user_id,
@@ -154,7 +154,7 @@ async fn fill(backend: &Backend, row: &Model, addresses: Addresses) -> Result<()
     };
     let mut writer = Writer::new(backend)?;
     let snapshot = backend.database.snapshot().await?;
-    let written = reading::write(&snapshot, group_id, addresses, &mut writer).await;
+    let written = record_writer::write(&snapshot, group_id, addresses, &mut writer).await;
     snapshot.rollback().await?;
     written?;
     let (archive, size) = writer.finish().await?;

@@ -11,8 +11,8 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use sha2::{Digest, Sha256};
 use tar::{Archive, EntryType};
 
+use super::gzip_reader::Unpacked;
 use super::names::{self, Name};
-use super::unpacking::Unpacked;
 use super::{checks, tree};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::record_validator::RecordValidator;

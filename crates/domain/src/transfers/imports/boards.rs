@@ -9,7 +9,7 @@ use sea_orm::{
 use storage::entities::{board_labels, board_lists, boards, milestones, namespace_ancestors, now};
 
 use super::report::Kind;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Tier;
 use crate::planning::boards::{check_member, checked, lists};

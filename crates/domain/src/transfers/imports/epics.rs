@@ -10,7 +10,7 @@ use storage::entities::issues::State;
 use storage::entities::{epic_labels, fold, now};
 
 use super::report::Kind;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::Result;
 use crate::kernel::policy::Tier;
 use crate::planning::epics::{NewEpic, checked};

@@ -15,7 +15,7 @@ use super::report::Report;
 use super::tree::Planted;
 use super::{live, save_report};
 use crate::identity::access::GroupAccess;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};

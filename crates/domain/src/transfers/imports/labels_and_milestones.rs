@@ -10,7 +10,7 @@ use storage::entities::milestones::State;
 use storage::entities::{Scope, badges, fold, labels, milestones, now};
 
 use super::report::Kind;
-use crate::identity::places::Place;
+use crate::identity::space_access::Place;
 use crate::kernel::error::Result;
 use crate::planning::labels::{DEFAULT_COLOR, NewLabel, named};
 use crate::planning::milestones::NewMilestone;

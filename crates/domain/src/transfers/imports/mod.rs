@@ -11,6 +11,7 @@ mod boards;
 mod checks;
 mod create_groups;
 mod epics;
+mod gzip_reader;
 mod importer;
 mod labels_and_milestones;
 mod members;
@@ -18,7 +19,6 @@ mod names;
 mod record_reader;
 mod report;
 mod tree;
-mod unpacking;
 
 use std::fs::File as StdFile;
 use std::sync::Arc;

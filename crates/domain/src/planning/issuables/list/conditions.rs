@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait, Select};
-use storage::entities::by_row::finds;
-use storage::entities::few::TARGET;
 use storage::entities::issuables::Kind;
+use storage::entities::row_conditions::finds;
+use storage::entities::selectivity::TARGET;
 use storage::entities::{fold, labels, milestones, namespace_ancestors, now, projects, users};
 
 use super::{Conditions, Filter, Place, Presence, Scope, Sieve, Sieves, absent, search};

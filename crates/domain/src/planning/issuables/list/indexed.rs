@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use sea_orm::sea_query::extension::postgres::PgFunc;
 use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement, UnionType};
 use sea_orm::{Condition, ConnectionTrait, DbBackend, DbErr, ExprTrait};
-use storage::entities::by_row::finds;
-use storage::entities::few::{TARGET, few};
 use storage::entities::issuables::Kind;
+use storage::entities::row_conditions::finds;
+use storage::entities::selectivity::{TARGET, few};
 
 /// A condition in both forms.
 #[derive(Debug, Clone)]

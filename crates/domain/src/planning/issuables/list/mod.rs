@@ -11,9 +11,9 @@ use sea_orm::{Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, Q
 pub(crate) use conditions::{NO_LABEL, faults, numbered, sieves};
 pub(crate) use indexed::{Sieve, Sieves, absent};
 
-use storage::entities::by_row::finds;
-use storage::entities::few::TARGET;
 use storage::entities::issuables::Kind;
+use storage::entities::row_conditions::finds;
+use storage::entities::selectivity::TARGET;
 
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};

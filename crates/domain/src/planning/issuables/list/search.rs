@@ -2,9 +2,9 @@
 
 use sea_orm::sea_query::{BinOper, Expr, Func, Query};
 use sea_orm::{Condition, DatabaseBackend, ExprTrait};
-use storage::entities::few::TARGET;
 use storage::entities::fold;
 use storage::entities::issuables::Kind;
+use storage::entities::selectivity::TARGET;
 
 use super::{Conditions, Filter, Sieve, Sieves};
 use crate::kernel::Backend;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use tokio::time::{Instant, Sleep};
 
-use super::unread::Unread;
+use super::drain_body::Unread;
 
 /// Maximum time to wait for the next chunk.
 const STALL: Duration = Duration::from_secs(60);

@@ -62,7 +62,7 @@ fn picked(data: &[u8]) -> Vec<Oid> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Sample;
+    use crate::test_repository::Sample;
 
     #[tokio::test]
     async fn commits_arrive_in_a_range() {
