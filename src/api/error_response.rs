@@ -1,7 +1,7 @@
 //! Error responses: the only module that maps errors to statuses and bodies (docs/API-DESIGN.md).
 
 use contract::operation::ErrorFormat;
-use domain::kernel::error::{Error, ProvisioningFault, TokenFault};
+use domain::kernel::error::{Error, ScimErrorType, TokenFault};
 use poem::Response;
 use poem::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use poem::http::{HeaderValue, StatusCode};
@@ -34,7 +34,7 @@ pub fn render_as(format: ErrorFormat, error: &Error) -> Response {
             headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
         }
         // The conflicting request is finished by then.
-        Error::Busy => {
+        Error::Contention => {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         _ => {}
@@ -107,11 +107,11 @@ fn text_of(message: &Value) -> String {
 /// Returns the `scimType` of an error (RFC 7644 3.12).
 fn scim_type(error: &Error) -> Option<&'static str> {
     match error {
-        Error::Unprovisionable { fault, .. } => Some(match fault {
-            ProvisioningFault::Filter => "invalidFilter",
-            ProvisioningFault::Path => "invalidPath",
-            ProvisioningFault::Syntax => "invalidSyntax",
-            ProvisioningFault::Value => "invalidValue",
+        Error::InvalidScimRequest { fault, .. } => Some(match fault {
+            ScimErrorType::Filter => "invalidFilter",
+            ScimErrorType::Path => "invalidPath",
+            ScimErrorType::Syntax => "invalidSyntax",
+            ScimErrorType::Value => "invalidValue",
         }),
         Error::InvalidParameters(_) | Error::InvalidAttributes(_) => Some("invalidValue"),
         Error::Conflict(_) | Error::ResourceLocked => Some("uniqueness"),
@@ -172,9 +172,11 @@ fn parts(error: &Error) -> (StatusCode, Value) {
             let text = faults.join(", ");
             (StatusCode::BAD_REQUEST, json!({ "message": text, "error": text }))
         }
-        Error::Refused(text) | Error::Unprovisionable { text, .. } => message(StatusCode::BAD_REQUEST, text),
+        Error::Rejected(text) | Error::InvalidScimRequest { text, .. } => {
+            message(StatusCode::BAD_REQUEST, text)
+        }
         Error::InvalidAttributes(attributes) => (StatusCode::BAD_REQUEST, json!({ "message": attributes })),
-        Error::NotApplicable { message, code } => (
+        Error::PickFailed { message, code } => (
             StatusCode::BAD_REQUEST,
             json!({ "message": message, "error_code": code }),
         ),
@@ -203,7 +205,7 @@ fn parts(error: &Error) -> (StatusCode, Value) {
             StatusCode::SERVICE_UNAVAILABLE,
             "503 Service Unavailable - The request took too long",
         ),
-        Error::Busy => message(
+        Error::Contention => message(
             StatusCode::SERVICE_UNAVAILABLE,
             "503 Service Unavailable - The resource was changed concurrently; retry the request",
         ),
@@ -261,9 +263,9 @@ mod tests {
 
     #[tokio::test]
     async fn busy_returns_503_with_retry_after() {
-        let answered = render(&Error::Busy);
+        let answered = render(&Error::Contention);
         assert_eq!(answered.headers()[RETRY_AFTER], "1");
-        assert_eq!(rendered(Error::Busy).await.0, 503);
+        assert_eq!(rendered(Error::Contention).await.0, 503);
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 //! Links are absolute and start with the configured base URL. They repeat every parameter of the request except
 //! credentials, so that a followed link never writes a secret to a log.
 
-use domain::kernel::page::{PageRequest, Rest};
+use domain::kernel::page::{PagePosition, PageRequest};
 use percent_encoding::percent_decode_str;
 
 /// Query parameters that are never repeated in a link.
@@ -17,11 +17,16 @@ const LONGEST_LINKS: usize = 8 << 10;
 ///
 /// `url` is the base URL with the request's raw path, `query` its raw query string.
 #[must_use]
-pub fn headers(request: &PageRequest, rest: Rest, url: &str, query: &str) -> Vec<(&'static str, String)> {
+pub fn headers(
+    request: &PageRequest,
+    rest: PagePosition,
+    url: &str,
+    query: &str,
+) -> Vec<(&'static str, String)> {
     let links = Links { url, query };
     match rest {
-        Rest::Keyset(None) => Vec::new(),
-        Rest::Keyset(Some((filter, id))) => {
+        PagePosition::Keyset(None) => Vec::new(),
+        PagePosition::Keyset(Some((filter, id))) => {
             let next = links.keyset(filter, id);
             // Current clients read only `Link`, older ones `Links`; both have the same value.
             vec![
@@ -29,7 +34,7 @@ pub fn headers(request: &PageRequest, rest: Rest, url: &str, query: &str) -> Vec
                 ("Link", format!("<{next}>; rel=\"next\"")),
             ]
         }
-        Rest::Counted(total) => {
+        PagePosition::Counted(total) => {
             let pages = total.div_ceil(request.limit()).max(1);
             let number = u64::try_from(request.number).unwrap_or(1);
             let next = (number < pages).then_some(number + 1);
@@ -40,7 +45,7 @@ pub fn headers(request: &PageRequest, rest: Rest, url: &str, query: &str) -> Vec
             headers.extend(links.offset(request, prev, next, Some(pages)));
             headers
         }
-        Rest::Uncounted { more, beyond } => {
+        PagePosition::Uncounted { more, beyond } => {
             let number = u64::try_from(request.number).unwrap_or(1);
             let next = more.then(|| number.saturating_add(1));
             let prev = (number > 1 && !beyond).then(|| number - 1);
@@ -138,7 +143,12 @@ mod tests {
     #[test]
     fn a_middle_page_links_everywhere_and_keeps_other_parameters_but_no_token() {
         let query = "search=a%2Fb&private_token=secret&per_page=2&page=2";
-        let headers = headers(&page(2, 2), Rest::Counted(5), "http://h/api/v4/projects", query);
+        let headers = headers(
+            &page(2, 2),
+            PagePosition::Counted(5),
+            "http://h/api/v4/projects",
+            query,
+        );
         let wanted = "<http://h/api/v4/projects?page=1&per_page=2&search=a%2Fb>; rel=\"prev\", \
                       <http://h/api/v4/projects?page=3&per_page=2&search=a%2Fb>; rel=\"next\", \
                       <http://h/api/v4/projects?page=1&per_page=2&search=a%2Fb>; rel=\"first\", \
@@ -152,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_empty_list_has_one_page_and_no_neighbours() {
-        let headers = headers(&page(1, 20), Rest::Counted(0), "http://h/x", "");
+        let headers = headers(&page(1, 20), PagePosition::Counted(0), "http://h/x", "");
         assert_eq!(value(&headers, "X-Total-Pages").as_deref(), Some("1"));
         assert_eq!(value(&headers, "X-Next-Page").as_deref(), Some(""));
         assert_eq!(value(&headers, "X-Prev-Page").as_deref(), Some(""));
@@ -160,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_page_past_the_end_has_no_neighbours() {
-        let headers = headers(&page(9, 20), Rest::Counted(3), "http://h/x", "");
+        let headers = headers(&page(9, 20), PagePosition::Counted(3), "http://h/x", "");
         assert_eq!(value(&headers, "X-Page").as_deref(), Some("9"));
         assert_eq!(value(&headers, "X-Next-Page").as_deref(), Some(""));
         assert_eq!(value(&headers, "X-Prev-Page").as_deref(), Some(""));
@@ -168,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_page_past_the_end_of_a_long_list_has_no_neighbours() {
-        let rest = Rest::Uncounted {
+        let rest = PagePosition::Uncounted {
             more: false,
             beyond: true,
         };
@@ -184,7 +194,7 @@ mod tests {
     fn long_lists_tell_no_totals_and_no_last_page() {
         let headers = headers(
             &page(3, 100),
-            Rest::Uncounted {
+            PagePosition::Uncounted {
                 more: true,
                 beyond: false,
             },
@@ -204,7 +214,12 @@ mod tests {
     fn a_long_query_is_repeated_once() {
         let query = format!("search={}", "x".repeat(6_000));
         let link = |number, total| {
-            let headers = headers(&page(number, 1), Rest::Counted(total), "http://h/x", &query);
+            let headers = headers(
+                &page(number, 1),
+                PagePosition::Counted(total),
+                "http://h/x",
+                &query,
+            );
             value(&headers, "Link")
         };
         let next = format!("<http://h/x?page=3&per_page=1&{query}>; rel=\"next\"");
@@ -217,7 +232,7 @@ mod tests {
         let query = "pagination=keyset&id_before=90&order_by=id";
         let headers = headers(
             &page(1, 20),
-            Rest::Keyset(Some(("id_before", 70))),
+            PagePosition::Keyset(Some(("id_before", 70))),
             "http://h/x",
             query,
         );
@@ -227,7 +242,7 @@ mod tests {
             [("Links", wanted.to_owned()), ("Link", wanted.to_owned())]
         );
         assert_eq!(
-            super::headers(&page(1, 20), Rest::Keyset(None), "http://h/x", query),
+            super::headers(&page(1, 20), PagePosition::Keyset(None), "http://h/x", query),
             []
         );
     }

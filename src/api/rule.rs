@@ -12,7 +12,7 @@ pub(super) fn rule(operation: &'static Operation) -> Rule<'static> {
     };
     let access = operation.access;
     Rule {
-        access: policy::Access {
+        access: policy::AccessRule {
             on: kind(access.on),
             min: minimum(access.min),
             anonymous: access.anonymous,
@@ -28,33 +28,33 @@ pub(super) fn rule(operation: &'static Operation) -> Rule<'static> {
     }
 }
 
-fn kind(kind: ResourceKind) -> policy::On {
+fn kind(kind: ResourceKind) -> policy::ResourceKind {
     match kind {
-        ResourceKind::Instance => policy::On::Instance,
-        ResourceKind::User => policy::On::User,
-        ResourceKind::Group => policy::On::Group,
-        ResourceKind::Project => policy::On::Project,
-        ResourceKind::Scim => policy::On::Scim,
+        ResourceKind::Instance => policy::ResourceKind::Instance,
+        ResourceKind::User => policy::ResourceKind::User,
+        ResourceKind::Group => policy::ResourceKind::Group,
+        ResourceKind::Project => policy::ResourceKind::Project,
+        ResourceKind::Scim => policy::ResourceKind::Scim,
     }
 }
 
-fn minimum(minimum: MinimumAccess) -> policy::Minimum {
+fn minimum(minimum: MinimumAccess) -> policy::MinimumAccess {
     match minimum {
-        MinimumAccess::None => policy::Minimum::None,
-        MinimumAccess::Guest => policy::Minimum::Guest,
-        MinimumAccess::Reporter => policy::Minimum::Reporter,
-        MinimumAccess::Developer => policy::Minimum::Developer,
-        MinimumAccess::Maintainer => policy::Minimum::Maintainer,
-        MinimumAccess::Owner => policy::Minimum::Owner,
-        MinimumAccess::Admin => policy::Minimum::Admin,
+        MinimumAccess::None => policy::MinimumAccess::None,
+        MinimumAccess::Guest => policy::MinimumAccess::Guest,
+        MinimumAccess::Reporter => policy::MinimumAccess::Reporter,
+        MinimumAccess::Developer => policy::MinimumAccess::Developer,
+        MinimumAccess::Maintainer => policy::MinimumAccess::Maintainer,
+        MinimumAccess::Owner => policy::MinimumAccess::Owner,
+        MinimumAccess::Admin => policy::MinimumAccess::Admin,
     }
 }
 
-fn plan(tier: Tier) -> policy::Tier {
+fn plan(tier: Tier) -> policy::InstancePlan {
     match tier {
-        Tier::Free => policy::Tier::Free,
-        Tier::Starter => policy::Tier::Starter,
-        Tier::Premium => policy::Tier::Premium,
-        Tier::Ultimate => policy::Tier::Ultimate,
+        Tier::Free => policy::InstancePlan::Free,
+        Tier::Starter => policy::InstancePlan::Starter,
+        Tier::Premium => policy::InstancePlan::Premium,
+        Tier::Ultimate => policy::InstancePlan::Ultimate,
     }
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 pub use networks::Networks;
 
-use domain::kernel::policy::Tier;
+use domain::kernel::policy::InstancePlan;
 
 /// The given settings; all are optional. The command line (`--data-dir`), the environment
 /// (`HOLDFAST_DATA_DIR`) and the file (`data_dir`) use the same names.
@@ -108,7 +108,7 @@ pub struct Settings {
     /// Whether background jobs run in this process.
     pub worker: bool,
     /// The plan.
-    pub plan: Tier,
+    pub plan: InstancePlan,
     /// Whether headers are repeated under the names of the reference service.
     pub compat: bool,
     /// Whether webhooks may reach local addresses.
@@ -234,7 +234,7 @@ impl Options {
             Some(plan) => plan
                 .parse()
                 .map_err(|cause| Error::Value { name: "plan", cause })?,
-            None => Tier::Ultimate,
+            None => InstancePlan::Ultimate,
         };
         let trusted_proxies = Networks::parse(self.trusted_proxies.as_deref().unwrap_or_default());
         let trusted_proxies = trusted_proxies.map_err(|cause| Error::Value {
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(settings.database_url, "sqlite://data/holdfast.db");
         assert_eq!(
             (settings.plan, settings.compat, settings.worker),
-            (Tier::Ultimate, false, true)
+            (InstancePlan::Ultimate, false, true)
         );
     }
 
@@ -329,7 +329,7 @@ mod tests {
         let settings = given.over(file).settings().expect("settings");
         assert_eq!(
             (settings.listen.port(), settings.plan, settings.compat),
-            (1, Tier::Premium, true)
+            (1, InstancePlan::Premium, true)
         );
         assert!(settings.trusted_proxies.contain([10, 1, 2, 3].into()));
     }

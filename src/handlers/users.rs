@@ -80,7 +80,10 @@ impl UsersApi for App {
     }
 
     async fn delete_user(&self, access: UserAccess, request: DeleteUserRequest) -> Result<()> {
-        preconditions::unmodified_since(request.if_unmodified_since.as_deref(), access.user.updated_at)?;
+        preconditions::check_unmodified_since(
+            request.if_unmodified_since.as_deref(),
+            access.user.updated_at,
+        )?;
         deletion::delete(&self.backend, &access.user, request.hard_delete).await
     }
 

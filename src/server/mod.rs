@@ -12,9 +12,9 @@ use domain::activity::jobs::deliver_hook::DeliverHook;
 use domain::code::push_events::PushEvents;
 use domain::integrations::object_storage::ObjectStorage;
 use domain::integrations::webhooks;
-use domain::kernel::cache::Memory;
-use domain::kernel::upload_slots::Places;
-use domain::kernel::{Backend, Instance, Parts};
+use domain::kernel::cache::Caches;
+use domain::kernel::upload_slots::UploadSlots;
+use domain::kernel::{Backend, BackendParts, Instance};
 use domain::operations::first_start::{self, Chosen, MadeUp};
 use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, Opening, Serving};
 use domain::operations::startup::{self, Presence};
@@ -110,7 +110,7 @@ async fn open_as(
         compat: settings.compat,
     };
     let webhooks = webhooks::Client::new(settings.allow_local_webhooks);
-    let backend = Backend::new(Parts {
+    let backend = Backend::new(BackendParts {
         record_validator: Arc::new(ContractValidator),
         ref_update_listeners: vec![Box::new(PushEvents), Box::new(MergeRequestUpdates)],
         database,
@@ -119,9 +119,9 @@ async fn open_as(
         keyring,
         webhooks,
         instance,
-        memory: Memory::default(),
-        moves: TaskTracker::new(),
-        places: Places::default(),
+        caches: Caches::default(),
+        ref_update_tasks: TaskTracker::new(),
+        upload_slots: UploadSlots::default(),
     });
     Ok((backend, serving))
 }
@@ -236,8 +236,8 @@ impl Bound {
                 .map_err(|error| Error::Setup(domain::kernel::error::Error::internal(error)))?;
         }
         // Tasks for ref updates and blobs outlive canceled requests, because they must record their results.
-        self.backend.moves.close();
-        if tokio::time::timeout(SETTLING, self.backend.moves.wait())
+        self.backend.ref_update_tasks.close();
+        if tokio::time::timeout(SETTLING, self.backend.ref_update_tasks.wait())
             .await
             .is_err()
         {

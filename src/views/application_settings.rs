@@ -1,7 +1,7 @@
 //! Settings of the instance.
 
 use domain::instance::settings::{SIGNUP_ENABLED, USER_OAUTH_APPLICATIONS};
-use domain::kernel::policy::Tier;
+use domain::kernel::policy::InstancePlan;
 use domain::kernel::settings::InstanceSettings;
 
 use contract::{ApplicationSettings, Plan};
@@ -10,7 +10,7 @@ use crate::views::enums::Convert;
 
 /// Returns the current settings and the plan of the instance.
 #[must_use]
-pub fn application_settings(settings: InstanceSettings, plan: Tier) -> ApplicationSettings {
+pub fn application_settings(settings: InstanceSettings, plan: InstancePlan) -> ApplicationSettings {
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let levels = settings.restricted_visibility_levels;
     ApplicationSettings {
@@ -23,10 +23,10 @@ pub fn application_settings(settings: InstanceSettings, plan: Tier) -> Applicati
         max_attachment_size: number(settings.max_attachment_size),
         password_authentication_enabled_for_git: settings.password_authentication_enabled_for_git,
         plan: match plan {
-            Tier::Free => Plan::Free,
-            Tier::Starter => Plan::Starter,
-            Tier::Premium => Plan::Premium,
-            Tier::Ultimate => Plan::Ultimate,
+            InstancePlan::Free => Plan::Free,
+            InstancePlan::Starter => Plan::Starter,
+            InstancePlan::Premium => Plan::Premium,
+            InstancePlan::Ultimate => Plan::Ultimate,
         },
         restricted_visibility_levels: levels.into_iter().map(Convert::convert).collect(),
         signup_enabled: SIGNUP_ENABLED,

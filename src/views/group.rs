@@ -1,7 +1,7 @@
 //! Groups, in the formats of lists and details.
 
 use domain::kernel::Instance;
-use domain::kernel::policy::Tier;
+use domain::kernel::policy::InstancePlan;
 use domain::spaces::groups::{Detail, Row, Sizes};
 use storage::entities::custom_attributes::Model;
 
@@ -39,7 +39,7 @@ pub fn group(instance: &Instance, row: Row, custom_attributes: Option<Vec<Model>
         full_name: row.full_name,
         full_path: group.full_path,
         created_at: group.created_at.into(),
-        membership_lock: (instance.plan >= Tier::Starter).then_some(group.membership_lock),
+        membership_lock: (instance.plan >= InstancePlan::Starter).then_some(group.membership_lock),
         marked_for_deletion_on: on_premium(instance, group.marked_for_deletion_on),
         file_template_project_id: on_premium(instance, group.file_template_project_id),
         parent_id: group.parent_id,
@@ -54,7 +54,7 @@ pub fn group(instance: &Instance, row: Row, custom_attributes: Option<Vec<Model>
 
 /// Returns a value that requires at least the plan Premium.
 fn on_premium<T>(instance: &Instance, told: Option<T>) -> MaybeUndefined<T> {
-    match instance.plan >= Tier::Premium {
+    match instance.plan >= InstancePlan::Premium {
         true => MaybeUndefined::from_opt_null(told),
         false => MaybeUndefined::Undefined,
     }

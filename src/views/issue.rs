@@ -1,8 +1,8 @@
 //! Issues.
 
 use domain::kernel::Instance;
-use domain::kernel::durations::humane;
-use domain::kernel::policy::Tier;
+use domain::kernel::durations::format_duration;
+use domain::kernel::policy::InstancePlan;
 use domain::planning::issuables::time_tracking::Times;
 use domain::planning::issues::Row;
 use domain::planning::labels::colors;
@@ -116,9 +116,9 @@ pub fn only(state: IssueStateFilter) -> Option<issues::State> {
 }
 
 /// Returns the weight if the plan includes weights.
-fn weight(plan: Tier, weight: Option<i32>) -> MaybeUndefined<i64> {
+fn weight(plan: InstancePlan, weight: Option<i32>) -> MaybeUndefined<i64> {
     match weight {
-        _ if plan < Tier::Starter => MaybeUndefined::Undefined,
+        _ if plan < InstancePlan::Starter => MaybeUndefined::Undefined,
         Some(weight) => MaybeUndefined::Value(weight.into()),
         None => MaybeUndefined::Null,
     }
@@ -146,7 +146,7 @@ pub fn time_stats(times: Times) -> TimeStats {
     TimeStats {
         time_estimate: times.estimate,
         total_time_spent: times.spent,
-        human_time_estimate: humane(times.estimate),
-        human_total_time_spent: humane(times.spent),
+        human_time_estimate: format_duration(times.estimate),
+        human_total_time_spent: format_duration(times.spent),
     }
 }

@@ -2,7 +2,7 @@
 
 use domain::code::code_analysis::{Licensed, Share};
 use domain::kernel::Instance;
-use domain::kernel::policy::Tier;
+use domain::kernel::policy::InstancePlan;
 use domain::kernel::urls::ssh_url;
 use domain::spaces::projects::Row;
 use storage::entities::projects::FeatureAccess;
@@ -39,15 +39,15 @@ pub struct Parts {
 #[must_use]
 pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
     let short = short(instance, row);
-    if parts.simple || !row.standing.signed_in {
+    if parts.simple || !row.effective_access.signed_in {
         return short;
     }
     let project = &row.project;
-    let admin = row.standing.admin;
+    let admin = row.effective_access.admin;
     let on = |feature: FeatureAccess| Some(row.available(feature));
     let issues = row.available(project.issues_access_level);
     let merge_requests = row.available(project.merge_requests_access_level);
-    let maintains = row.standing.holds(AccessLevel::Maintainer);
+    let maintains = row.effective_access.has_role(AccessLevel::Maintainer);
     let full = Project {
         empty_repo: Some(project.default_branch.is_none()),
         visibility: Some(project.visibility.convert()),
@@ -106,7 +106,9 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
         suggestion_commit_message: nullable(project.suggestion_commit_message.clone()),
         statistics: asked(
             parts.statistics,
-            row.standing.holds(AccessLevel::Reporter).then(|| statistics(row)),
+            row.effective_access
+                .has_role(AccessLevel::Reporter)
+                .then(|| statistics(row)),
         ),
         custom_attributes: (parts.custom_attributes && admin)
             .then(|| row.custom_attributes.iter().map(custom_attribute).collect()),
@@ -119,19 +121,20 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
 }
 
 /// Adds the fields that depend on the plan. Settings of a higher plan are preserved but have no effect.
-fn planned(plan: Tier, row: &Row, shown: Project) -> Project {
+fn planned(plan: InstancePlan, row: &Row, shown: Project) -> Project {
     let project = &row.project;
-    let mirroring = plan >= Tier::Starter;
+    let mirroring = plan >= InstancePlan::Starter;
     let label = &project.external_authorization_classification_label;
     Project {
-        approvals_before_merge: (plan >= Tier::Starter).then(|| project.approvals_before_merge.into()),
+        approvals_before_merge: (plan >= InstancePlan::Starter)
+            .then(|| project.approvals_before_merge.into()),
         mirror: Some(mirroring && project.mirror),
         mirror_user_id: nullable(project.mirror_user_id.filter(|_| mirroring)),
         mirror_trigger_builds: Some(mirroring && project.mirror_trigger_builds),
         only_mirror_protected_branches: Some(mirroring && project.only_mirror_protected_branches),
         mirror_overwrites_diverged_branches: Some(mirroring && project.mirror_overwrites_diverged_branches),
         external_authorization_classification_label: nullable(
-            label.clone().filter(|_| plan >= Tier::Premium),
+            label.clone().filter(|_| plan >= InstancePlan::Premium),
         ),
         ..shown
     }

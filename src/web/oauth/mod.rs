@@ -5,7 +5,7 @@ mod authorize;
 mod token;
 
 use domain::kernel::Backend;
-use domain::kernel::policy::SCOPES;
+use domain::kernel::policy::TOKEN_SCOPES;
 use poem::http::StatusCode;
 use poem::middleware::SizeLimit;
 use poem::web::Data;
@@ -51,7 +51,7 @@ fn metadata(Data(backend): Data<&Backend>) -> Response {
         "token_endpoint": format!("{base}/oauth/token"),
         "revocation_endpoint": format!("{base}/oauth/revoke"),
         "introspection_endpoint": format!("{base}/oauth/introspect"),
-        "scopes_supported": SCOPES,
+        "scopes_supported": TOKEN_SCOPES,
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": ["authorization_code", "refresh_token"],

@@ -229,7 +229,7 @@ mod tests {
         let body: Value = response.take_body().into_json().await.expect("JSON");
         assert_eq!(body["errors"][0]["code"], "UNKNOWN");
         assert!(!body.to_string().contains("cellar"), "{body}");
-        let busy = formed(error_response::render(&Error::Busy)).await;
+        let busy = formed(error_response::render(&Error::Contention)).await;
         assert_eq!(busy.headers()[RETRY_AFTER], "1");
     }
 }

@@ -91,7 +91,7 @@ async fn revoke_of_other_users_token_requires_administrator(server: TestServer) 
 
 async fn get_self_works_with_any_scope(server: TestServer) {
     let ada = server.person("ada").await;
-    for scope in domain::kernel::policy::SCOPES {
+    for scope in domain::kernel::policy::TOKEN_SCOPES {
         let secret = server.token_of(ada.id, &[scope]).await;
         let own = server.with_token(&secret).get("/personal_access_tokens/self").await.expect(200);
         assert_eq!(own.json()["scopes"], json!([scope]));

@@ -42,7 +42,7 @@ pub async fn read(backend: &Backend, owner: Owner, key: &str) -> Result<Model> {
 /// Sets an attribute.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the owner has `MOST` attributes already.
+/// Returns `Error::Rejected` if the owner has `MOST` attributes already.
 pub async fn set(backend: &Backend, owner: Owner, key: &str, value: &str) -> Result<Model> {
     loop {
         let attempt = backend
@@ -75,7 +75,7 @@ async fn change_or_attach(
     }
     if custom_attributes::of(owner).count(transaction).await? >= MOST {
         let text = format!("The maximum number of custom attributes ({MOST}) is reached");
-        return Err(Error::Refused(text.into()));
+        return Err(Error::Rejected(text.into()));
     }
     let (project_id, namespace_id, user_id) = match owner {
         Owner::Project(id) => (Some(id), None, None),

@@ -17,8 +17,8 @@ use crate::identity::access_tokens::{Activity, NewToken, checked_scopes, paged, 
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::policy::SCOPES;
-use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::policy::TOKEN_SCOPES;
+use crate::kernel::preconditions::check_unmodified_since;
 
 /// Attributes of a new token.
 #[derive(Debug, Clone)]
@@ -94,7 +94,10 @@ pub async fn create(
         ));
     }
     let level = level(new.access_level)?;
-    let grantable: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != "sudo").collect();
+    let grantable: Vec<&str> = TOKEN_SCOPES
+        .into_iter()
+        .filter(|scope| *scope != "sudo")
+        .collect();
     checked_scopes(&new.scopes, &grantable)?;
     let (project_id, creator_id) = (access.project.id, creator.id);
     let (name, last) = (new.name.clone(), new.expires_at);
@@ -137,7 +140,7 @@ pub async fn create(
 /// date.
 pub async fn revoke(backend: &Backend, project_id: i64, id: i64, since: Option<&str>) -> Result<()> {
     let found = get(backend, project_id, id).await?;
-    unmodified_since(since, found.token.created_at)?;
+    check_unmodified_since(since, found.token.created_at)?;
     let bot = found.token.user_id;
     backend
         .database

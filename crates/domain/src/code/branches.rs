@@ -72,7 +72,7 @@ pub async fn list(
 /// Returns one branch.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid.
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
     let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
@@ -82,7 +82,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Resul
 /// Checks that a branch exists.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid.
 pub async fn exists(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<()> {
     let repository = repository_access::repository(backend, access)?;
     repository.branch(name).await.map_err(unfit_name)?;
@@ -92,7 +92,7 @@ pub async fn exists(backend: &Backend, access: &ProjectAccess, name: &str) -> Re
 /// Creates a branch at the commit of a revision.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the name is invalid or taken, or the revision does not exist. Returns
+/// Returns `Error::Rejected` if the name is invalid or taken, or the revision does not exist. Returns
 /// `Error::Forbidden` if a protection denies the caller to push to that name.
 pub async fn create(
     backend: &Backend,
@@ -101,7 +101,7 @@ pub async fn create(
     revision: String,
 ) -> Result<BranchDetails> {
     let repository = repository_access::repository(backend, access)?;
-    git::check_branch_name(&name).map_err(|_| Error::Refused("Branch name is invalid".into()))?;
+    git::check_branch_name(&name).map_err(|_| Error::Rejected("Branch name is invalid".into()))?;
     if !branch_protection::rules(backend, access).await?.may_push(&name) {
         return Err(Error::forbidden_because(commit::NOT_ALLOWED));
     }
@@ -110,9 +110,9 @@ pub async fn create(
     let branch = moving(backend, commit::mover(access), planned, async move {
         let made = writer.create_branch(&name, &revision).await;
         let branch = made.map_err(|error| match error {
-            git::Error::ReferenceExists => Error::Refused("Branch already exists".into()),
+            git::Error::ReferenceExists => Error::Rejected("Branch already exists".into()),
             git::Error::RevisionNotFound => {
-                Error::Refused(format!("Invalid reference name: {revision}").into())
+                Error::Rejected(format!("Invalid reference name: {revision}").into())
             }
             other => repositories::write_failure(other),
         })?;
@@ -139,7 +139,7 @@ pub async fn create(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the branch does not exist. Returns `Error::PreconditionFailed` if its head is
-/// newer than `unmodified_since`. Returns `Error::Refused` if it may not be deleted. Returns
+/// newer than `unmodified_since`. Returns `Error::Rejected` if it may not be deleted. Returns
 /// `Error::Conflict` if it moves meanwhile.
 pub async fn delete(
     backend: &Backend,
@@ -150,12 +150,12 @@ pub async fn delete(
     let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     let commit = repository.commit(branch.commit).await?;
-    preconditions::unmodified_since(unmodified_since, commit.author.time.to_utc())?;
+    preconditions::check_unmodified_since(unmodified_since, commit.author.time.to_utc())?;
     if access.project.default_branch.as_deref() == Some(name) {
-        return Err(Error::Refused("The default branch cannot be deleted".into()));
+        return Err(Error::Rejected("The default branch cannot be deleted".into()));
     }
     if !branch_protection::rules(backend, access).await?.may_delete(name) {
-        return Err(Error::Refused("A protected branch cannot be deleted".into()));
+        return Err(Error::Rejected("A protected branch cannot be deleted".into()));
     }
     let planned = vec![format!("refs/heads/{name}")];
     moving(backend, commit::mover(access), planned, async move {
@@ -188,7 +188,7 @@ pub async fn delete_merged(backend: &Backend, access: &ProjectAccess) -> Result<
 /// Protects a branch. Maintainers may push and merge, Developers according to `protection`.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid.
 pub async fn protect(
     backend: &Backend,
     access: &ProjectAccess,
@@ -222,7 +222,7 @@ pub async fn protect(
 /// Removes the protection of exactly this name. Patterns that match the name stay.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Rejected` if the name is invalid.
 pub async fn unprotect(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
     let repository = repository_access::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
@@ -271,7 +271,7 @@ fn change(row: protected_branches::Model, protection: Protection) -> protected_b
 /// Maps an invalid branch name to an error of the caller.
 fn unfit_name(error: git::Error) -> Error {
     match error {
-        git::Error::InvalidReferenceName => Error::Refused("The branch refname is invalid".into()),
+        git::Error::InvalidReferenceName => Error::Rejected("The branch refname is invalid".into()),
         other => other.into(),
     }
 }

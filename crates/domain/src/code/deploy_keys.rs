@@ -88,7 +88,7 @@ async fn find(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Opt
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the title is blank, the key is malformed or already taken. Returns
-/// `Error::Refused` if the project has `MOST` deploy keys already.
+/// `Error::Rejected` if the project has `MOST` deploy keys already.
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
@@ -142,7 +142,7 @@ pub async fn create(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the caller is not a member of a project with the key. Returns
-/// `Error::Refused` if the project has `MOST` deploy keys already.
+/// `Error::Rejected` if the project has `MOST` deploy keys already.
 pub async fn enable(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<keys::Model> {
     let project_id = access.project.id;
     backend
@@ -178,7 +178,7 @@ pub async fn update(
     can_push: Option<bool>,
 ) -> Result<Row> {
     if title.is_none() && can_push.is_none() {
-        return Err(Error::nothing_sent(&["title", "can_push"]));
+        return Err(Error::no_parameters(&["title", "can_push"]));
     }
     backend
         .database
@@ -224,7 +224,7 @@ pub async fn remove(
                 .await?;
             let found = find(transaction, access.project.id, id).await?;
             let place = found.ok_or_else(missing)?.place;
-            preconditions::unmodified_since(unmodified_since, place.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, place.updated_at)?;
             places::Entity::delete_by_id(place.id).exec(transaction).await?;
             keys::remove_unused(transaction, vec![id]).await?;
             Ok(())
@@ -284,7 +284,7 @@ async fn join(
 ) -> Result<Row> {
     if places::of_project(project_id).count(transaction).await? >= MOST {
         let text = format!("The maximum number of deploy keys ({MOST}) is reached");
-        return Err(Error::Refused(text.into()));
+        return Err(Error::Rejected(text.into()));
     }
     let at = now();
     let row = places::ActiveModel {

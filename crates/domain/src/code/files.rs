@@ -125,7 +125,7 @@ async fn locate(
     check_path(path)?;
     let resolve = repository.resolve_commit(revision);
     let question = (access.project.id, revision.to_owned());
-    let revisions = &backend.memory.revisions;
+    let revisions = &backend.caches.revisions;
     let commit = revisions.recall(&backend.database, question, resolve).await?;
     let located = repository.locate(commit, path).await?;
     let entry = located
@@ -169,7 +169,7 @@ pub async fn find(backend: &Backend, access: &ProjectAccess, path: String, revis
 /// Returns the whole content of a file.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the content exceeds the limit of a single response.
+/// Returns `Error::Rejected` if the content exceeds the limit of a single response.
 pub async fn content(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<Bytes> {
     let repository = repository(backend, access)?;
     Ok(repository.blob(file.blob, LARGEST_IN_JSON).await?.data)
@@ -187,7 +187,7 @@ pub async fn open(backend: &Backend, access: &ProjectAccess, file: &File) -> Res
 /// Returns the metadata of a file and the commits that last changed its lines, from the top.
 ///
 /// # Errors
-/// Fails like [`find`]. Returns `Error::Refused` if the file is too large, and `Error::TimedOut` if the blame
+/// Fails like [`find`]. Returns `Error::Rejected` if the file is too large, and `Error::TimedOut` if the blame
 /// takes too long.
 pub async fn blame(
     backend: &Backend,
@@ -226,13 +226,13 @@ async fn blamed_lines(repository: &Repository, commit: Oid, path: &str) -> Resul
 /// Commits a change of one file and returns the normalized path.
 ///
 /// # Errors
-/// Returns an error if the commit is rejected. Returns `Error::Refused` if the caller may not push to the
+/// Returns an error if the commit is rejected. Returns `Error::Rejected` if the caller may not push to the
 /// branch.
 pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> Result<String> {
     let repository = repository(backend, access)?;
     check_path(&write.path)?;
     if !commit::may_push(backend, access, &write.branch).await? {
-        return Err(Error::Refused(commit::NOT_ALLOWED.into()));
+        return Err(Error::Rejected(commit::NOT_ALLOWED.into()));
     }
     let path = write.path;
     // The normalized path for the response. An invalid path is rejected with the commit.
@@ -278,7 +278,7 @@ pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> R
 /// Maps the error of a rejected commit, with its own text for a changed file.
 fn refusal(error: git::Error, branch: &str) -> Error {
     match error {
-        git::Error::Action(ActionError::FileChanged(_)) => Error::Refused(
+        git::Error::Action(ActionError::FileChanged(_)) => Error::Rejected(
             "You are attempting to update a file that has changed since you started editing it.".into(),
         ),
         other => commit::refusal(other, branch),

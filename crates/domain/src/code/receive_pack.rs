@@ -99,7 +99,7 @@ fn judge(rules: &PushRules, access: &ProjectAccess, commands: &[RefCommand]) -> 
         let reference = command.reference.clone();
         if let Some(branch) = command.reference.strip_prefix("refs/heads/") {
             let by_default = default_branch == Some(branch);
-            let may_force = rules.may_force(branch) && (!by_default || access.holds(Role::Maintainer));
+            let may_force = rules.may_force(branch) && (!by_default || access.has_role(Role::Maintainer));
             match refusal(rules, by_default, branch, command) {
                 Some(text) => policy.refused.push((reference, text)),
                 None if !may_force => {

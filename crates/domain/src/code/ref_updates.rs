@@ -53,7 +53,7 @@ where
     F: Future<Output = Result<(T, Vec<RefChange>)>> + Send,
 {
     let backend = backend.clone();
-    let task = backend.moves.clone().spawn(async move {
+    let task = backend.ref_update_tasks.clone().spawn(async move {
         let (intent, prepared) = tokio::join!(intend(&backend, &mover, &planned), prepare);
         let intent = intent?;
         let done = match prepared {

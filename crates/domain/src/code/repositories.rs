@@ -230,11 +230,11 @@ pub async fn contributors(
 ) -> Result<Page<git::Contributor>> {
     let repository = repository_access::repository(backend, access)?;
     let Some(name) = access.project.default_branch.as_deref() else {
-        return Ok(Page::of(page, Vec::new()));
+        return Ok(Page::from_all(page, Vec::new()));
     };
     let tip = match repository.branch(name).await {
         Ok(branch) => branch.commit,
-        Err(git::Error::BranchNotFound) => return Ok(Page::of(page, Vec::new())),
+        Err(git::Error::BranchNotFound) => return Ok(Page::from_all(page, Vec::new())),
         Err(error) => return Err(error.into()),
     };
     let counted = repository
@@ -249,7 +249,7 @@ pub async fn contributors(
     if descending {
         authors.reverse();
     }
-    Ok(Page::of(page, authors))
+    Ok(Page::from_all(page, authors))
 }
 
 /// Merges adjacent entries with the same address under their most frequent name.
@@ -286,7 +286,7 @@ pub async fn merge_base(
     for revision in revisions {
         let id = repository.resolve_commit(&revision).await;
         ids.push(id.map_err(|error| match error {
-            git::Error::RevisionNotFound => Error::Refused(format!("Could not find ref: {revision}").into()),
+            git::Error::RevisionNotFound => Error::Rejected(format!("Could not find ref: {revision}").into()),
             other => other.into(),
         })?);
     }

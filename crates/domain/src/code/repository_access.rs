@@ -11,7 +11,9 @@ use crate::kernel::error::{Error, Result};
 /// members.
 #[must_use]
 pub fn has_repository(access: &ProjectAccess) -> bool {
-    access.standing().has(access.project.repository_access_level)
+    access
+        .effective_access()
+        .has_feature(access.project.repository_access_level)
 }
 
 /// Returns the repository of a project.

@@ -84,7 +84,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Resul
 /// Returns a validation error if the name is taken or invalid, or if the revision does not exist.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> Result<TagDetails> {
     let repository = repository_access::repository(backend, access)?;
-    git::check_tag_name(&new.name).map_err(|_| Error::Refused("Tag name invalid".into()))?;
+    git::check_tag_name(&new.name).map_err(|_| Error::Rejected("Tag name invalid".into()))?;
     let tagger = access.caller.signed_in()?;
     let annotation = new
         .message
@@ -95,9 +95,9 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
     let tag = moving(backend, commit::mover(access), planned, async move {
         let made = writer.create_tag(&new.name, &new.revision, annotation).await;
         let tag = made.map_err(|error| match error {
-            git::Error::ReferenceExists => Error::Refused(format!("Tag {} already exists", new.name).into()),
+            git::Error::ReferenceExists => Error::Rejected(format!("Tag {} already exists", new.name).into()),
             git::Error::RevisionNotFound => {
-                Error::Refused(format!("Target {} is invalid", new.revision).into())
+                Error::Rejected(format!("Target {} is invalid", new.revision).into())
             }
             other => repositories::write_failure(other),
         })?;
@@ -122,7 +122,7 @@ pub async fn delete(
     let repository = repository_access::repository(backend, access)?;
     let tag = repository.tag(name).await?;
     if let Some(commit) = one(&repository, tag.clone()).await?.commit {
-        preconditions::unmodified_since(unmodified_since, commit.author.time.to_utc())?;
+        preconditions::check_unmodified_since(unmodified_since, commit.author.time.to_utc())?;
     }
     let planned = vec![format!("refs/tags/{name}")];
     moving(backend, commit::mover(access), planned, async move {

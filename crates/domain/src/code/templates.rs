@@ -18,7 +18,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 
 /// Maximum number of folder entries that are read.
 const MOST: usize = 1_000;
@@ -142,7 +142,7 @@ pub async fn list(
     let mut seen = HashSet::new();
     let all = of_repositories.chain(entries(kind));
     let once = all.filter(|entry| seen.insert(entry.key.clone())).collect();
-    Ok(Page::of(page, once))
+    Ok(Page::from_all(page, once))
 }
 
 /// Returns a template of a project.
@@ -177,7 +177,7 @@ pub async fn find(
 /// Lists the built-in file templates.
 #[must_use]
 pub fn list_built_in(kind: Kind, page: &PageRequest) -> Page<Entry> {
-    Page::of(page, entries(kind).collect())
+    Page::from_all(page, entries(kind).collect())
 }
 
 /// Lists the built-in license templates.
@@ -186,7 +186,7 @@ pub fn list_licenses(popular: bool, page: &PageRequest) -> Page<License> {
     let wanted = licenses::all()
         .iter()
         .filter(|license| license.popular || !popular);
-    Page::of(page, wanted.collect()).map(License::clone)
+    Page::from_all(page, wanted.collect()).map(License::clone)
 }
 
 /// Returns a built-in template. Keys of licenses ignore case.
@@ -304,7 +304,7 @@ async fn files_in(
 async fn projects_of_groups(backend: &Backend, access: &ProjectAccess) -> Result<Vec<projects::Model>> {
     use namespace_ancestors::Column as Ancestor;
 
-    if backend.instance.plan < Tier::Premium {
+    if backend.instance.plan < InstancePlan::Premium {
         return Ok(Vec::new());
     }
     let db = backend.database.read();

@@ -10,9 +10,9 @@ use crate::kernel::policy::Role;
 #[must_use]
 pub fn can_read_pipelines(access: &ProjectAccess) -> bool {
     let project = &access.project;
-    access.standing().has(project.builds_access_level)
+    access.effective_access().has_feature(project.builds_access_level)
         && access.can_read_code()
-        && (project.public_jobs || access.holds(Role::Reporter))
+        && (project.public_jobs || access.has_role(Role::Reporter))
 }
 
 /// Refuses callers who cannot see the pipelines of the project.
@@ -32,8 +32,11 @@ pub fn check_can_read(access: &ProjectAccess) -> Result<()> {
 /// # Errors
 /// Returns `Forbidden` for refused callers.
 pub fn check_can_create(access: &ProjectAccess) -> Result<()> {
-    let there = access.standing().has(access.project.builds_access_level) && has_repository(access);
-    match there && !access.project.archived && access.holds(Role::Developer) {
+    let there = access
+        .effective_access()
+        .has_feature(access.project.builds_access_level)
+        && has_repository(access);
+    match there && !access.project.archived && access.has_role(Role::Developer) {
         true => Ok(()),
         false => Err(Error::forbidden()),
     }

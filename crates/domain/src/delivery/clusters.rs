@@ -100,7 +100,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<R
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid or the environment scope is taken. Returns
-/// `Error::Refused` if the project has `MOST` clusters already.
+/// `Error::Rejected` if the project has `MOST` clusters already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) -> Result<Row> {
     let blank = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let new = NewCluster {
@@ -132,7 +132,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
             projects::hold(transaction, project_id).await?;
             if clusters::of_project(project_id).count(transaction).await? >= MOST {
                 let text = format!("The maximum number of clusters ({MOST}) is reached");
-                return Err(Error::Refused(text.into()));
+                return Err(Error::Rejected(text.into()));
             }
             let cluster = row.insert(transaction).await.map_err(refused)?;
             let token = backend.keyring.encrypt(new.token.expose(), &place(cluster.id))?;
@@ -173,7 +173,7 @@ pub async fn delete(
             let found = clusters::of_project(access.project.id).filter(Column::Id.eq(id));
             let found = found.lock_exclusive().one(transaction).await?;
             let cluster = found.ok_or_else(missing)?;
-            preconditions::unmodified_since(unmodified_since, cluster.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, cluster.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
         })
@@ -231,7 +231,7 @@ fn check(new: &NewCluster, scope: &str) -> Result<()> {
     {
         fault("domain", "is not a fully qualified domain name".into());
     }
-    if let Err(Error::InvalidAttributes(blocked)) = urls::check_web(API_URL, &new.api_url) {
+    if let Err(Error::InvalidAttributes(blocked)) = urls::check_http_url(API_URL, &new.api_url) {
         for text in blocked.into_values().flatten() {
             fault(API_URL, text);
         }

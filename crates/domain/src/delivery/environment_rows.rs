@@ -28,7 +28,7 @@ const SUFFIX: usize = 6;
 /// The caller has validated the name and locked the project.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the project has `MOST` environments already.
+/// Returns `Error::Rejected` if the project has `MOST` environments already.
 pub(crate) async fn ensure(
     transaction: &DatabaseTransaction,
     project_id: i64,
@@ -73,7 +73,7 @@ pub(super) async fn become_now(
 /// Inserts an environment. The caller has locked the project.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the project has `MOST` environments already, and a validation error if the name
+/// Returns `Error::Rejected` if the project has `MOST` environments already, and a validation error if the name
 /// is taken.
 pub(super) async fn insert(
     transaction: &DatabaseTransaction,
@@ -84,7 +84,7 @@ pub(super) async fn insert(
     let own = environments::of_project(project_id);
     if own.count(transaction).await? >= MOST {
         let text = format!("The maximum number of environments ({MOST}) is reached");
-        return Err(Error::Refused(text.into()));
+        return Err(Error::Rejected(text.into()));
     }
     let at = now();
     let row = ActiveModel {

@@ -100,7 +100,7 @@ pub async fn get(
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
-/// taken. Returns `Error::Refused` if the project has `MOST` environments already. Fails like
+/// taken. Returns `Error::Rejected` if the project has `MOST` environments already. Fails like
 /// [`check_can_create`].
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
     let external_url = check(&change)?;
@@ -178,7 +178,7 @@ pub async fn delete(
         .transaction(async |transaction| {
             projects::hold(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
-            preconditions::unmodified_since(unmodified_since, found.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, found.updated_at)?;
             if found.state != State::Stopped {
                 let text = "The environment must be stopped before it is deleted";
                 return Err(Error::forbidden_because(text));
@@ -208,7 +208,7 @@ fn check(change: &Change) -> Result<Option<Option<String>>> {
         if url.chars().count() > LONGEST_URL {
             let text = format!("is too long (maximum is {LONGEST_URL} characters)");
             faults.insert("external_url".into(), vec![text.into()]);
-        } else if let Err(Error::InvalidAttributes(blocked)) = urls::check_web("external_url", url) {
+        } else if let Err(Error::InvalidAttributes(blocked)) = urls::check_http_url("external_url", url) {
             faults.extend(blocked);
         }
     }

@@ -61,7 +61,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid or the name is taken. Returns
-/// `Error::Refused` if the project has `MOST` user lists already.
+/// `Error::Rejected` if the project has `MOST` user lists already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
     let project_id = access.project.id;
     let mut row = ActiveModel {
@@ -78,7 +78,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
             let own = feature_flag_user_lists::of_project(project_id);
             if own.count(transaction).await? >= MOST {
                 let text = format!("The maximum number of user lists ({MOST}) is reached");
-                return Err(Error::Refused(text.into()));
+                return Err(Error::Rejected(text.into()));
             }
             let scope = Scope::Project(project_id);
             row.iid = Set(iid_counters::next(transaction, scope, Subject::FeatureFlagUserLists).await?);
@@ -118,7 +118,7 @@ pub async fn delete(
         .transaction(async |transaction| {
             // Strategies lock the list before they use it, so they either wait or are visible here.
             let row = lock(transaction, access, iid).await?;
-            preconditions::unmodified_since(unmodified_since, row.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, row.updated_at)?;
             let used = feature_flag_strategies::Entity::find()
                 .filter(feature_flag_strategies::Column::UserListId.eq(row.id));
             if used.count(transaction).await? > 0 {

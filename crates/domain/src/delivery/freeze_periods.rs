@@ -13,7 +13,7 @@ use storage::entities::{now, projects};
 
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
-use crate::kernel::cron::{self, Expression, Recurrence};
+use crate::kernel::cron::{self, CronExpression, Recurrence};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::preconditions;
@@ -55,7 +55,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<M
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is not a cron expression or time zone. Returns
-/// `Error::Refused` if the project has `MOST` freeze periods already.
+/// `Error::Rejected` if the project has `MOST` freeze periods already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
     let project_id = access.project.id;
     let mut row = ActiveModel {
@@ -74,7 +74,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
             let own = freeze_periods::of_project(project_id);
             if own.count(transaction).await? >= MOST {
                 let text = format!("The maximum number of freeze periods ({MOST}) is reached");
-                return Err(Error::Refused(text.into()));
+                return Err(Error::Rejected(text.into()));
             }
             Ok(row.insert(transaction).await?)
         })
@@ -111,7 +111,7 @@ pub async fn delete(
         .database
         .transaction(async |transaction| {
             let row = lock(transaction, access, id).await?;
-            preconditions::unmodified_since(unmodified_since, row.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, row.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
         })
@@ -129,7 +129,7 @@ pub async fn is_frozen(db: &impl ConnectionTrait, project_id: i64, instant: Date
 }
 
 fn holds(row: &Model, instant: DateTime<Utc>) -> bool {
-    let last = |expression: &str| Recurrence::read(expression, &row.cron_timezone)?.last_until(instant);
+    let last = |expression: &str| Recurrence::parse(expression, &row.cron_timezone)?.last_until(instant);
     // A period that starts and ends at the same moment is empty. Without a start, no period can end.
     last(&row.freeze_start) > last(&row.freeze_end)
 }
@@ -137,7 +137,7 @@ fn holds(row: &Model, instant: DateTime<Utc>) -> bool {
 /// Applies the attributes to a row if all of them are valid.
 fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
     let mut faults = BTreeMap::new();
-    let cron = |text: String| (Expression::parse(&text).is_some(), text.trim().to_owned());
+    let cron = |text: String| (CronExpression::parse(&text).is_some(), text.trim().to_owned());
     let zone = |name: String| (cron::zone(&name).is_some(), name);
     for (name, column, sent) in [
         (

@@ -172,7 +172,7 @@ pub async fn delete(
             // The start of a pipeline locks the project until it is committed.
             projects::hold(transaction, project_id).await?;
             let row = lock(transaction, project_id, id).await?;
-            preconditions::unmodified_since(unmodified_since, row.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, row.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
         })

@@ -16,7 +16,7 @@ pub(crate) fn visible(place: &Place, on: &Noteable) -> Select<Entity> {
     let all = Entity::find()
         .filter(on.id().condition())
         .filter(notes::naming_visible(viewer, today));
-    if place.holds(Role::Reporter) {
+    if place.has_role(Role::Reporter) {
         return all;
     }
     let own = place.caller.as_user().map(|user| Column::AuthorId.eq(user.id));

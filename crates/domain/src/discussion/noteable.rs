@@ -194,7 +194,7 @@ impl Noteable {
             Self::MergeRequest(merge_request) => merge_request.discussion_locked,
             Self::Snippet(_) | Self::Epic(_) => false,
         };
-        match locked && !place.holds(Role::Guest) {
+        match locked && !place.has_role(Role::Guest) {
             true => Err(Error::forbidden_because("The discussion is locked")),
             false => Ok(()),
         }

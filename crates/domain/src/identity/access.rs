@@ -14,20 +14,20 @@ use storage::entities::{namespaces, now, projects, saml_providers, users};
 
 use crate::instance::feature_gates::{self, Actors};
 use crate::kernel::Backend;
-use crate::kernel::cache::{SeenGroup, SeenProject};
+use crate::kernel::cache::{CachedGroup, CachedProject};
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::{Access, Minimum, Role, Standing, Tier, Visibility};
+use crate::kernel::policy::{AccessRule, EffectiveAccess, InstancePlan, MinimumAccess, Role, Visibility};
 
 /// Requirements of one operation in the contract.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule<'a> {
     /// `x-access`.
-    pub access: Access,
+    pub access: AccessRule,
     /// `x-scope`.
     pub scopes: &'static [&'static str],
     /// `x-tier`.
-    pub tier: Tier,
+    pub tier: InstancePlan,
     /// `x-flag`: name and default.
     pub flag: Option<(&'a str, bool)>,
     /// The same for an operation whose service evaluates the gate.
@@ -109,29 +109,29 @@ pub struct ScimAccess {
 impl GroupAccess {
     /// Returns whether the caller has at least this role. Administrators have every role.
     #[must_use]
-    pub fn holds(&self, role: Role) -> bool {
-        self.caller.standing(self.role).holds(role)
+    pub fn has_role(&self, role: Role) -> bool {
+        self.caller.effective_access(self.role).has_role(role)
     }
 }
 
 impl ProjectAccess {
     /// Returns whether the caller has at least this role. Administrators have every role.
     #[must_use]
-    pub fn holds(&self, role: Role) -> bool {
-        self.standing().holds(role)
+    pub fn has_role(&self, role: Role) -> bool {
+        self.effective_access().has_role(role)
     }
 
     /// Returns the caller's effective access to the project.
     #[must_use]
-    pub fn standing(&self) -> Standing {
-        self.caller.standing(self.role)
+    pub fn effective_access(&self) -> EffectiveAccess {
+        self.caller.effective_access(self.role)
     }
 
     /// Returns whether the caller may read the code.
     #[must_use]
     pub fn can_read_code(&self) -> bool {
-        self.standing()
-            .reads_code(self.project.repository_access_level, self.project.visibility)
+        self.effective_access()
+            .can_read_code(self.project.repository_access_level, self.project.visibility)
     }
 
     /// Returns access to a project, or `None` if the caller cannot see it.
@@ -160,7 +160,7 @@ impl ProjectAccess {
                 Some(user) => levels::project_level(db, user, project.id, now().date_naive()).await?,
                 None => None,
             };
-            Ok::<_, Error>(Arc::new(SeenProject {
+            Ok::<_, Error>(Arc::new(CachedProject {
                 project,
                 namespace,
                 role,
@@ -168,16 +168,16 @@ impl ProjectAccess {
         };
         let question = (user, reference.to_owned());
         let seen = backend
-            .memory
+            .caches
             .projects
             .recall(&backend.database, question, look_up);
-        let SeenProject {
+        let CachedProject {
             project,
             namespace,
             role,
         } = Arc::unwrap_or_clone(seen.await?);
         let elsewhere = caller.only_project().is_some_and(|only| only != project.id);
-        if elsewhere || !caller.standing(role).sees(project.visibility) {
+        if elsewhere || !caller.effective_access(role).can_see(project.visibility) {
             return Err(hidden());
         }
         Ok(Self {
@@ -199,7 +199,7 @@ impl InstanceAccess {
     pub async fn in_project(self, backend: &Backend, project_id: i64, least: Role) -> Result<ProjectAccess> {
         let found = ProjectAccess::if_admitted(backend, &self.caller, project_id).await?;
         let found = found.ok_or_else(|| Error::not_found(""))?;
-        if !found.holds(least) {
+        if !found.has_role(least) {
             return Err(Error::forbidden());
         }
         let actors = Actors {
@@ -236,7 +236,7 @@ impl GroupAccess {
             // A user with a visible project in a group may see the group itself, as lists do, but nothing
             // else.
             let above = match user {
-                Some(_) if !caller.standing(role).sees(group.visibility) => {
+                Some(_) if !caller.effective_access(role).can_see(group.visibility) => {
                     let seen = visible_groups(caller.viewer(), now().date_naive());
                     let this = namespaces::Column::Id.eq(group.id);
                     let found = namespaces::Entity::find().filter(seen).filter(this);
@@ -244,14 +244,14 @@ impl GroupAccess {
                 }
                 _ => false,
             };
-            Ok::<_, Error>(Arc::new(SeenGroup { group, role, above }))
+            Ok::<_, Error>(Arc::new(CachedGroup { group, role, above }))
         };
         let question = (user, reference.to_owned());
-        let seen = backend.memory.groups.recall(&backend.database, question, look_up);
-        let SeenGroup { group, role, above } = Arc::unwrap_or_clone(seen.await?);
+        let seen = backend.caches.groups.recall(&backend.database, question, look_up);
+        let CachedGroup { group, role, above } = Arc::unwrap_or_clone(seen.await?);
         // A job token belongs to one project and reaches no group.
         let job = caller.only_project().is_some();
-        if job || !(above || caller.standing(role).sees(group.visibility)) {
+        if job || !(above || caller.effective_access(role).can_see(group.visibility)) {
             return Err(hidden());
         }
         Ok(Self {
@@ -394,8 +394,8 @@ async fn decide(
     if !covered {
         return Err(Error::InsufficientScope(rule.scopes.to_vec()));
     }
-    if !caller.standing(role).may(rule.access, visibility) {
-        let nobody = !caller.is_signed_in() && rule.access.min != Minimum::None;
+    if !caller.effective_access(role).can_call(rule.access, visibility) {
+        let nobody = !caller.is_signed_in() && rule.access.min != MinimumAccess::None;
         return Err(if nobody {
             Error::Unauthorized
         } else {

@@ -13,7 +13,7 @@ use storage::entities::now;
 
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::SCOPES;
+use crate::kernel::policy::TOKEN_SCOPES;
 use crate::kernel::query::page_of;
 use crate::kernel::{Backend, preconditions};
 use crate::secrets::Token;
@@ -54,7 +54,7 @@ pub async fn create(backend: &Backend, new: NewToken) -> Result<(Model, String)>
 /// # Errors
 /// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope.
 pub(crate) fn prepare(new: NewToken) -> Result<(access_tokens::ActiveModel, String)> {
-    let scopes = checked_scopes(&new.scopes, &SCOPES)?;
+    let scopes = checked_scopes(&new.scopes, &TOKEN_SCOPES)?;
     let secret = new
         .secret
         .unwrap_or_else(|| Token::generate(PREFIX).expose().to_owned());
@@ -148,7 +148,7 @@ pub async fn revoke_impersonation(
     unmodified_since: Option<&str>,
 ) -> Result<()> {
     let token = impersonation(backend, user_id, id).await?;
-    preconditions::unmodified_since(unmodified_since, token.created_at)?;
+    preconditions::check_unmodified_since(unmodified_since, token.created_at)?;
     revoke(backend, token.id).await
 }
 
@@ -190,7 +190,7 @@ pub fn own(caller: &Caller) -> Result<Model> {
 /// Revokes a personal access token. Its row stays, and revoking it again succeeds.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the token does not exist. Returns `Error::Refused` if it belongs to another
+/// Returns `Error::NotFound` if the token does not exist. Returns `Error::Rejected` if it belongs to another
 /// user and the caller is not an administrator. Returns `Error::PreconditionFailed` if it was created after
 /// `unmodified_since`.
 pub async fn revoke_personal(
@@ -205,9 +205,9 @@ pub async fn revoke_personal(
         .await?;
     let token = found.ok_or_else(|| Error::not_found("Personal Access Token"))?;
     if token.user_id != caller.signed_in()?.id && !caller.is_admin() {
-        return Err(Error::Refused("400 Bad request".into()));
+        return Err(Error::Rejected("400 Bad request".into()));
     }
-    preconditions::unmodified_since(unmodified_since, token.created_at)?;
+    preconditions::check_unmodified_since(unmodified_since, token.created_at)?;
     revoke(backend, token.id).await
 }
 

@@ -131,7 +131,7 @@ async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
         let (token, user) = found.ok_or(Error::Unauthorized)?;
         Ok::<_, Error>((Arc::new(token), Arc::new(user)))
     };
-    let tokens = &backend.memory.tokens;
+    let tokens = &backend.caches.tokens;
     let (token, user) = tokens.recall(&backend.database, digest.clone(), found).await?;
     refuse_ended(backend, &token).await?;
     access_tokens::touch(backend.database.write(), &token, now()).await?;

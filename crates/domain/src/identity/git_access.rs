@@ -136,13 +136,13 @@ fn hidden() -> Error {
 /// Checks feature, role and archived state, in this order.
 fn decide(access: &ProjectAccess, service: Service) -> Result<()> {
     let project = &access.project;
-    let standing = access.standing();
-    if !standing.has(project.repository_access_level) {
+    let effective_access = access.effective_access();
+    if !effective_access.has_feature(project.repository_access_level) {
         return Err(Error::forbidden_because(
             "The repository of this project is not available to you.",
         ));
     }
-    if !standing.reads_code(project.repository_access_level, project.visibility) {
+    if !effective_access.can_read_code(project.repository_access_level, project.visibility) {
         return Err(Error::forbidden_because(
             "You are not allowed to download code from this project.",
         ));
@@ -150,7 +150,7 @@ fn decide(access: &ProjectAccess, service: Service) -> Result<()> {
     if service == Service::UploadPack {
         return Ok(());
     }
-    if !access.holds(Role::Developer) {
+    if !access.has_role(Role::Developer) {
         return Err(Error::forbidden_because(
             "You are not allowed to push code to this project.",
         ));

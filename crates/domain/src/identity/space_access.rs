@@ -8,7 +8,7 @@ use storage::entities::{Scope, namespaces, now, projects};
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::{Role, Standing};
+use crate::kernel::policy::{EffectiveAccess, Role};
 
 /// A project or group with the permissions of the caller.
 #[derive(Debug, Clone)]
@@ -70,14 +70,14 @@ impl Place {
 
     /// Returns the caller's effective access.
     #[must_use]
-    pub fn standing(&self) -> Standing {
-        self.caller.standing(self.role)
+    pub fn effective_access(&self) -> EffectiveAccess {
+        self.caller.effective_access(self.role)
     }
 
     /// Returns whether the caller has at least this role; administrators have every role.
     #[must_use]
-    pub fn holds(&self, role: Role) -> bool {
-        self.standing().holds(role)
+    pub fn has_role(&self, role: Role) -> bool {
+        self.effective_access().has_role(role)
     }
 
     /// Refuses callers who can use neither issues nor merge requests, and thus none of the planning
@@ -86,9 +86,10 @@ impl Place {
     /// # Errors
     /// Returns `Forbidden` in that case.
     pub fn admit_to_planning(&self) -> Result<()> {
-        let standing = self.standing();
+        let effective_access = self.effective_access();
         let there = self.project.as_ref().is_none_or(|project| {
-            standing.has(project.issues_access_level) || standing.has(project.merge_requests_access_level)
+            effective_access.has_feature(project.issues_access_level)
+                || effective_access.has_feature(project.merge_requests_access_level)
         });
         if there { Ok(()) } else { Err(Error::forbidden()) }
     }
@@ -98,8 +99,8 @@ impl Place {
     /// # Errors
     /// Returns `Forbidden` in that case.
     pub fn admit_to_issues(&self) -> Result<()> {
-        let (standing, project) = (self.standing(), self.project.as_ref());
-        if project.is_none_or(|project| standing.has(project.issues_access_level)) {
+        let (effective_access, project) = (self.effective_access(), self.project.as_ref());
+        if project.is_none_or(|project| effective_access.has_feature(project.issues_access_level)) {
             Ok(())
         } else {
             Err(Error::forbidden())
@@ -125,7 +126,7 @@ impl Place {
             project: None,
             role,
         };
-        if group.holds(least) {
+        if group.has_role(least) {
             Ok(Some(group))
         } else {
             Err(Error::forbidden())

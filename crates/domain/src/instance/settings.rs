@@ -59,7 +59,7 @@ pub async fn read(backend: &Backend) -> Result<InstanceSettings> {
         serde_json::from_value(Value::Object(found)).map_err(Error::internal)
     };
     backend
-        .memory
+        .caches
         .settings
         .recall(&backend.database, (), look_up)
         .await
@@ -87,7 +87,7 @@ pub async fn update(backend: &Backend, change: SettingsUpdate) -> Result<Instanc
     }
     let changed = rows(change)?;
     if changed.is_empty() && !sent {
-        return Err(Error::nothing_sent(&["settings"]));
+        return Err(Error::no_parameters(&["settings"]));
     }
     backend
         .database

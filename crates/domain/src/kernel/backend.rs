@@ -9,20 +9,20 @@ use tokio_util::task::TaskTracker;
 
 use crate::integrations::object_storage::ObjectStorage;
 use crate::integrations::webhooks;
-use crate::kernel::cache::Memory;
+use crate::kernel::cache::Caches;
 use crate::kernel::error::Error;
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 use crate::kernel::record_validator::RecordValidator;
 use crate::kernel::ref_changes::RefUpdateListener;
-use crate::kernel::upload_slots::Places;
+use crate::kernel::upload_slots::UploadSlots;
 use crate::secrets::Keyring;
 
 /// Shared context of all services. Cloning increments a reference count.
 #[derive(Clone)]
-pub struct Backend(Arc<Parts>);
+pub struct Backend(Arc<BackendParts>);
 
 /// The parts of a [`Backend`].
-pub struct Parts {
+pub struct BackendParts {
     /// The database.
     pub database: Database,
     /// The repositories.
@@ -40,11 +40,11 @@ pub struct Parts {
     /// Areas that react to ref updates. Their effects are recorded in this order.
     pub ref_update_listeners: Vec<Box<dyn RefUpdateListener>>,
     /// Caches of database rows.
-    pub memory: Memory,
+    pub caches: Caches,
     /// Ref updates and blob uploads in progress, including those whose client disconnected.
-    pub moves: TaskTracker,
+    pub ref_update_tasks: TaskTracker,
     /// Slots for uploads of registry blobs.
-    pub places: Places,
+    pub upload_slots: UploadSlots,
 }
 
 /// Configuration of the instance.
@@ -53,7 +53,7 @@ pub struct Instance {
     /// Public URL, without a trailing slash.
     pub base_url: String,
     /// Plan of the instance.
-    pub plan: Tier,
+    pub plan: InstancePlan,
     /// Maximum size of an image layer, in bytes.
     pub max_layer_bytes: u64,
     /// Days after which untagged images are deleted; 0 disables the deletion.
@@ -67,15 +67,15 @@ pub struct Instance {
 impl Backend {
     /// Creates the context from its parts.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: BackendParts) -> Self {
         Self(Arc::new(parts))
     }
 }
 
 impl Deref for Backend {
-    type Target = Parts;
+    type Target = BackendParts;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &BackendParts {
         &self.0
     }
 }
@@ -83,10 +83,10 @@ impl Deref for Backend {
 impl From<sea_orm::DbErr> for Error {
     fn from(error: sea_orm::DbErr) -> Self {
         if iid_counters::are_used_up(&error) {
-            return Self::Refused("The project has reached the maximum number of items".into());
+            return Self::Rejected("The project has reached the maximum number of items".into());
         }
         match database::is_deadlock(&error) {
-            true => Self::Busy,
+            true => Self::Contention,
             false => Self::internal(error),
         }
     }
@@ -111,11 +111,11 @@ impl From<git::Error> for Error {
             git::Error::RevisionNotFound => Self::not_found("Commit"),
             git::Error::BranchNotFound => Self::not_found("Branch"),
             git::Error::TagNotFound => Self::not_found("Tag"),
-            git::Error::Protocol(text) => Self::Refused(text.into()),
+            git::Error::Protocol(text) => Self::Rejected(text.into()),
             git::Error::RepositoryMissing => Self::not_found("Repository"),
             git::Error::Locked => Self::ResourceLocked,
             git::Error::Timeout | git::Error::Busy(_) => Self::TimedOut,
-            git::Error::LimitExceeded(text) => Self::Refused(text.into()),
+            git::Error::LimitExceeded(text) => Self::Rejected(text.into()),
             other => Self::internal(other),
         }
     }

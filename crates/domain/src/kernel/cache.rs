@@ -13,18 +13,18 @@ use crate::kernel::policy::Role;
 use crate::kernel::settings::InstanceSettings;
 
 /// Capacity for tokens, and for projects and groups per user: about two kilobytes each.
-const FEW: u64 = 4_096;
+const MAX_ENTRIES: u64 = 4_096;
 /// Capacity for resolved revisions, about 200 bytes each.
-const REVISIONS: u64 = 20_000;
+const MAX_REVISIONS: u64 = 20_000;
 
 /// The caches.
-pub struct Memory {
+pub struct Caches {
     /// Tokens with their users, by digest.
     pub(crate) tokens: Remembered<String, (Arc<access_tokens::Model>, Arc<users::Model>)>,
     /// Projects with a user's role, by user and reference.
-    pub(crate) projects: Remembered<(Option<i64>, String), Arc<SeenProject>>,
+    pub(crate) projects: Remembered<(Option<i64>, String), Arc<CachedProject>>,
     /// Groups with a user's role, by user and reference.
-    pub(crate) groups: Remembered<(Option<i64>, String), Arc<SeenGroup>>,
+    pub(crate) groups: Remembered<(Option<i64>, String), Arc<CachedGroup>>,
     /// Settings of the instance.
     pub(crate) settings: Remembered<(), InstanceSettings>,
     /// State of feature gates, by query.
@@ -35,7 +35,7 @@ pub struct Memory {
 
 /// A project with the permissions of a user.
 #[derive(Clone)]
-pub(crate) struct SeenProject {
+pub(crate) struct CachedProject {
     pub(crate) project: projects::Model,
     pub(crate) namespace: namespaces::Model,
     pub(crate) role: Option<Role>,
@@ -43,7 +43,7 @@ pub(crate) struct SeenProject {
 
 /// A group with the permissions of a user.
 #[derive(Clone)]
-pub(crate) struct SeenGroup {
+pub(crate) struct CachedGroup {
     pub(crate) group: namespaces::Model,
     pub(crate) role: Option<Role>,
     pub(crate) above: bool,
@@ -63,15 +63,15 @@ pub(crate) enum GateState {
     Sometimes(i32),
 }
 
-impl Default for Memory {
+impl Default for Caches {
     fn default() -> Self {
         Self {
-            tokens: Remembered::new(FEW, |_| 1),
-            projects: Remembered::new(FEW, |_| 1),
-            groups: Remembered::new(FEW, |_| 1),
+            tokens: Remembered::new(MAX_ENTRIES, |_| 1),
+            projects: Remembered::new(MAX_ENTRIES, |_| 1),
+            groups: Remembered::new(MAX_ENTRIES, |_| 1),
             settings: Remembered::new(1, |_| 1),
-            gates: Remembered::new(FEW, |_| 1),
-            revisions: Remembered::new(REVISIONS, |_| 1),
+            gates: Remembered::new(MAX_ENTRIES, |_| 1),
+            revisions: Remembered::new(MAX_REVISIONS, |_| 1),
         }
     }
 }

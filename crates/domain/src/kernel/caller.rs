@@ -7,7 +7,7 @@ use storage::entities::access::Viewer;
 use storage::entities::{access_tokens, job_tokens, oauth_tokens, saml_providers, users};
 
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::{Role, Standing};
+use crate::kernel::policy::{EffectiveAccess, Role};
 
 /// The caller and the limits of the credentials.
 #[derive(Debug, Clone)]
@@ -203,8 +203,8 @@ impl Caller {
 
     /// Returns the effective access of the caller to a resource in which they have `role`.
     #[must_use]
-    pub fn standing(&self, role: Option<Role>) -> Standing {
-        Standing {
+    pub fn effective_access(&self, role: Option<Role>) -> EffectiveAccess {
+        EffectiveAccess {
             signed_in: self.is_signed_in(),
             external: self.as_user().is_some_and(|user| user.external),
             admin: self.is_admin(),

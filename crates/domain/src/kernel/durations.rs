@@ -7,7 +7,7 @@ const WEEK: i64 = 5 * DAY;
 const MONTH: i64 = 4 * WEEK;
 
 /// Maximum duration, in seconds.
-pub const LONGEST: i64 = 1_000_000 * MONTH;
+pub const MAX_SECONDS: i64 = 1_000_000 * MONTH;
 
 /// The units, longest first.
 const UNITS: [(&str, i64); 6] = [
@@ -20,7 +20,7 @@ const UNITS: [(&str, i64); 6] = [
 ];
 
 /// Parses a duration such as `1w 2d 3h30m` or `-1h` into seconds. A bare number counts hours. Returns `None`
-/// if it is invalid, zero or longer than [`LONGEST`].
+/// if it is invalid, zero or longer than [`MAX_SECONDS`].
 #[must_use]
 pub fn parse(text: &str) -> Option<i64> {
     let text = text.trim();
@@ -45,12 +45,12 @@ pub fn parse(text: &str) -> Option<i64> {
 }
 
 fn within(sign: i64, seconds: i64) -> Option<i64> {
-    (1..=LONGEST).contains(&seconds).then_some(sign * seconds)
+    (1..=MAX_SECONDS).contains(&seconds).then_some(sign * seconds)
 }
 
 /// Formats a duration, such as `1w 2d 30m`. Returns `None` for zero.
 #[must_use]
-pub fn humane(seconds: i64) -> Option<String> {
+pub fn format_duration(seconds: i64) -> Option<String> {
     let mut rest = seconds.checked_abs()?;
     let mut words = Vec::new();
     for (name, unit) in UNITS {
@@ -101,11 +101,11 @@ mod tests {
 
     #[test]
     fn times_are_told_in_the_longest_units() {
-        assert_eq!(humane(10 * HOUR).as_deref(), Some("1d 2h"));
-        assert_eq!(humane(-90 * MINUTE).as_deref(), Some("-1h 30m"));
-        assert_eq!(humane(0), None);
+        assert_eq!(format_duration(10 * HOUR).as_deref(), Some("1d 2h"));
+        assert_eq!(format_duration(-90 * MINUTE).as_deref(), Some("-1h 30m"));
+        assert_eq!(format_duration(0), None);
         assert_eq!(
-            humane(parse("2mo 1w 4d 7h 59m 1s").unwrap_or(0)).as_deref(),
+            format_duration(parse("2mo 1w 4d 7h 59m 1s").unwrap_or(0)).as_deref(),
             Some("2mo 1w 4d 7h 59m 1s")
         );
     }

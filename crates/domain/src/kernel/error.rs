@@ -35,13 +35,13 @@ pub enum Error {
     InvalidParameters(Vec<String>),
     /// A domain rule rejects the whole request.
     #[error("{0}")]
-    Refused(Cow<'static, str>),
+    Rejected(Cow<'static, str>),
     /// Domain rules reject attributes: attribute -> texts.
     #[error("attributes are invalid")]
     InvalidAttributes(BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>>),
     /// A cherry-pick or revert failed.
     #[error("{message}")]
-    NotApplicable {
+    PickFailed {
         /// Message for the caller.
         message: Cow<'static, str>,
         /// `empty` or `conflict`.
@@ -49,9 +49,9 @@ pub enum Error {
     },
     /// An invalid SCIM request.
     #[error("{text}")]
-    Unprovisionable {
+    InvalidScimRequest {
         /// Kind of the error.
-        fault: ProvisioningFault,
+        fault: ScimErrorType,
         /// Message for the caller.
         text: Cow<'static, str>,
     },
@@ -87,7 +87,7 @@ pub enum Error {
     TimedOut,
     /// The database rolled back because of a conflict with concurrent requests; nothing was changed.
     #[error("the resource was changed concurrently; retry the request")]
-    Busy,
+    Contention,
     /// An internal failure. The source is only for the log.
     #[error("internal error: {0}")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -109,7 +109,7 @@ pub enum TokenFault {
 
 /// Part of a SCIM request that is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProvisioningFault {
+pub enum ScimErrorType {
     /// The filter of a list.
     Filter,
     /// The path of an operation.
@@ -148,15 +148,15 @@ impl Error {
     }
 
     /// Returns an error for a SCIM request.
-    pub fn unprovisionable(fault: ProvisioningFault, text: impl Into<Cow<'static, str>>) -> Self {
-        Self::Unprovisionable {
+    pub fn invalid_scim_request(fault: ScimErrorType, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::InvalidScimRequest {
             fault,
             text: text.into(),
         }
     }
 
     /// Returns an error for an update without parameters: at least one of `names` is required.
-    pub fn nothing_sent(names: &[&str]) -> Self {
+    pub fn no_parameters(names: &[&str]) -> Self {
         Self::parameter(format!(
             "{} are missing, at least one parameter must be provided",
             names.join(", ")

@@ -25,4 +25,4 @@ pub mod text;
 pub mod upload_slots;
 pub mod urls;
 
-pub use backend::{Backend, Instance, Parts};
+pub use backend::{Backend, BackendParts, Instance};

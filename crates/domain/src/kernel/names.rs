@@ -162,7 +162,7 @@ pub fn length_fault(text: &str) -> Option<&'static str> {
 
 /// Returns the path derived from a project name: `Foo Project` becomes `foo-project`.
 #[must_use]
-pub fn path_of_name(name: &str) -> String {
+pub fn slug(name: &str) -> String {
     let mut path = String::with_capacity(name.len());
     for character in name.chars().flat_map(char::to_lowercase) {
         if character.is_ascii_alphanumeric() || "_.".contains(character) {
@@ -228,8 +228,8 @@ mod tests {
 
     #[test]
     fn the_path_of_a_name_is_lower_case_with_dashes() {
-        assert_eq!(path_of_name("Foo Project"), "foo-project");
-        assert_eq!(path_of_name("🚀 Big -- Rocket!"), "big-rocket");
-        assert_eq!(path_of_name("日本"), "");
+        assert_eq!(slug("Foo Project"), "foo-project");
+        assert_eq!(slug("🚀 Big -- Rocket!"), "big-rocket");
+        assert_eq!(slug("日本"), "");
     }
 }

@@ -45,12 +45,12 @@ pub struct Page<T> {
     /// The entries, at most [`PageRequest::limit`].
     pub items: Vec<T>,
     /// Size of the whole list, as far as it is known.
-    pub rest: Rest,
+    pub rest: PagePosition,
 }
 
 /// Size and position of a page within its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum PagePosition {
     /// Number of entries in the whole list.
     Counted(u64),
     /// The list has more than [`MAX_COUNTED`] entries.
@@ -73,26 +73,26 @@ impl<T> Page<T> {
         let more = items.len() > size;
         items.truncate(size);
         let rest = if total > MAX_COUNTED {
-            Rest::Uncounted {
+            PagePosition::Uncounted {
                 more,
                 beyond: items.is_empty(),
             }
         } else {
-            Rest::Counted(total)
+            PagePosition::Counted(total)
         };
         Self { items, rest }
     }
 
     /// Cuts a page out of a list that is completely in memory.
     #[must_use]
-    pub fn of(request: &PageRequest, all: Vec<T>) -> Self {
+    pub fn from_all(request: &PageRequest, all: Vec<T>) -> Self {
         let total = all.len() as u64;
         Self::within(request, all, total)
     }
 
     /// Cuts a page out of the first part of a list of unknown length.
     #[must_use]
-    pub fn of_beginning(request: &PageRequest, all: Vec<T>) -> Self {
+    pub fn from_prefix(request: &PageRequest, all: Vec<T>) -> Self {
         Self::within(request, all, MAX_COUNTED + 1)
     }
 
@@ -126,8 +126,8 @@ mod tests {
             size: 3,
             keyset: false,
         };
-        let page = Page::of(&request, (1..=7).collect());
-        assert_eq!((page.items, page.rest), (vec![4, 5, 6], Rest::Counted(7)));
+        let page = Page::from_all(&request, (1..=7).collect());
+        assert_eq!((page.items, page.rest), (vec![4, 5, 6], PagePosition::Counted(7)));
     }
 
     #[test]
@@ -137,8 +137,8 @@ mod tests {
             size: 100,
             keyset: false,
         };
-        let page = Page::of(&request, vec![1, 2]);
-        assert_eq!((page.items, page.rest), (vec![], Rest::Counted(2)));
+        let page = Page::from_all(&request, vec![1, 2]);
+        assert_eq!((page.items, page.rest), (vec![], PagePosition::Counted(2)));
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
             (page.items, page.rest),
             (
                 vec![1, 2],
-                Rest::Uncounted {
+                PagePosition::Uncounted {
                     more: true,
                     beyond: false
                 }

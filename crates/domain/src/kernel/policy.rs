@@ -5,7 +5,7 @@ pub use storage::entities::{AccessLevel as Role, Visibility};
 
 /// Kind of resource that an operation requires access to (`x-access.on`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
+pub enum ResourceKind {
     /// The instance.
     Instance,
     /// The user in the path.
@@ -20,7 +20,7 @@ pub enum On {
 
 /// Minimum access of the caller (`x-access.min`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Minimum {
+pub enum MinimumAccess {
     /// Any signed-in user who can see the resource.
     None,
     /// Guest.
@@ -37,7 +37,7 @@ pub enum Minimum {
     Admin,
 }
 
-impl Minimum {
+impl MinimumAccess {
     /// Returns the required role; `None` if no role is required or no role is sufficient.
     #[must_use]
     pub fn role(self) -> Option<Role> {
@@ -54,11 +54,11 @@ impl Minimum {
 
 /// Access rule of an operation (`x-access`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access {
+pub struct AccessRule {
     /// The kind of resource.
-    pub on: On,
+    pub on: ResourceKind,
     /// The minimum access.
-    pub min: Minimum,
+    pub min: MinimumAccess,
     /// Whether anyone may read public resources with the operation, and every signed-in user internal ones.
     pub anonymous: bool,
     /// Whether the operation may write to an archived project.
@@ -69,7 +69,7 @@ pub struct Access {
 
 /// Access of a caller to a project or group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct EffectiveAccess {
     /// Whether the caller is signed in.
     pub signed_in: bool,
     /// Whether the caller is an external user, who cannot see internal resources.
@@ -80,7 +80,7 @@ pub struct Standing {
     pub role: Option<Role>,
 }
 
-impl Standing {
+impl EffectiveAccess {
     /// Returns whether the caller can see a resource of this visibility without membership.
     #[must_use]
     pub fn is_open(self, visibility: Visibility) -> bool {
@@ -93,33 +93,33 @@ impl Standing {
 
     /// Returns whether the caller can see a resource of this visibility.
     #[must_use]
-    pub fn sees(self, visibility: Visibility) -> bool {
+    pub fn can_see(self, visibility: Visibility) -> bool {
         self.admin || self.role.is_some() || self.is_open(visibility)
     }
 
     /// Returns whether a caller who can see the resource may call an operation with this access rule.
     #[must_use]
-    pub fn may(self, access: Access, visibility: Visibility) -> bool {
+    pub fn can_call(self, access: AccessRule, visibility: Visibility) -> bool {
         self.admin
             || match access.min {
-                Minimum::None => access.anonymous || self.signed_in,
-                Minimum::Admin => false,
+                MinimumAccess::None => access.anonymous || self.signed_in,
+                MinimumAccess::Admin => false,
                 min => self.role >= min.role() || (access.anonymous && self.is_open(visibility)),
             }
     }
 
     /// Returns whether the caller has at least this role; administrators have every role.
     #[must_use]
-    pub fn holds(self, role: Role) -> bool {
+    pub fn has_role(self, role: Role) -> bool {
         self.admin || self.role >= Some(role)
     }
 
     /// Returns whether the caller, who can see the project, has access to a feature.
     #[must_use]
-    pub fn has(self, feature: FeatureAccess) -> bool {
+    pub fn has_feature(self, feature: FeatureAccess) -> bool {
         match feature {
             FeatureAccess::Enabled => true,
-            FeatureAccess::Private => self.holds(Role::Guest),
+            FeatureAccess::Private => self.has_role(Role::Guest),
             FeatureAccess::Disabled => false,
         }
     }
@@ -127,14 +127,14 @@ impl Standing {
     /// Returns whether the caller may read the code of a project. Callers without membership may read it if
     /// the project's visibility permits; other members must be Reporters.
     #[must_use]
-    pub fn reads_code(self, repository: FeatureAccess, visibility: Visibility) -> bool {
-        self.has(repository) && (self.is_open(visibility) || self.holds(Role::Reporter))
+    pub fn can_read_code(self, repository: FeatureAccess, visibility: Visibility) -> bool {
+        self.has_feature(repository) && (self.is_open(visibility) || self.has_role(Role::Reporter))
     }
 }
 
 /// Plan of the instance; ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tier {
+pub enum InstancePlan {
     /// Free.
     Free,
     /// Starter.
@@ -145,7 +145,7 @@ pub enum Tier {
     Ultimate,
 }
 
-impl std::str::FromStr for Tier {
+impl std::str::FromStr for InstancePlan {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -162,7 +162,7 @@ impl std::str::FromStr for Tier {
 }
 
 /// Scopes of tokens.
-pub const SCOPES: [&str; 8] = [
+pub const TOKEN_SCOPES: [&str; 8] = [
     "api",
     "read_api",
     "read_user",
@@ -177,96 +177,96 @@ pub const SCOPES: [&str; 8] = [
 mod tests {
     use super::*;
 
-    const READ: Access = Access {
-        on: On::Project,
-        min: Minimum::Reporter,
+    const READ: AccessRule = AccessRule {
+        on: ResourceKind::Project,
+        min: MinimumAccess::Reporter,
         anonymous: true,
         archived: false,
         first: false,
     };
-    const WRITE: Access = Access {
-        on: On::Project,
-        min: Minimum::Developer,
+    const WRITE: AccessRule = AccessRule {
+        on: ResourceKind::Project,
+        min: MinimumAccess::Developer,
         anonymous: false,
         archived: false,
         first: false,
     };
-    const NOBODY: Standing = Standing {
+    const NOBODY: EffectiveAccess = EffectiveAccess {
         signed_in: false,
         external: false,
         admin: false,
         role: None,
     };
-    const STRANGER: Standing = Standing {
+    const STRANGER: EffectiveAccess = EffectiveAccess {
         signed_in: true,
         ..NOBODY
     };
 
     #[test]
     fn open_reads_ask_for_a_role_only_on_private_things() {
-        let guest = Standing {
+        let guest = EffectiveAccess {
             role: Some(Role::Guest),
             ..STRANGER
         };
-        assert!(NOBODY.may(READ, Visibility::Public));
-        assert!(!NOBODY.may(READ, Visibility::Internal));
-        assert!(STRANGER.may(READ, Visibility::Internal));
-        assert!(guest.may(READ, Visibility::Public));
-        assert!(!guest.may(READ, Visibility::Private));
+        assert!(NOBODY.can_call(READ, Visibility::Public));
+        assert!(!NOBODY.can_call(READ, Visibility::Internal));
+        assert!(STRANGER.can_call(READ, Visibility::Internal));
+        assert!(guest.can_call(READ, Visibility::Public));
+        assert!(!guest.can_call(READ, Visibility::Private));
         assert!(
-            Standing {
+            EffectiveAccess {
                 role: Some(Role::Reporter),
                 ..STRANGER
             }
-            .may(READ, Visibility::Private)
+            .can_call(READ, Visibility::Private)
         );
     }
 
     #[test]
     fn writes_ask_for_the_role_everywhere() {
-        assert!(!STRANGER.may(WRITE, Visibility::Public));
+        assert!(!STRANGER.can_call(WRITE, Visibility::Public));
         assert!(
-            !Standing {
+            !EffectiveAccess {
                 role: Some(Role::Reporter),
                 ..STRANGER
             }
-            .may(WRITE, Visibility::Public)
+            .can_call(WRITE, Visibility::Public)
         );
         assert!(
-            Standing {
+            EffectiveAccess {
                 role: Some(Role::Developer),
                 ..STRANGER
             }
-            .may(WRITE, Visibility::Private)
+            .can_call(WRITE, Visibility::Private)
         );
     }
 
     #[test]
     fn external_users_see_internal_things_only_as_members() {
-        let external = Standing {
+        let external = EffectiveAccess {
             external: true,
             ..STRANGER
         };
-        assert!(!external.sees(Visibility::Internal));
-        assert!(external.sees(Visibility::Public));
+        assert!(!external.can_see(Visibility::Internal));
+        assert!(external.can_see(Visibility::Public));
         assert!(
-            Standing {
+            EffectiveAccess {
                 role: Some(Role::Guest),
                 ..external
             }
-            .sees(Visibility::Internal)
+            .can_see(Visibility::Internal)
         );
     }
 
     #[test]
     fn code_is_read_where_the_project_is_open_or_by_reporters_unless_it_is_off() {
         use FeatureAccess::{Disabled, Enabled, Private as MembersOnly};
-        let with = |role| Standing {
+        let with = |role| EffectiveAccess {
             role: Some(role),
             ..STRANGER
         };
         let (guest, reporter) = (with(Role::Guest), with(Role::Reporter));
-        for (standing, repository, visibility, reads) in [
+        for (effective_access, repository, visibility, reads) in [
             (NOBODY, Enabled, Visibility::Public, true),
             (NOBODY, Enabled, Visibility::Internal, false),
             (STRANGER, Enabled, Visibility::Internal, true),
@@ -277,35 +277,35 @@ mod tests {
             (reporter, MembersOnly, Visibility::Private, true),
             (reporter, Disabled, Visibility::Public, false),
         ] {
-            let found = standing.reads_code(repository, visibility);
-            assert_eq!(found, reads, "{standing:?} {repository:?} {visibility:?}");
+            let found = effective_access.can_read_code(repository, visibility);
+            assert_eq!(found, reads, "{effective_access:?} {repository:?} {visibility:?}");
         }
-        let admin = Standing {
+        let admin = EffectiveAccess {
             admin: true,
             ..STRANGER
         };
-        assert!(admin.reads_code(MembersOnly, Visibility::Private));
-        assert!(!admin.reads_code(Disabled, Visibility::Public));
+        assert!(admin.can_read_code(MembersOnly, Visibility::Private));
+        assert!(!admin.can_read_code(Disabled, Visibility::Public));
     }
 
     #[test]
     fn admins_may_do_everything() {
-        let admin = Standing {
+        let admin = EffectiveAccess {
             admin: true,
             ..STRANGER
         };
-        let min_admin = Access {
-            min: Minimum::Admin,
+        let min_admin = AccessRule {
+            min: MinimumAccess::Admin,
             ..WRITE
         };
-        assert!(admin.sees(Visibility::Private) && admin.may(WRITE, Visibility::Private));
-        assert!(admin.may(min_admin, Visibility::Private));
+        assert!(admin.can_see(Visibility::Private) && admin.can_call(WRITE, Visibility::Private));
+        assert!(admin.can_call(min_admin, Visibility::Private));
         assert!(
-            !Standing {
+            !EffectiveAccess {
                 role: Some(Role::Owner),
                 ..STRANGER
             }
-            .may(min_admin, Visibility::Public)
+            .can_call(min_admin, Visibility::Public)
         );
     }
 }

@@ -9,7 +9,7 @@ use crate::kernel::error::{Error, Result};
 ///
 /// # Errors
 /// Returns `PreconditionFailed` if the resource was modified later.
-pub fn unmodified_since(header: Option<&str>, changed: DateTime<Utc>) -> Result<()> {
+pub fn check_unmodified_since(header: Option<&str>, changed: DateTime<Utc>) -> Result<()> {
     let limit = header.map(str::trim).and_then(|text| {
         let http = DateTime::parse_from_rfc2822(text);
         http.or_else(|_| DateTime::parse_from_rfc3339(text)).ok()
@@ -29,7 +29,7 @@ mod tests {
     }
 
     fn passes(header: &str) -> bool {
-        unmodified_since(Some(header), changed()).is_ok()
+        check_unmodified_since(Some(header), changed()).is_ok()
     }
 
     #[test]
@@ -48,6 +48,6 @@ mod tests {
     #[test]
     fn what_is_no_date_sets_no_condition() {
         assert!(passes("yesterday") && passes(""));
-        assert!(unmodified_since(None, changed()).is_ok());
+        assert!(check_unmodified_since(None, changed()).is_ok());
     }
 }

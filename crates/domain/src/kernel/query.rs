@@ -39,7 +39,7 @@ pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement)
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn total_of(
+pub async fn count_for_page(
     db: &impl ConnectionTrait,
     page: &PageRequest,
     read: usize,
@@ -73,7 +73,7 @@ pub async fn page_of<E: EntityTrait>(
 
 /// Matches timestamps up to an instant. Timestamps are shown in milliseconds but stored with more digits, so
 /// the whole millisecond of the bound is included.
-pub fn no_later(column: Expr, instant: DateTime<Utc>) -> Expr {
+pub fn at_or_before(column: Expr, instant: DateTime<Utc>) -> Expr {
     let shown = instant.duration_trunc(TimeDelta::milliseconds(1));
     let bound = match shown {
         Ok(shown) if shown == instant => instant + TimeDelta::microseconds(999),
@@ -95,11 +95,11 @@ pub fn contains_in(key: Expr, folded: &str) -> Expr {
 
 /// Matches folded texts that start with another text.
 pub fn begins_with(column: impl ColumnTrait, folded: &str) -> Expr {
-    begins(Expr::col(column.as_column_ref()), folded)
+    begins_with_in(Expr::col(column.as_column_ref()), folded)
 }
 
 /// Like [`begins_with`], for an expression.
-pub fn begins(key: Expr, folded: &str) -> Expr {
+pub fn begins_with_in(key: Expr, folded: &str) -> Expr {
     key.like(pattern("", folded, "%"))
 }
 

@@ -8,11 +8,11 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Longest interval of a limit; older rows are deleted.
-const LONGEST: TimeDelta = TimeDelta::hours(1);
+const MAX_INTERVAL: TimeDelta = TimeDelta::hours(1);
 
 /// A rate limit.
 #[derive(Debug, Clone, Copy)]
-pub struct Allowance {
+pub struct Quota {
     /// The name of the operation.
     pub action: &'static str,
     /// The maximum number.
@@ -25,8 +25,8 @@ pub struct Allowance {
 ///
 /// # Errors
 /// Returns [`Error::RateLimited`] with the time until the next permitted attempt.
-pub async fn spend(backend: &Backend, user_id: i64, allowance: Allowance) -> Result<()> {
-    let Allowance { action, most, within } = allowance;
+pub async fn consume(backend: &Backend, user_id: i64, allowance: Quota) -> Result<()> {
+    let Quota { action, most, within } = allowance;
     backend
         .database
         .transaction(async |transaction| {
@@ -36,7 +36,7 @@ pub async fn spend(backend: &Backend, user_id: i64, allowance: Allowance) -> Res
             }
             let instant = now();
             spent_actions::Entity::delete_many()
-                .filter(spent_actions::Column::DoneAt.lte(instant - LONGEST))
+                .filter(spent_actions::Column::DoneAt.lte(instant - MAX_INTERVAL))
                 .exec(transaction)
                 .await?;
             let oldest = spent_actions::since(user_id, action, instant - within)

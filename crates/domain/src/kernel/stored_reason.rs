@@ -28,6 +28,6 @@ mod tests {
         assert_eq!(stored_reason(&Error::Unauthorized), "401 Unauthorized");
         assert_eq!(stored_reason(&Error::forbidden_because("why")), "403 Forbidden");
         assert_eq!(stored_reason(&Error::not_found("Group")), "404 Group Not Found");
-        assert_eq!(stored_reason(&Error::Refused("refused".into())), "refused");
+        assert_eq!(stored_reason(&Error::Rejected("refused".into())), "refused");
     }
 }

@@ -6,43 +6,43 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// Maximum number of uploads on a node. Each uses a few megabytes.
-const ALL: usize = 128;
+const MAX_PER_NODE: usize = 128;
 /// Maximum number of uploads of a user; clients push a few layers of an image in parallel.
-const OF_ONE: usize = 16;
+const MAX_PER_USER: usize = 16;
 
 /// Upload slots of this node.
 #[derive(Debug)]
-pub struct Places {
+pub struct UploadSlots {
     all: Arc<Semaphore>,
     of_users: Mutex<HashMap<Option<i64>, Weak<Semaphore>>>,
 }
 
 /// An upload slot, released on drop.
 #[derive(Debug)]
-pub struct Taken {
+pub struct UploadSlot {
     _of_user: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
 
-impl Default for Places {
+impl Default for UploadSlots {
     fn default() -> Self {
         Self {
-            all: Arc::new(Semaphore::new(ALL)),
+            all: Arc::new(Semaphore::new(MAX_PER_NODE)),
             of_users: Mutex::default(),
         }
     }
 }
 
-impl Places {
+impl UploadSlots {
     /// Waits for an upload slot. Anonymous users count as one.
     ///
     /// # Errors
     /// Never fails, because the semaphores are never closed.
-    pub async fn take(&self, user_id: Option<i64>) -> Result<Taken, AcquireError> {
+    pub async fn acquire(&self, user_id: Option<i64>) -> Result<UploadSlot, AcquireError> {
         // The user's semaphore first, so that a user who waits for it takes no common slot.
         let of_user = self.of_user(user_id).acquire_owned().await?;
         let of_all = Arc::clone(&self.all).acquire_owned().await?;
-        Ok(Taken {
+        Ok(UploadSlot {
             _of_user: of_user,
             _of_all: of_all,
         })
@@ -55,7 +55,7 @@ impl Places {
         }
         // Remove the semaphores that are no longer in use.
         of_users.retain(|_, known| known.strong_count() > 0);
-        let own = Arc::new(Semaphore::new(OF_ONE));
+        let own = Arc::new(Semaphore::new(MAX_PER_USER));
         of_users.insert(user_id, Arc::downgrade(&own));
         own
     }
@@ -69,29 +69,29 @@ mod tests {
 
     #[test]
     fn one_user_leaves_places_to_others() {
-        let places = Places::default();
+        let slots = UploadSlots::default();
         let take = |user_id| {
-            places
-                .take(Some(user_id))
+            slots
+                .acquire(Some(user_id))
                 .now_or_never()
-                .map(|taken| taken.expect("a place"))
+                .map(|taken| taken.expect("a slot"))
         };
-        let mut held: Vec<Taken> = (0..OF_ONE).filter_map(|_| take(1)).collect();
-        assert_eq!(held.len(), OF_ONE);
+        let mut held: Vec<UploadSlot> = (0..MAX_PER_USER).filter_map(|_| take(1)).collect();
+        assert_eq!(held.len(), MAX_PER_USER);
         assert!(take(1).is_none());
         held.pop();
         held.extend(take(1));
-        assert_eq!(held.len(), OF_ONE);
+        assert_eq!(held.len(), MAX_PER_USER);
         // Seven more users take the remaining slots.
         held.extend(
             (2..100)
                 .flat_map(|user_id| [take(user_id), take(user_id)])
                 .flatten(),
         );
-        assert_eq!(held.len(), ALL);
+        assert_eq!(held.len(), MAX_PER_NODE);
         assert!(take(100).is_none());
         held.clear();
         held.extend(take(100));
-        assert_eq!((held.len(), places.of_users.lock().expect("users").len()), (1, 1));
+        assert_eq!((held.len(), slots.of_users.lock().expect("users").len()), (1, 1));
     }
 }

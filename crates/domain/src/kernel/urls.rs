@@ -47,7 +47,7 @@ pub fn registry_host(base: &str) -> &str {
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the scheme is not http or https, the host is missing, or the URL
 /// contains whitespace or control characters.
-pub fn check_web(attribute: &'static str, url: &str) -> Result<()> {
+pub fn check_http_url(attribute: &'static str, url: &str) -> Result<()> {
     let plain = !url
         .chars()
         .any(|char| char.is_whitespace() || char.is_control() || "<>\"\\".contains(char));
@@ -86,7 +86,7 @@ mod tests {
             "http://h:8080",
             "https://[::1]/x",
         ] {
-            assert!(check_web("link_url", good).is_ok(), "{good}");
+            assert!(check_http_url("link_url", good).is_ok(), "{good}");
         }
         for bad in [
             "",
@@ -103,7 +103,7 @@ mod tests {
             "https://%{project_path}/x",
             "file:///etc/passwd",
         ] {
-            assert!(check_web("link_url", bad).is_err(), "{bad}");
+            assert!(check_http_url("link_url", bad).is_err(), "{bad}");
         }
     }
 }

@@ -420,6 +420,6 @@ where
 
 impl From<Error> for crate::kernel::error::Error {
     fn from(error: Error) -> Self {
-        Self::Refused(error.to_string().into())
+        Self::Rejected(error.to_string().into())
     }
 }

@@ -7,7 +7,7 @@ use storage::entities::notes::{ActiveModel, Column, Entity};
 use storage::entities::todos::Target;
 use storage::entities::{now, users};
 
-use crate::kernel::durations::humane;
+use crate::kernel::durations::format_duration;
 
 /// The kind and ID of a noteable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,7 +231,7 @@ pub fn locked(noun: &str, locked: bool) -> String {
 /// Returns the text of a changed time estimate in seconds; 0 means that it was removed.
 #[must_use]
 pub fn estimated(seconds: i64) -> String {
-    match humane(seconds) {
+    match format_duration(seconds) {
         Some(time) => format!("changed time estimate to {time}"),
         None => "removed time estimate".to_owned(),
     }
@@ -240,7 +240,7 @@ pub fn estimated(seconds: i64) -> String {
 /// Returns the text of time spent in seconds, or removed if negative.
 #[must_use]
 pub fn spent(seconds: i64) -> String {
-    let time = humane(seconds.saturating_abs()).unwrap_or_default();
+    let time = format_duration(seconds.saturating_abs()).unwrap_or_default();
     match seconds < 0 {
         true => format!("subtracted {time} of time spent"),
         false => format!("added {time} of time spent"),

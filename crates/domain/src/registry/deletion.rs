@@ -9,7 +9,7 @@ use super::{admit, find, repositories, tags};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::preconditions::check_unmodified_since;
 use crate::registry::jobs::delete_registry_repository::DeleteRegistryRepository;
 
 /// Deletes a tag; other tags of the same manifest remain.
@@ -37,7 +37,7 @@ pub async fn delete_tag(
                 .one(transaction)
                 .await?
                 .ok_or_else(|| Error::not_found("Tag"))?;
-            unmodified_since(if_unmodified_since, tag.updated_at)?;
+            check_unmodified_since(if_unmodified_since, tag.updated_at)?;
             tags::remove(transaction, repository.id, &[tag.name]).await?;
             Ok(())
         })

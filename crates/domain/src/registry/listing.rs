@@ -124,7 +124,7 @@ pub async fn get(backend: &Backend, access: &InstanceAccess, id: i64, with: With
     let project = project.ok_or_else(missing)?;
     // The request does not name the project, so callers without access to it get the error of a missing
     // repository.
-    if !project.holds(Role::Guest) && !may_pull(&project) {
+    if !project.has_role(Role::Guest) && !may_pull(&project) {
         return Err(missing());
     }
     admit(&project)?;

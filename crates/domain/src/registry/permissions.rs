@@ -87,20 +87,20 @@ pub fn may_pull(access: &ProjectAccess) -> bool {
         access.project.container_registry_access_level,
         access.project.visibility,
     );
-    access.standing().reads_code(level, visibility)
+    access.effective_access().can_read_code(level, visibility)
 }
 
 /// Returns why the caller, who can see the project, may not do an operation on its images, or `None` if they
 /// may.
 #[must_use]
 pub fn refusal(access: &ProjectAccess, action: Action) -> Option<&'static str> {
-    let (project, standing) = (&access.project, access.standing());
+    let (project, effective_access) = (&access.project, access.effective_access());
     let level = project.container_registry_access_level;
     let scopes: &[&str] = match action {
         Action::Pull => &["api", "read_registry", "write_registry"],
         Action::Push | Action::Delete | Action::Destroy => &["api", "write_registry"],
     };
-    if !standing.has(level) {
+    if !effective_access.has_feature(level) {
         return Some("the container registry of this project is not available to you");
     }
     if !access.caller.covers(scopes) {
@@ -116,7 +116,7 @@ pub fn refusal(access: &ProjectAccess, action: Action) -> Option<&'static str> {
         Action::Push | Action::Delete => Role::Developer,
         Action::Destroy => Role::Maintainer,
     };
-    if !access.holds(least) {
+    if !access.has_role(least) {
         return Some(match action {
             Action::Push => "you are not allowed to push images to this project",
             _ => "you are not allowed to delete these images",

@@ -61,7 +61,7 @@ pub(super) async fn receive(
     let Some(first) = next_bytes(&mut body).await? else {
         return Ok(upload);
     };
-    let place = timeout(WAIT, backend.places.take(user_id)).await;
+    let place = timeout(WAIT, backend.upload_slots.acquire(user_id)).await;
     let place = place.map_err(|_| {
         Fault::new(
             Code::TooManyRequests,
@@ -76,7 +76,7 @@ pub(super) async fn receive(
         hashing,
         body,
     };
-    let task = backend.moves.spawn(async move {
+    let task = backend.ref_update_tasks.spawn(async move {
         let _place = place;
         reception.run().await
     });

@@ -24,7 +24,7 @@ const FIRST_BRANCH: &str = "main";
 /// or else the first administrator.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the namespace or user does not exist. Returns `Error::Refused` if the path is
+/// Returns `Error::NotFound` if the namespace or user does not exist. Returns `Error::Rejected` if the path is
 /// invalid or taken. Returns an error if Git cannot read the source.
 pub async fn import(
     backend: &Backend,
@@ -90,12 +90,12 @@ async fn make_project(
 ) -> Result<(projects::Model, users::Model)> {
     let (above, path) = full_path
         .rsplit_once('/')
-        .ok_or_else(|| Error::Refused("The path of a project must be NAMESPACE/NAME".into()))?;
+        .ok_or_else(|| Error::Rejected("The path of a project must be NAMESPACE/NAME".into()))?;
     if names::project_name_fault(path)
         .or(names::path_fault(path, false))
         .is_some()
     {
-        return Err(Error::Refused(
+        return Err(Error::Rejected(
             "The name of a project can contain only letters, digits, '_', '-' and '.', must start with \
              a letter, digit or '_', and must not end in '.git' or '.atom'"
                 .into(),

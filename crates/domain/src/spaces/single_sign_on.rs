@@ -10,7 +10,7 @@ use storage::entities::{AccessLevel, namespaces, now, saml_providers, scim_token
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::preconditions::check_unmodified_since;
 use crate::secrets::{Secret, Token};
 
 /// Prefix of tokens, which secret scanners recognize.
@@ -78,7 +78,7 @@ pub async fn update(
     default_membership_role: Option<i64>,
 ) -> Result<SingleSignOn> {
     if enabled.is_none() && default_membership_role.is_none() {
-        return Err(Error::nothing_sent(&["enabled", "default_membership_role"]));
+        return Err(Error::no_parameters(&["enabled", "default_membership_role"]));
     }
     let role = default_membership_role.map(|number| {
         let role = AccessLevel::of_number(number).filter(|role| *role <= HIGHEST_ROLE);
@@ -150,7 +150,7 @@ pub async fn make_token(backend: &Backend, access: &GroupAccess) -> Result<Secre
             let provider = saml_providers::of_group(group.id).one(transaction).await?;
             let provider = provider
                 .filter(|provider| provider.enabled)
-                .ok_or_else(|| Error::Refused("Group SAML not enabled.".into()))?;
+                .ok_or_else(|| Error::Rejected("Group SAML not enabled.".into()))?;
             scim_tokens::Entity::delete_many()
                 .filter(scim_tokens::Column::SamlProviderId.eq(provider.id))
                 .exec(transaction)
@@ -186,7 +186,7 @@ pub async fn revoke_token(
             let provider = provider.ok_or_else(missing)?;
             let token = scim_tokens::of_provider(provider.id).one(transaction).await?;
             let token = token.ok_or_else(missing)?;
-            unmodified_since(if_unmodified_since, token.created_at)?;
+            check_unmodified_since(if_unmodified_since, token.created_at)?;
             scim_tokens::Entity::delete_by_id(token.id)
                 .exec(transaction)
                 .await?;

@@ -85,7 +85,7 @@ pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id:
         ));
     }
     let body = delivery.request_body.ok_or_else(pending)?;
-    rate_limit::spend(backend, access.caller.signed_in()?.id, TRIALS).await?;
+    rate_limit::consume(backend, access.caller.signed_in()?.id, TRIALS).await?;
     let again = OutOfTurn {
         kind: delivery.kind,
         event_id: delivery.event_id,

@@ -195,7 +195,7 @@ pub async fn delete(
     unmodified_since: Option<&str>,
 ) -> Result<()> {
     let hook = get(backend, access, id).await?;
-    preconditions::unmodified_since(unmodified_since, hook.updated_at)?;
+    preconditions::check_unmodified_since(unmodified_since, hook.updated_at)?;
     Entity::delete_by_id(id).exec(backend.database.write()).await?;
     Ok(())
 }

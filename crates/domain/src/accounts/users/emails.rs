@@ -12,7 +12,7 @@ use super::names;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::preconditions::check_unmodified_since;
 use crate::kernel::query::page_of;
 
 /// Maximum number of secondary addresses of a user.
@@ -82,7 +82,7 @@ pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool
 /// given date.
 pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str>) -> Result<()> {
     let email = get(backend, user_id, id).await?;
-    unmodified_since(since, email.created_at)?;
+    check_unmodified_since(since, email.created_at)?;
     backend
         .database
         .transaction(async |transaction| {

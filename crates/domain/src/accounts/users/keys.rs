@@ -11,7 +11,7 @@ use storage::entities::{now, users};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::preconditions::check_unmodified_since;
 use crate::kernel::query::page_of;
 use crate::kernel::ssh_keys::{PublicKey, malformed};
 
@@ -87,7 +87,7 @@ fn refused(error: DbErr) -> Error {
 /// date.
 pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str>) -> Result<()> {
     let key = get(backend, user_id, id).await?;
-    unmodified_since(since, key.created_at)?;
+    check_unmodified_since(since, key.created_at)?;
     let done = Entity::delete_by_id(key.id)
         .exec(backend.database.write())
         .await?;

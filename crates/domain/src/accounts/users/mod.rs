@@ -133,7 +133,7 @@ impl Password {
     /// Returns a validation error if no attribute requests a password.
     pub fn required(chosen: Option<String>, reset: Option<bool>, random: Option<bool>) -> Result<Self> {
         if chosen.is_none() && reset.is_none() && random.is_none() {
-            return Err(Error::nothing_sent(&[
+            return Err(Error::no_parameters(&[
                 "password",
                 "reset_password",
                 "force_random_password",

@@ -24,7 +24,7 @@ pub enum Direction {
 ///
 /// # Errors
 /// Returns `Error::Forbidden` if the caller may not push to the branch. Returns `Error::NotFound` if the
-/// commit or branch does not exist. Returns `Error::NotApplicable` if the change conflicts or is already
+/// commit or branch does not exist. Returns `Error::PickFailed` if the change conflicts or is already
 /// present. Returns `Error::Conflict` if the branch moves meanwhile.
 pub async fn transplant(
     backend: &Backend,
@@ -62,8 +62,8 @@ fn refusal(error: git::Error, direction: Direction) -> Error {
     let code = match error {
         git::Error::Conflict => "conflict",
         git::Error::EmptyChange => "empty",
-        git::Error::InvalidReferenceName => return Error::Refused("The branch refname is invalid".into()),
-        git::Error::StaleReference => return Error::Refused(OVERTAKEN.into()),
+        git::Error::InvalidReferenceName => return Error::Rejected("The branch refname is invalid".into()),
+        git::Error::StaleReference => return Error::Rejected(OVERTAKEN.into()),
         other => return other.into(),
     };
     let (verb, done) = match direction {
@@ -74,7 +74,7 @@ fn refusal(error: git::Error, direction: Direction) -> Error {
         "Sorry, we cannot {verb} this commit automatically. This commit may already have been {done}, or a more \
          recent commit may have updated some of its content."
     );
-    Error::NotApplicable {
+    Error::PickFailed {
         message: message.into(),
         code,
     }

@@ -113,5 +113,5 @@ pub fn refusal(error: git::Error, branch: &str) -> Error {
         Git::StaleReference => OVERTAKEN.to_owned(),
         other => return other.into(),
     };
-    Error::Refused(text.into())
+    Error::Rejected(text.into())
 }

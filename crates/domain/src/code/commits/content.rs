@@ -17,7 +17,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 /// rejected, so that corrupted content is never stored.
 ///
 /// # Errors
-/// Returns `Error::Refused` if it is not valid Base64.
+/// Returns `Error::Rejected` if it is not valid Base64.
 pub fn decode(text: String, base64: bool) -> Result<Bytes> {
     if !base64 {
         return Ok(text.into());
@@ -27,7 +27,7 @@ pub fn decode(text: String, base64: bool) -> Result<Bytes> {
     let bytes = LENIENT.decode(text);
     bytes
         .map(Bytes::from)
-        .map_err(|_| Error::Refused("content is not valid Base64".into()))
+        .map_err(|_| Error::Rejected("content is not valid Base64".into()))
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
     fn refuses_what_is_no_base64() {
         for text in ["Zm9v!", "Zm9vY", "====", "Zm9v\0", "ä", "_-_-"] {
             assert!(
-                matches!(decode(text.to_owned(), true), Err(Error::Refused(_))),
+                matches!(decode(text.to_owned(), true), Err(Error::Rejected(_))),
                 "{text:?}"
             );
         }

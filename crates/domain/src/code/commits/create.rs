@@ -66,7 +66,7 @@ pub struct NewAction {
 ///
 /// # Errors
 /// Returns `Error::Forbidden` if the caller may not push to the branch or the start project is not in the
-/// fork network. Returns `Error::NotFound` if the start project does not exist. Returns `Error::Refused` or
+/// fork network. Returns `Error::NotFound` if the start project does not exist. Returns `Error::Rejected` or
 /// `Error::InvalidParameters` if the commit is invalid.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCommit) -> Result<listing::Listed> {
     let repository = repository_access::repository(backend, access)?;
@@ -76,7 +76,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCommit) -
         return Err(Error::forbidden_because(commit::NOT_ALLOWED));
     }
     if new.message.trim().is_empty() {
-        return Err(Error::Refused("You must provide a commit message".into()));
+        return Err(Error::Rejected("You must provide a commit message".into()));
     }
     let start = start_point::find(backend, access, &repository, &new.branch, new.start).await?;
     let (author, committer) = commit::signatures(access, new.author)?;
@@ -145,7 +145,7 @@ fn checked(actions: Vec<NewAction>) -> Result<Vec<Action>> {
         return Err(Error::InvalidParameters(faults));
     }
     if contentless {
-        return Err(Error::Refused("You must provide content".into()));
+        return Err(Error::Rejected("You must provide content".into()));
     }
     Ok(checked)
 }

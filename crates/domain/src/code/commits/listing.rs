@@ -62,7 +62,7 @@ pub async fn list(
 ) -> Result<Page<Listed>> {
     let repository = repository_access::repository(backend, access)?;
     let Some((tips, hidden)) = ends(&repository, access, &query).await? else {
-        return Ok(Page::of(page, Vec::new()));
+        return Ok(Page::from_all(page, Vec::new()));
     };
     let selection = Selection {
         tips,
@@ -205,7 +205,7 @@ pub async fn refs(
     let wanted = branches
         .chain(tags)
         .filter(|(kind, _)| only.is_none_or(|only| only == *kind));
-    Ok(Page::of(page, wanted.collect()))
+    Ok(Page::from_all(page, wanted.collect()))
 }
 
 /// Returns a page of the files that a commit changed.
@@ -223,9 +223,9 @@ pub async fn diff(
     let diff = repository.diff_commit(id).await?;
     // A truncated diff does not list the remaining files, so their number is unknown.
     let of = if diff.truncated {
-        Page::of_beginning
+        Page::from_prefix
     } else {
-        Page::of
+        Page::from_all
     };
     Ok(of(page, diff.entries))
 }

@@ -37,7 +37,7 @@ pub(super) fn check_exclusive(start: &StartPoint) -> Result<()> {
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the caller cannot see the other project. Returns `Error::Forbidden` if it is
-/// not in the fork network. Returns `Error::Refused` if it has no such commit or branch.
+/// not in the fork network. Returns `Error::Rejected` if it has no such commit or branch.
 pub(super) async fn find(
     backend: &Backend,
     access: &ProjectAccess,
@@ -109,11 +109,11 @@ fn repository_of(backend: &Backend, project_id: i64) -> Repository {
 async fn commit_of(repository: &Repository, sha: &str) -> Result<Oid> {
     let full = sha.len() == 40 && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
     let id = Oid::from_str(sha).ok().filter(|_| full);
-    let id = id.ok_or_else(|| Error::Refused(format!("Invalid start_sha '{sha}'").into()))?;
+    let id = id.ok_or_else(|| Error::Rejected(format!("Invalid start_sha '{sha}'").into()))?;
     match repository.commit(id).await {
         Ok(_) => Ok(id),
         Err(git::Error::ObjectNotFound) => {
-            Err(Error::Refused(format!("Cannot find start_sha '{sha}'").into()))
+            Err(Error::Rejected(format!("Cannot find start_sha '{sha}'").into()))
         }
         Err(error) => Err(error.into()),
     }

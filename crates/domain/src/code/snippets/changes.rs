@@ -145,7 +145,7 @@ pub async fn create(backend: &Backend, home: Home<'_>, new: NewSnippet) -> Resul
 /// Maintainer of the project. Returns a validation error as [`create`], and if no attribute is given.
 pub async fn edit(backend: &Backend, home: Home<'_>, id: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
-        return Err(Error::nothing_sent(&[
+        return Err(Error::no_parameters(&[
             "title",
             "file_name",
             "content",
@@ -266,7 +266,7 @@ pub async fn delete(
         .transaction(async |transaction| {
             let snippet = lock(transaction, home, id).await?;
             home.check_may_change(&snippet)?;
-            preconditions::unmodified_since(unmodified_since, snippet.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, snippet.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
         })

@@ -51,7 +51,11 @@ impl Home<'_> {
     /// Returns `Forbidden` in that case.
     fn admit(&self) -> Result<()> {
         match self {
-            Self::Project(access) if !access.standing().has(access.project.snippets_access_level) => {
+            Self::Project(access)
+                if !access
+                    .effective_access()
+                    .has_feature(access.project.snippets_access_level) =>
+            {
                 Err(Error::forbidden())
             }
             _ => Ok(()),
@@ -76,7 +80,7 @@ impl Home<'_> {
         let own = caller.as_user().is_some_and(|user| user.id == snippet.author_id);
         let master = match self {
             Self::Personal(caller) => caller.is_admin(),
-            Self::Project(access) => access.holds(Role::Maintainer),
+            Self::Project(access) => access.has_role(Role::Maintainer),
         };
         match own || master {
             true => Ok(()),

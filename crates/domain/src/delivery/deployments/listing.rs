@@ -12,7 +12,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{no_later, page_of};
+use crate::kernel::query::{at_or_before, page_of};
 
 /// Sort order of deployments. Ties are sorted by ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,7 +67,7 @@ pub async fn list(
         .add_option(
             filter
                 .updated_before
-                .map(|time| no_later(Expr::col(Column::UpdatedAt), time)),
+                .map(|time| at_or_before(Expr::col(Column::UpdatedAt), time)),
         );
     if let Some(name) = filter.environment {
         match environment_rows::named(db, project_id, &name).await? {

@@ -58,7 +58,7 @@ pub struct Job {
 /// Returns whether the caller may read the deployments of the project.
 #[must_use]
 pub fn may_read(access: &ProjectAccess) -> bool {
-    can_read_pipelines(access) && access.holds(Role::Reporter)
+    can_read_pipelines(access) && access.has_role(Role::Reporter)
 }
 
 /// Returns one deployment of a project.

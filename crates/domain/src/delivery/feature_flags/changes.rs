@@ -81,7 +81,7 @@ pub struct ScopeChange {
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
-/// taken. Returns `Error::Refused` if the project has too many flags.
+/// taken. Returns `Error::Rejected` if the project has too many flags.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> Result<Row> {
     rules::check_name(&new.name)?;
     let project_id = access.project.id;
@@ -106,7 +106,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> 
                     "The maximum number of feature flags ({}) is reached",
                     rules::MOST_FLAGS
                 );
-                return Err(Error::Refused(text.into()));
+                return Err(Error::Rejected(text.into()));
             }
             let flag = flag.insert(transaction).await.map_err(refused)?;
             change_strategies(transaction, &flag, new.strategies).await?;
@@ -161,7 +161,7 @@ pub async fn delete(
         .database
         .transaction(async |transaction| {
             let flag = lock(transaction, access, name).await?;
-            preconditions::unmodified_since(unmodified_since, flag.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, flag.updated_at)?;
             let gone = row(transaction, flag).await?;
             Entity::delete_by_id(gone.flag.id).exec(transaction).await?;
             Ok(gone)

@@ -118,7 +118,7 @@ async fn admit(backend: &Backend, access: InstanceAccess, subject: Subject) -> R
         other => other,
     };
     let found = GroupAccess::find(backend, access.caller, &id.to_string()).await;
-    match found.map_err(hidden)?.holds(Role::Developer) {
+    match found.map_err(hidden)?.has_role(Role::Developer) {
         true => Ok(None),
         false => Err(Error::forbidden()),
     }

@@ -66,7 +66,7 @@ pub async fn unstar(backend: &Backend, access: &ProjectAccess, path: Option<&str
 }
 
 fn not_there() -> Error {
-    Error::Refused("Dashboard with requested path can not be found".into())
+    Error::Rejected("Dashboard with requested path can not be found".into())
 }
 
 /// Decodes the CGI escapes of a path once.

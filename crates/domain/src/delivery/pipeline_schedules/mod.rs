@@ -114,7 +114,7 @@ async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess, id: i64
     let found = found.lock_exclusive().one(transaction).await?;
     let schedule = found.ok_or_else(missing)?;
     let own = schedule.owner_id == Some(access.caller.signed_in()?.id);
-    match own || access.holds(Role::Maintainer) {
+    match own || access.has_role(Role::Maintainer) {
         true => Ok(schedule),
         false => Err(Error::forbidden()),
     }

@@ -89,7 +89,7 @@ pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
             let Some(locked) = locked.filter(|locked| *locked == schedule) else {
                 return Ok(());
             };
-            let next = Recurrence::read(&locked.cron, &locked.cron_timezone);
+            let next = Recurrence::parse(&locked.cron, &locked.cron_timezone);
             let next = next.and_then(|recurrence| recurrence.next_after(now()));
             let mut row = locked.into_active_model();
             match (outcome, next) {

@@ -13,7 +13,7 @@ use super::{Detail, detail, lock};
 use crate::delivery::access::check_can_create;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
-use crate::kernel::cron::{self, Expression, Recurrence};
+use crate::kernel::cron::{self, CronExpression, Recurrence};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions;
 use crate::spaces::projects;
@@ -133,7 +133,7 @@ pub async fn delete(
         .database
         .transaction(async |transaction| {
             let schedule = lock(transaction, access, id).await?;
-            preconditions::unmodified_since(unmodified_since, schedule.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, schedule.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok::<_, Error>(())
         })
@@ -156,7 +156,7 @@ fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
             None => {}
         }
     }
-    let cron = |text: String| (Expression::parse(&text).is_some(), text.trim().to_owned());
+    let cron = |text: String| (CronExpression::parse(&text).is_some(), text.trim().to_owned());
     let zone = |name: String| (cron::zone(&name).is_some(), name);
     for (name, column, sent) in [
         ("cron", &mut row.cron, change.cron.map(cron)),
@@ -193,5 +193,5 @@ fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
 
 fn next_of(cron: &ActiveValue<String>, zone: &ActiveValue<String>) -> Option<chrono::DateTime<chrono::Utc>> {
     let text = |value: &ActiveValue<String>| value.try_as_ref().cloned();
-    Recurrence::read(&text(cron)?, &text(zone)?)?.next_after(now())
+    Recurrence::parse(&text(cron)?, &text(zone)?)?.next_after(now())
 }

@@ -117,7 +117,7 @@ pub async fn delete(
         .database
         .transaction(async |transaction| {
             let found = find(transaction, access, schedule_id, key).await?;
-            preconditions::unmodified_since(unmodified_since, found.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, found.updated_at)?;
             Entity::delete_by_id(found.id).exec(transaction).await?;
             Ok::<_, Error>(found)
         })

@@ -11,7 +11,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{no_later, page_of};
+use crate::kernel::query::{at_or_before, page_of};
 
 /// Subset of the pipelines of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +141,7 @@ fn condition(project_id: i64, filter: Filter) -> Condition {
         .add_option(
             filter
                 .updated_before
-                .map(|time| no_later(Expr::col(Column::UpdatedAt), time)),
+                .map(|time| at_or_before(Expr::col(Column::UpdatedAt), time)),
         )
 }
 

@@ -121,7 +121,7 @@ pub async fn delete(
         .database
         .transaction(async |transaction| {
             let pipeline = lock(transaction, project_id, id).await?;
-            preconditions::unmodified_since(unmodified_since, pipeline.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, pipeline.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
         })

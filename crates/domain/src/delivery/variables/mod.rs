@@ -188,7 +188,7 @@ pub async fn delete(
         .database
         .transaction(async |transaction| {
             let variable = find(transaction, holder, name, true).await?;
-            preconditions::unmodified_since(unmodified_since, variable.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, variable.updated_at)?;
             Entity::delete_by_id(variable.id).exec(transaction).await?;
             Ok(())
         })

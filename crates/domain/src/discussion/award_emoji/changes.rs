@@ -99,7 +99,7 @@ pub async fn delete(
             if award.user_id != caller && !place.caller.is_admin() {
                 return Err(Error::Unauthorized);
             }
-            preconditions::unmodified_since(unmodified_since, award.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, award.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             count_votes(transaction, &to, &award.name).await
         })

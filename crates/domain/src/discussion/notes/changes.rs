@@ -50,7 +50,7 @@ pub enum Posted {
 pub async fn create(backend: &Backend, place: &Place, key: Key, new: NewNote) -> Result<Posted> {
     let author = place.caller.signed_in()?;
     check_body(&new.body)?;
-    let made = new.created_at.filter(|_| place.holds(Role::Owner));
+    let made = new.created_at.filter(|_| place.has_role(Role::Owner));
     let made = made.unwrap_or_else(now);
     let said = listen(backend, place, key, "", &new).await?;
     backend
@@ -168,7 +168,7 @@ pub async fn delete(
             let on = Noteable::lock(transaction, place, key).await?;
             let note = find(transaction, place, &on, id).await?;
             check_may_change(place, &on, &note)?;
-            preconditions::unmodified_since(unmodified_since, note.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, note.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             on.touch(transaction, -counted(&note)).await
         })
@@ -190,7 +190,7 @@ fn check_may_change(place: &Place, on: &Noteable, note: &Model) -> Result<()> {
     on.check_unlocked(place)?;
     let caller = place.caller.as_user().map(|user| user.id);
     let own = caller.is_some() && note.author_id == caller;
-    match !note.system && (own || place.holds(Role::Maintainer)) {
+    match !note.system && (own || place.has_role(Role::Maintainer)) {
         true => Ok(()),
         false => Err(Error::forbidden()),
     }

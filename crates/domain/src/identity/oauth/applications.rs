@@ -12,8 +12,8 @@ use crate::identity::password_attempts;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::policy::SCOPES;
-use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::policy::TOKEN_SCOPES;
+use crate::kernel::preconditions::check_unmodified_since;
 use crate::kernel::query::page_of;
 use crate::secrets::{self, Token};
 
@@ -72,7 +72,7 @@ pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Applicati
         secret_digest: Set(secret.digest()),
         name: Set(new.name),
         redirect_uri: Set(addresses.join("\n")),
-        scopes: Set(checked_scopes(&scopes, &SCOPES)?),
+        scopes: Set(checked_scopes(&scopes, &TOKEN_SCOPES)?),
         confidential: Set(new.confidential),
         created_at: Set(at),
         updated_at: Set(at),
@@ -130,7 +130,7 @@ pub async fn renew_secret(backend: &Backend, id: i64) -> Result<(Application, St
 /// given date.
 pub async fn delete(backend: &Backend, id: i64, since: Option<&str>) -> Result<()> {
     let application = get(backend, id).await?;
-    unmodified_since(since, application.updated_at)?;
+    check_unmodified_since(since, application.updated_at)?;
     Entity::delete_by_id(id).exec(backend.database.write()).await?;
     Ok(())
 }

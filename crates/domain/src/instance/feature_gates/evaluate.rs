@@ -32,7 +32,7 @@ pub async fn is_open(backend: &Backend, name: &str, default: bool, actors: Actor
     let query = (name.to_owned(), user, actors.project_id, actors.namespace_id);
     let db = backend.database.read();
     let state = backend
-        .memory
+        .caches
         .gates
         .recall(&backend.database, query, state(db, name, actors));
     Ok(match state.await? {

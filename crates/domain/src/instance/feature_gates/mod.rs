@@ -54,7 +54,7 @@ pub async fn delete(backend: &Backend, name: &str, unmodified_since: Option<&str
         .transaction(async |transaction| {
             let found = feature_gates::named(name).lock_exclusive();
             if let Some(gate) = found.one(transaction).await? {
-                preconditions::unmodified_since(unmodified_since, gate.updated_at)?;
+                preconditions::check_unmodified_since(unmodified_since, gate.updated_at)?;
                 feature_gates::Entity::delete_by_id(gate.id)
                     .exec(transaction)
                     .await?;

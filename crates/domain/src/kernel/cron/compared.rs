@@ -32,7 +32,7 @@ fn a_year_of_times_is_what_another_implementation_says() {
         };
         let number = |text: &str| text.parse::<i64>().expect("a number");
         let [since, until] = [since, until].map(|text| clock(number(text)).expect("an instant"));
-        let recurrence = Recurrence::read(expression, zone).unwrap_or_else(|| panic!("{line:?} is refused"));
+        let recurrence = Recurrence::parse(expression, zone).unwrap_or_else(|| panic!("{line:?} is refused"));
         let times = forward(&recurrence, since, until);
         let total = |total: i64, time: &DateTime<Utc>| (total * 31 + time.timestamp()) % (1 << 32);
         let found = (times.len().to_string(), times.iter().fold(0, total).to_string());
@@ -72,7 +72,7 @@ fn what_another_implementation_says_otherwise_is_as_the_rules_are() {
             "2026-04-05T01:40:00+10:30",
         ),
     ] {
-        let recurrence = Recurrence::read(expression, zone).expect("an expression");
+        let recurrence = Recurrence::parse(expression, zone).expect("an expression");
         let [since, next] =
             [since, next].map(|time| DateTime::parse_from_rfc3339(time).expect("a time").to_utc());
         assert_eq!(

@@ -68,7 +68,7 @@ fn expression(random: &mut StdRng) -> String {
 
 /// Writes a parsed expression as numbers and ranges. Day fields retain their `*`, because it differs in
 /// meaning from all numbers.
-fn written(expression: &Expression) -> String {
+fn written(expression: &CronExpression) -> String {
     let pattern = &expression.pattern.pattern;
     let listed = |numbers: Vec<u16>| {
         let ranges = numbers
@@ -129,10 +129,10 @@ fn what_is_accepted_is_written_anew_and_says_the_same() {
     ];
     for _ in 0..8_000 {
         let text = expression(&mut random);
-        let read = Expression::parse(&text).unwrap_or_else(|| panic!("{text:?} is refused"));
+        let read = CronExpression::parse(&text).unwrap_or_else(|| panic!("{text:?} is refused"));
         let again = written(&read);
-        let anew =
-            Expression::parse(&again).unwrap_or_else(|| panic!("{text:?} is {again:?}, which is refused"));
+        let anew = CronExpression::parse(&again)
+            .unwrap_or_else(|| panic!("{text:?} is {again:?}, which is refused"));
         assert_eq!(
             (written(&anew), anew.every_hour),
             (again.clone(), read.every_hour),
@@ -170,7 +170,7 @@ fn a_letter_changed_is_refused_or_still_an_expression() {
             }
         }
         let text: String = text.into_iter().collect();
-        match Recurrence::read(&text, "Europe/Berlin") {
+        match Recurrence::parse(&text, "Europe/Berlin") {
             None => refused += 1,
             Some(recurrence) => {
                 times(&recurrence, moment(&mut random), &text);

@@ -19,7 +19,7 @@ use regex::Regex;
 pub use zones::zone;
 
 /// Maximum length of an expression, in bytes.
-const LONGEST: usize = 255;
+const MAX_LENGTH: usize = 255;
 
 /// Instant used to check whether an expression ever matches. Its value is arbitrary.
 const SAMPLE: i64 = 1_767_225_600;
@@ -41,7 +41,7 @@ static GRAMMAR: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// A cron expression: minute, hour, day of the month, month and day of the week. If both day fields are
 /// restricted, either one matches.
 #[derive(Debug, Clone)]
-pub struct Expression {
+pub struct CronExpression {
     pattern: Cron,
     every_hour: bool,
 }
@@ -49,17 +49,17 @@ pub struct Expression {
 /// An expression and its time zone.
 #[derive(Debug, Clone)]
 pub struct Recurrence {
-    expression: Expression,
+    expression: CronExpression,
     zone: TimeZone,
 }
 
-impl Expression {
+impl CronExpression {
     /// Parses an expression. Returns `None` if it does not have five valid fields, or never matches, such as
     /// February 31.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
-        if text.len() > LONGEST || !GRAMMAR.as_ref()?.is_match(text) {
+        if text.len() > MAX_LENGTH || !GRAMMAR.as_ref()?.is_match(text) {
             return None;
         }
         let mut fields: Vec<String> = text.split_ascii_whitespace().map(plain).collect();
@@ -74,7 +74,7 @@ impl Expression {
             .build();
         let pattern = parser.parse(&fields.join(" ")).ok()?;
         // Checked only if the day of the week is unrestricted. The search below would go through all years.
-        if pattern.pattern.is_dow_wildcard() && !has_a_day(&pattern) {
+        if pattern.pattern.is_dow_wildcard() && !has_possible_day(&pattern) {
             return None;
         }
         // Independent of the notation: `0-23` and `*/1` are every hour, too.
@@ -95,7 +95,7 @@ impl Expression {
 }
 
 /// Returns whether one of the months has one of the days.
-fn has_a_day(pattern: &Cron) -> bool {
+fn has_possible_day(pattern: &Cron) -> bool {
     let first = pattern.pattern.days.values().into_iter().min();
     let months = pattern.pattern.months.values();
     first.is_some_and(|day| months.iter().any(|month| day <= days_of(*month)))
@@ -113,14 +113,14 @@ fn days_of(month: u16) -> u16 {
 impl Recurrence {
     /// Combines an expression and a time zone.
     #[must_use]
-    pub fn new(expression: Expression, zone: TimeZone) -> Self {
+    pub fn new(expression: CronExpression, zone: TimeZone) -> Self {
         Self { expression, zone }
     }
 
     /// Parses a stored expression and zone name. Returns `None` if one of them is invalid.
     #[must_use]
-    pub fn read(expression: &str, zone_name: &str) -> Option<Self> {
-        Some(Self::new(Expression::parse(expression)?, zone(zone_name)?))
+    pub fn parse(expression: &str, zone_name: &str) -> Option<Self> {
+        Some(Self::new(CronExpression::parse(expression)?, zone(zone_name)?))
     }
 
     /// Returns the first time after an instant, or `None` beyond the range of the calendar.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 /// unclosed block extends to the end. The backticks of a span that is not closed within its paragraph are
 /// literal.
 #[must_use]
-pub fn prose(text: &str) -> Cow<'_, str> {
+pub fn without_code(text: &str) -> Cow<'_, str> {
     if !text.contains('`') && !text.contains("~~~") {
         return Cow::Borrowed(text);
     }
@@ -108,7 +108,7 @@ fn without_spans(paragraph: &str, prose: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::prose;
+    use super::without_code;
 
     #[test]
     fn code_is_left_out() {
@@ -130,7 +130,7 @@ mod tests {
             ("```\nb\n``` c\nd", ""),
             ("é `ü` à", "é   à"),
         ] {
-            assert_eq!(prose(text), rest, "{text:?}");
+            assert_eq!(without_code(text), rest, "{text:?}");
         }
     }
 
@@ -138,6 +138,6 @@ mod tests {
     fn hostile_marks_take_no_longer_than_others() {
         // Runs of all lengths, none of which closes another.
         let text: String = (1..2_000).map(|length| "`".repeat(length) + " ").collect();
-        assert_eq!(prose(&text), text);
+        assert_eq!(without_code(&text), text);
     }
 }

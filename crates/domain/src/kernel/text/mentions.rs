@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 use storage::entities::fold;
 
-use crate::kernel::text::code_blocks::prose;
+use crate::kernel::text::code_blocks::without_code;
 
 /// Maximum number of names in a text; further ones are ignored.
-const MOST: usize = 100;
+const MAX_MENTIONS: usize = 100;
 
 /// A mention of a user, a group by its full path, or `all`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Mention {
 }
 
 /// Name that mentions all members.
-pub const ALL: &str = "all";
+pub const ALL_MEMBERS: &str = "all";
 
 /// A name with `@`, not within a word, a path or an address.
 static MENTION: LazyLock<Option<Regex>> =
@@ -33,7 +33,7 @@ pub fn mentions(text: &str) -> Vec<Mention> {
         return Vec::new();
     };
     let mut found: Vec<Mention> = Vec::new();
-    for line in prose(text).lines() {
+    for line in without_code(text).lines() {
         if line.trim_start().starts_with('>') {
             continue;
         }
@@ -53,7 +53,7 @@ pub fn mentions(text: &str) -> Vec<Mention> {
                 known.addressed |= addressed;
                 continue;
             }
-            if found.len() == MOST {
+            if found.len() == MAX_MENTIONS {
                 return found;
             }
             found.push(Mention {
@@ -116,6 +116,6 @@ mod tests {
     #[test]
     fn of_very_many_names_only_the_first_count() {
         let many: String = (0..10_000).map(|number| format!("@user{number} ")).collect();
-        assert_eq!(mentions(&many).len(), MOST);
+        assert_eq!(mentions(&many).len(), MAX_MENTIONS);
     }
 }

@@ -5,4 +5,4 @@ mod code_blocks;
 pub mod mentions;
 pub mod references;
 
-pub use crate::kernel::text::code_blocks::prose;
+pub use crate::kernel::text::code_blocks::without_code;

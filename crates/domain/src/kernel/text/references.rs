@@ -4,13 +4,13 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use crate::kernel::text::code_blocks::prose;
+use crate::kernel::text::code_blocks::without_code;
 
 /// Maximum number of references in a text; further ones are ignored.
-const MOST: usize = 100;
+const MAX_REFERENCES: usize = 100;
 
 /// Maximum number of references that are scanned in a text, including duplicates.
-const LOOKED_AT: usize = 10_000;
+const MAX_CANDIDATES: usize = 10_000;
 
 /// A reference to an issue or merge request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,7 +60,7 @@ pub fn closed_issues(text: &str, base: &str) -> Vec<Reference> {
     let (Some(closing), Some(issue)) = (&*CLOSING, &*ISSUE) else {
         return Vec::new();
     };
-    let prose = prose(text);
+    let prose = without_code(text);
     let lists = closing.captures_iter(&prose).filter_map(|found| found.get(1));
     let all = lists.flat_map(|list| issue.captures_iter(list.as_str()));
     distinct(all.filter_map(|found| reference(&found, base, "issues")))
@@ -83,18 +83,18 @@ fn named(text: &str, base: &str, pattern: &Option<Regex>, kind: &str) -> Vec<Ref
     let Some(pattern) = pattern else {
         return Vec::new();
     };
-    let prose = prose(text);
+    let prose = without_code(text);
     let all = pattern.captures_iter(&prose);
     distinct(all.filter_map(|found| reference(&found, base, kind)))
 }
 
 fn distinct(all: impl Iterator<Item = Reference>) -> Vec<Reference> {
     let mut distinct = Vec::new();
-    for one in all.take(LOOKED_AT) {
+    for one in all.take(MAX_CANDIDATES) {
         if !distinct.contains(&one) {
             distinct.push(one);
         }
-        if distinct.len() == MOST {
+        if distinct.len() == MAX_REFERENCES {
             break;
         }
     }
@@ -217,7 +217,7 @@ mod tests {
         let many: Vec<String> = (1..=500).map(|number| format!("#{number}")).collect();
         assert_eq!(
             closed_issues(&format!("Closes {}", many.join(", ")), BASE).len(),
-            MOST
+            MAX_REFERENCES
         );
     }
 

@@ -5,11 +5,11 @@ use chrono::Days;
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 
 /// Returns the delay of deletions, or `None` if they start immediately.
 pub(super) async fn deletion_delay(backend: &Backend) -> Result<Option<Days>> {
-    if backend.instance.plan < Tier::Premium {
+    if backend.instance.plan < InstancePlan::Premium {
         return Ok(None);
     }
     let days = settings::read(backend).await?.deletion_adjourned_period;

@@ -9,7 +9,7 @@ use storage::jobs::{self, Failure};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::preconditions::check_unmodified_since;
 use crate::lifecycle::deletion::delay::deletion_delay;
 use crate::lifecycle::deletion::namespaces::remove_tree;
 use crate::lifecycle::jobs::delete_group::DeleteGroup;
@@ -23,7 +23,7 @@ pub async fn delete(
     access: &GroupAccess,
     if_unmodified_since: Option<&str>,
 ) -> Result<()> {
-    unmodified_since(if_unmodified_since, access.group.updated_at)?;
+    check_unmodified_since(if_unmodified_since, access.group.updated_at)?;
     let group_id = access.group.id;
     let delay = deletion_delay(backend).await?;
     backend

@@ -14,7 +14,7 @@ use crate::code::deploy_keys;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::preconditions::check_unmodified_since;
 use crate::lifecycle::deletion::delay::deletion_delay;
 use crate::lifecycle::jobs::delete_project::DeleteProject;
 use crate::registry::repositories;
@@ -28,7 +28,7 @@ pub async fn delete(
     access: &ProjectAccess,
     if_unmodified_since: Option<&str>,
 ) -> Result<()> {
-    unmodified_since(if_unmodified_since, access.project.updated_at)?;
+    check_unmodified_since(if_unmodified_since, access.project.updated_at)?;
     let project_id = access.project.id;
     let delay = deletion_delay(backend).await?;
     let user_id = access.caller.as_user().map(|user| user.id);

@@ -31,7 +31,7 @@ pub async fn transfer_to(backend: &Backend, access: ProjectAccess, namespace: &s
 /// not exist or the caller cannot create projects in it. Returns a validation error if the namespace contains
 /// the project already, or if its name or path is taken.
 pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i64) -> Result<ProjectAccess> {
-    if !access.holds(AccessLevel::Owner) {
+    if !access.has_role(AccessLevel::Owner) {
         return Err(Error::forbidden());
     }
     let caller = access.caller;

@@ -63,7 +63,7 @@ enum Contents {
 /// Writes a backup into an empty or new directory.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the directory is not empty. Returns an error if the database or a disk fails.
+/// Returns `Error::Rejected` if the directory is not empty. Returns an error if the database or a disk fails.
 /// An incomplete backup has no manifest and [`restore`] rejects it.
 pub async fn backup(backend: &Backend, data_dir: &Path, target: &Path) -> Result<Manifest> {
     claim_empty(target)?;
@@ -93,7 +93,7 @@ pub async fn backup(backend: &Backend, data_dir: &Path, target: &Path) -> Result
 /// new ID, so that its parts cannot be mixed with those of the original.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the backup is incomplete or the target is not empty. Returns an error if the
+/// Returns `Error::Rejected` if the backup is incomplete or the target is not empty. Returns an error if the
 /// database or a disk fails.
 pub async fn restore(
     source: &Path,
@@ -145,7 +145,7 @@ pub async fn restore(
 }
 
 fn refused(text: String) -> Error {
-    Error::Refused(text.into())
+    Error::Rejected(text.into())
 }
 
 /// Creates a directory that only its owner can access, or checks that an existing one is empty.

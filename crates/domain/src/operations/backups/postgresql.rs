@@ -79,13 +79,13 @@ pub(super) async fn dump(database: &Database, target: &Path) -> Result<Dump> {
 pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> Result<()> {
     if !database_url.starts_with("postgres") {
         let text = "the backup is for PostgreSQL, but the database URL is not";
-        return Err(Error::Refused(text.into()));
+        return Err(Error::Rejected(text.into()));
     }
     let database = Database::connect(database_url, &database::Options::default()).await?;
     let pool = database.write().get_postgres_connection_pool().clone();
     let mut connection = pool.acquire().await.map_err(Error::internal)?;
     if !tables(&mut connection).await?.is_empty() {
-        return Err(Error::Refused("the database is not empty".into()));
+        return Err(Error::Rejected("the database is not empty".into()));
     }
     drop(connection);
     database.migrate().await?;
@@ -93,7 +93,7 @@ pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> R
     if migrations(&mut transaction).await? != dump.migrations {
         let text = "the backup has another version of the database schema; restore it with the version that \
                     created it";
-        return Err(Error::Refused(text.into()));
+        return Err(Error::Rejected(text.into()));
     }
     let known = tables(&mut transaction).await?;
     for table in &dump.tables {
@@ -101,7 +101,7 @@ pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> R
         let known = known.iter().find(|known| known.name == table.name);
         let has_columns = |known: &&Table| table.columns.iter().all(|column| known.columns.contains(column));
         if known.filter(has_columns).is_none() {
-            return Err(Error::Refused(
+            return Err(Error::Rejected(
                 format!("the database schema has no such table: {}", table.name).into(),
             ));
         }

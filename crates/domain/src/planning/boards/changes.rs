@@ -52,7 +52,7 @@ impl Change {
 ///
 /// # Errors
 /// Returns `Error::Forbidden` if issues are not available to the caller. Returns `Error::InvalidAttributes`
-/// if the name is blank. Returns `Error::Refused` if there are `MOST` boards already.
+/// if the name is blank. Returns `Error::Rejected` if there are `MOST` boards already.
 pub async fn create(backend: &Backend, place: &Place, name: &str) -> Result<Row> {
     place.admit_to_issues()?;
     let scope = place.scope();
@@ -69,7 +69,7 @@ pub async fn create(backend: &Backend, place: &Place, name: &str) -> Result<Row>
                 return Err(Error::not_found(""));
             }
             if boards::within(scope).count(transaction).await? >= MOST {
-                return Err(Error::Refused(
+                return Err(Error::Rejected(
                     format!("The maximum number of boards ({MOST}) is reached").into(),
                 ));
             }
@@ -102,13 +102,13 @@ pub(crate) fn checked(scope: Scope, name: &str) -> Result<ActiveModel> {
 /// # Errors
 /// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
 /// available to the caller or the plan lacks the feature. Returns `Error::InvalidAttributes` or
-/// `Error::Refused` for invalid values. Returns `Error::InvalidParameters` if no attribute is given.
+/// `Error::Rejected` for invalid values. Returns `Error::InvalidParameters` if no attribute is given.
 pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
     place.admit_to_issues()?;
     let plain =
         change.name.is_some() || change.hide_backlog_list.is_some() || change.hide_closed_list.is_some();
     if !plain && !change.narrows() {
-        return Err(Error::nothing_sent(&[
+        return Err(Error::no_parameters(&[
             "name",
             "hide_backlog_list",
             "hide_closed_list",
@@ -171,7 +171,7 @@ pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since:
         .database
         .transaction(async |transaction| {
             let board = lock(transaction, place, id).await?;
-            preconditions::unmodified_since(unmodified_since, board.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, board.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
         })
@@ -203,7 +203,7 @@ async fn set_labels(
     }
     let known = named(transaction, place, &wanted).await?;
     if known.len() < wanted.len() {
-        return Err(Error::Refused("Label not found!".into()));
+        return Err(Error::Rejected("Label not found!".into()));
     }
     board_labels::Entity::delete_many()
         .filter(board_labels::Column::BoardId.eq(board_id))
@@ -235,7 +235,7 @@ pub(super) async fn check_milestone(
     let found =
         milestones::available(place.scope(), place.namespace.id).filter(milestones::Column::Id.eq(id));
     match found.count(transaction).await? {
-        0 => Err(Error::Refused("Milestone not found!".into())),
+        0 => Err(Error::Rejected("Milestone not found!".into())),
         _ => Ok(()),
     }
 }
@@ -256,7 +256,7 @@ pub(crate) async fn check_member(
     if role.is_some() && there {
         Ok(())
     } else {
-        Err(Error::Refused("User not found!".into()))
+        Err(Error::Rejected("User not found!".into()))
     }
 }
 

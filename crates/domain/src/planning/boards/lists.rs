@@ -44,7 +44,7 @@ impl Subject {
 pub async fn list(backend: &Backend, place: &Place, board_id: i64, page: &PageRequest) -> Result<Page<List>> {
     // A board has at most `MOST` lists, so all of them are loaded.
     let board = read_board(backend, place, board_id).await?;
-    Ok(Page::of(page, board.lists))
+    Ok(Page::from_all(page, board.lists))
 }
 
 /// Returns one list of a board.
@@ -62,7 +62,7 @@ pub async fn read(backend: &Backend, place: &Place, board_id: i64, id: i64) -> R
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
-/// available to the caller or the plan lacks the feature. Returns `Error::Refused` if the subject is invalid,
+/// available to the caller or the plan lacks the feature. Returns `Error::Rejected` if the subject is invalid,
 /// already has a list, or there are `MOST` lists already.
 pub async fn create(backend: &Backend, place: &Place, board_id: i64, subject: Subject) -> Result<List> {
     place.admit_to_issues()?;
@@ -73,7 +73,7 @@ pub async fn create(backend: &Backend, place: &Place, board_id: i64, subject: Su
             check(backend, transaction, place, subject).await?;
             let others = board_lists::of([board_id]).all(transaction).await?;
             if others.len() >= MOST {
-                return Err(Error::Refused(
+                return Err(Error::Rejected(
                     format!("The maximum number of lists ({MOST}) is reached").into(),
                 ));
             }
@@ -159,7 +159,7 @@ pub async fn delete(
             lock(transaction, place, board_id).await?;
             let own = board_lists::of([board_id]).filter(board_lists::Column::Id.eq(id));
             let list = own.one(transaction).await?.ok_or_else(missing)?;
-            preconditions::unmodified_since(unmodified_since, list.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, list.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
         })
@@ -193,7 +193,7 @@ async fn check(
 async fn check_label(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<()> {
     let found = labels::available(place.scope(), place.namespace.id).filter(labels::Column::Id.eq(id));
     match found.count(db).await? {
-        0 => Err(Error::Refused("Label not found!".into())),
+        0 => Err(Error::Rejected("Label not found!".into())),
         _ => Ok(()),
     }
 }

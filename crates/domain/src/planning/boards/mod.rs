@@ -16,7 +16,7 @@ use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 use crate::kernel::query::page_of;
 use crate::planning::milestones as of_milestones;
 
@@ -99,7 +99,7 @@ fn missing() -> Error {
 
 /// Rejects features that require the premium plan.
 fn admit_to_premium(backend: &Backend) -> Result<()> {
-    if backend.instance.plan < Tier::Premium {
+    if backend.instance.plan < InstancePlan::Premium {
         return Err(Error::forbidden_because(
             "The plan of this server does not include this feature",
         ));

@@ -89,7 +89,7 @@ const FIELDS: [&str; 11] = [
 pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Row> {
     let author = place.caller.signed_in()?.id;
     let title = titled(&new.title)?;
-    let made = new.created_at.filter(|_| place.holds(Role::Owner));
+    let made = new.created_at.filter(|_| place.has_role(Role::Owner));
     let made = made.unwrap_or_else(now);
     let parent_id = new.parent_id.filter(|id| *id != 0);
     let scene = Scene::of_epic(place, new.confidential, Some(author));
@@ -153,7 +153,7 @@ pub(crate) fn checked(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
 /// like [`create`].
 pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
-        return Err(Error::nothing_sent(&FIELDS));
+        return Err(Error::no_parameters(&FIELDS));
     }
     let editor = place.caller.signed_in()?.id;
     change
@@ -161,7 +161,7 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
         .as_deref()
         .map_or(Ok(()), |title| titled(title).map(drop))?;
     let found = find(backend.database.read(), place, iid).await?;
-    if found.author_id != Some(editor) && !place.holds(Role::Reporter) {
+    if found.author_id != Some(editor) && !place.has_role(Role::Reporter) {
         return Err(Error::forbidden());
     }
     let confidential = change.confidential.unwrap_or(found.confidential);
@@ -263,7 +263,7 @@ async fn enter(
         }
         _ => {}
     }
-    let changed = change.updated_at.filter(|_| place.holds(Role::Owner));
+    let changed = change.updated_at.filter(|_| place.has_role(Role::Owner));
     row.updated_at = Set(changed.unwrap_or_else(now));
     let epic = row.update(transaction).await?;
     system_notes::write(transaction, NoteableId::Epic(epic.id), Some(editor), notes).await?;
@@ -285,7 +285,7 @@ pub async fn delete(
         .database
         .transaction(async |transaction| {
             let epic = lock(transaction, place, iid).await?;
-            preconditions::unmodified_since(unmodified_since, epic.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, epic.updated_at)?;
             Entity::delete_by_id(epic.id).exec(transaction).await?;
             Ok(())
         })

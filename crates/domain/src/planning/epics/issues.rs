@@ -72,7 +72,7 @@ pub async fn list(backend: &Backend, place: &Place, iid: i64, page: &PageRequest
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the epic or issue is not visible to the caller, or the issue is outside of
-/// the group. Returns `Error::Conflict` if the issue is in the epic already. Returns `Error::Refused` if the
+/// the group. Returns `Error::Conflict` if the issue is in the epic already. Returns `Error::Rejected` if the
 /// epic has `MOST` issues.
 pub async fn add(backend: &Backend, place: &Place, iid: i64, issue_id: i64) -> Result<(Row, Gathered)> {
     backend
@@ -94,7 +94,7 @@ pub async fn add(backend: &Backend, place: &Place, iid: i64, issue_id: i64) -> R
             }
             let there = epic_issues::of(epic.id).all(transaction).await?;
             if there.len() >= MOST {
-                return Err(Error::Refused(
+                return Err(Error::Rejected(
                     format!("The maximum number of issues in the epic ({MOST}) is reached").into(),
                 ));
             }
@@ -133,7 +133,7 @@ pub async fn reorder(
     between: Neighbours,
 ) -> Result<Vec<Gathered>> {
     if between == Neighbours::default() {
-        return Err(Error::nothing_sent(&["move_before_id", "move_after_id"]));
+        return Err(Error::no_parameters(&["move_before_id", "move_after_id"]));
     }
     backend
         .database

@@ -12,7 +12,7 @@ use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{contains, no_later, page_of};
+use crate::kernel::query::{at_or_before, contains, page_of};
 use crate::planning::issuables::list::NO_LABEL;
 
 /// Sort order of epics.
@@ -110,12 +110,12 @@ impl Filter {
             .add_option(self.created_after.map(|time| Column::CreatedAt.gte(time)))
             .add_option(
                 self.created_before
-                    .map(|time| no_later(Column::CreatedAt.into_expr(), time)),
+                    .map(|time| at_or_before(Column::CreatedAt.into_expr(), time)),
             )
             .add_option(self.updated_after.map(|time| Column::UpdatedAt.gte(time)))
             .add_option(
                 self.updated_before
-                    .map(|time| no_later(Column::UpdatedAt.into_expr(), time)),
+                    .map(|time| at_or_before(Column::UpdatedAt.into_expr(), time)),
             )
             .add_option(iids)
             .add_option(search)

@@ -20,7 +20,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::PageRequest;
 use crate::kernel::patch::Patch;
-use crate::kernel::policy::{Role, Tier, Visibility};
+use crate::kernel::policy::{InstancePlan, Role, Visibility};
 use crate::planning::labels::{named, resolve_or_create};
 use crate::planning::system_notes;
 use crate::spaces::members::{self, MemberFilter};
@@ -86,7 +86,10 @@ impl Metadata {
     ) -> Result<Prepared> {
         let mut said = self;
         // The free plan has one assignee.
-        if let (true, Patch::Set(ids)) = (backend.instance.plan < Tier::Starter, &mut said.assignee_ids) {
+        if let (true, Patch::Set(ids)) = (
+            backend.instance.plan < InstancePlan::Starter,
+            &mut said.assignee_ids,
+        ) {
             ids.truncate(1);
         }
         let assignees = match &said.assignee_ids {

@@ -67,7 +67,7 @@ pub(crate) fn check_title(title: &str) -> Result<&str> {
 /// # Errors
 /// Returns `Error::Forbidden` if the caller's role is lower.
 pub(crate) fn require(access: &ProjectAccess, role: Role) -> Result<()> {
-    if access.holds(role) {
+    if access.has_role(role) {
         Ok(())
     } else {
         Err(Error::forbidden())

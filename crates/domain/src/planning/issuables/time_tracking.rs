@@ -54,7 +54,7 @@ pub(crate) async fn apply(
         Change::Spend(duration) => {
             let seconds = parse(duration)?;
             let total = times.spent.checked_add(seconds);
-            let total = total.filter(|total| (0..=durations::LONGEST).contains(total));
+            let total = total.filter(|total| (0..=durations::MAX_SECONDS).contains(total));
             let spent = total.ok_or_else(too_much)?;
             let at = now();
             let mut log = timelogs::ActiveModel {

@@ -41,16 +41,19 @@ pub struct NewIssue {
 /// if an attribute is invalid. Returns `Error::Conflict` if the IID is taken.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) -> Result<Row> {
     let author = access.caller.signed_in()?.id;
-    if !access.standing().has(access.project.issues_access_level) {
+    if !access
+        .effective_access()
+        .has_feature(access.project.issues_access_level)
+    {
         return Err(Error::forbidden());
     }
     let title = check_title(&new.title)?;
     let confidential = new.metadata.confidential.unwrap_or_default();
-    let said = match access.holds(Role::Guest) {
+    let said = match access.has_role(Role::Guest) {
         true => new.metadata,
         false => Metadata::default(),
     };
-    let owner = access.holds(Role::Owner);
+    let owner = access.has_role(Role::Owner);
     let (iid, made) = (new.iid.filter(|_| owner), new.created_at.filter(|_| owner));
     let made = made.unwrap_or_else(now);
     let mut prepared = said.prepare(backend, access).await?;

@@ -25,12 +25,12 @@ pub async fn delete(
 ) -> Result<()> {
     let author = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;
-    preconditions::unmodified_since(unmodified_since, found.updated_at)?;
+    preconditions::check_unmodified_since(unmodified_since, found.updated_at)?;
     backend
         .database
         .transaction(async |transaction| {
             let issue = lock(transaction, access, iid).await?;
-            preconditions::unmodified_since(unmodified_since, issue.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, issue.updated_at)?;
             issues::Entity::delete_by_id(issue.id).exec(transaction).await?;
             count(transaction, issue.project_id, -open_to_all(&issue)).await?;
             let event = NewEvent {

@@ -95,7 +95,7 @@ const FIELDS: [&str; 14] = [
 /// if no attribute is given.
 pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
-        return Err(Error::nothing_sent(&FIELDS));
+        return Err(Error::no_parameters(&FIELDS));
     }
     let author = access.caller.signed_in()?.id;
     let db = backend.database.read();
@@ -103,13 +103,13 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
     if !may_edit(db, access, &found).await? {
         return Err(Error::forbidden());
     }
-    let said = match access.holds(Role::Guest) {
+    let said = match access.has_role(Role::Guest) {
         true => change.metadata,
         false => Metadata::default(),
     };
     let mut prepared = said.prepare(backend, access).await?;
     let title = change.title.as_deref().map(check_title).transpose()?;
-    let changed = change.updated_at.filter(|_| access.holds(Role::Owner));
+    let changed = change.updated_at.filter(|_| access.has_role(Role::Owner));
     let place = Place::from(access.clone());
     let confidential = prepared.confidential().unwrap_or(found.confidential);
     let said = mentions::texts(title, change.description.value());

@@ -9,7 +9,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 use crate::planning::issuables::list::{Ordering, Presence, Sieve, Sieves, absent, numbered, page_of};
 use crate::planning::issuables::{self, Kind, Place};
 
@@ -76,7 +76,7 @@ fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> 
     let weight = filter
         .weight
         .as_deref()
-        .filter(|_| backend.instance.plan >= Tier::Starter);
+        .filter(|_| backend.instance.plan >= InstancePlan::Starter);
     let weight = weight.and_then(|text| numbered(text, "weight", "an integer", &mut faults));
     if !faults.is_empty() {
         return Err(Error::InvalidParameters(faults));

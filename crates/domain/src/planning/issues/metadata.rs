@@ -9,7 +9,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::patch::Patch;
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 use crate::planning::issuables::{self, Kind, Outcome};
 use crate::planning::system_notes;
 
@@ -46,7 +46,7 @@ impl Metadata {
             shared: self.shared.prepare(backend, access, Kind::Issue).await?,
             confidential: self.confidential,
             due_date: self.due_date,
-            weight: match backend.instance.plan < Tier::Starter {
+            weight: match backend.instance.plan < InstancePlan::Starter {
                 true => Patch::Keep,
                 false => self.weight,
             },

@@ -69,7 +69,7 @@ async fn may_edit(db: &impl ConnectionTrait, access: &ProjectAccess, issue: &iss
     let Some(user) = access.caller.as_user() else {
         return Ok(false);
     };
-    if access.holds(Role::Reporter) || issue.author_id == Some(user.id) {
+    if access.has_role(Role::Reporter) || issue.author_id == Some(user.id) {
         return Ok(true);
     }
     let assigned = issues::numbered(access.project.id, issue.iid).filter(issues::assigned_to(user.id));

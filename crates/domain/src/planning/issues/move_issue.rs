@@ -31,8 +31,8 @@ const AT_ONCE: usize = 500;
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the issue or the other project is not visible to the caller. Returns
-/// `Error::Refused` if the projects are the same, the caller may not move the issue there, or it was moved
-/// before. Returns `Error::Busy` if its assignees changed concurrently.
+/// `Error::Rejected` if the projects are the same, the caller may not move the issue there, or it was moved
+/// before. Returns `Error::Contention` if its assignees changed concurrently.
 pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i64) -> Result<Row> {
     let author = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;
@@ -40,7 +40,10 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
     if target.project.id == access.project.id {
         return Err(refused("Cannot move issue to project it originates from!"));
     }
-    let open = target.standing().has(target.project.issues_access_level) && !target.project.archived;
+    let open = target
+        .effective_access()
+        .has_feature(target.project.issues_access_level)
+        && !target.project.archived;
     if !open || require(&target, Role::Reporter).is_err() {
         return Err(refused("Cannot move issue due to insufficient permissions!"));
     }
@@ -59,7 +62,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
                 labels = self::labels(transaction, &target, &carried).await?;
             }
             if assigned(transaction, old.id).await? != assigned_before {
-                return Err(Error::Busy);
+                return Err(Error::Contention);
             }
             lock_projects(transaction, [access.project.id, target.project.id]).await?;
             if old.moved_to_id.is_some() {
@@ -134,7 +137,7 @@ async fn lock_again(transaction: &DatabaseTransaction, id: i64) -> Result<issues
 }
 
 fn refused(text: &'static str) -> Error {
-    Error::Refused(text.into())
+    Error::Rejected(text.into())
 }
 
 fn reference(access: &ProjectAccess, iid: i64) -> String {

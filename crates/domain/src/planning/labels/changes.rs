@@ -109,7 +109,7 @@ pub async fn update(backend: &Backend, place: &Place, reference: &str, change: C
             Some(_) => &["new_name", "color", "description", "priority"][..],
             None => &["new_name", "color", "description"],
         };
-        return Err(Error::nothing_sent(known));
+        return Err(Error::no_parameters(known));
     }
     let title = change.title.map(|title| title.trim().to_owned());
     title.as_deref().map_or(Ok(()), rules::title)?;
@@ -165,7 +165,7 @@ pub async fn delete(
             // The label is locked first, as in the assignment of labels, so that it cannot be assigned from
             // here on.
             let label = lock_own(transaction, place, reference).await?;
-            preconditions::unmodified_since(unmodified_since, label.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, label.updated_at)?;
             // Done while the rows with the label are still known.
             label_priorities::Entity::delete_many()
                 .filter(label_priorities::Column::LabelId.eq(label.id))

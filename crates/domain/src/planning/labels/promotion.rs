@@ -32,7 +32,7 @@ const CARRIERS: [(&str, &str); 6] = [
 /// group and its subgroups are merged into it.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if the label does not exist. Returns `Error::Refused` if the project is not in a
+/// Returns `Error::NotFound` if the label does not exist. Returns `Error::Rejected` if the project is not in a
 /// group. Returns `Error::Forbidden` if the caller is not a Reporter of the group.
 pub async fn promote(backend: &Backend, place: &Place, reference: &str) -> Result<Row> {
     place.admit_to_planning()?;
@@ -43,7 +43,7 @@ pub async fn promote(backend: &Backend, place: &Place, reference: &str) -> Resul
             let group = place
                 .promotion_target(transaction, Role::Reporter)
                 .await?
-                .ok_or_else(|| Error::Refused("Failed to promote project label to group label".into()))?;
+                .ok_or_else(|| Error::Rejected("Failed to promote project label to group label".into()))?;
             // The lock serializes promotions, so that concurrent ones do not create the same label.
             namespaces::lock(transaction, group.namespace.id).await?;
             let promoted = of_group(transaction, group.namespace.id, &label).await?;

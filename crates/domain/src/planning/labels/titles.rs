@@ -48,7 +48,7 @@ pub async fn resolve_or_create(
     // Locked, so that the labels cannot be deleted before they are assigned.
     let mut known = nearest(transaction, place, &wanted, Some(LockType::KeyShare)).await?;
     let mut unknown = wanted.clone();
-    unknown.retain(|title| !known.contains_key(*title) && place.holds(Role::Reporter));
+    unknown.retain(|title| !known.contains_key(*title) && place.has_role(Role::Reporter));
     // Inserted in sorted order to avoid deadlocks.
     unknown.sort_unstable();
     for title in unknown {

@@ -13,8 +13,8 @@ use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
-use crate::kernel::policy::{Role, Standing};
-use crate::kernel::text::mentions::{ALL, Mention};
+use crate::kernel::policy::{EffectiveAccess, Role};
+use crate::kernel::text::mentions::{ALL_MEMBERS, Mention};
 use crate::spaces::members;
 
 /// Maximum number of members that a mention of a group, or of all members, resolves to.
@@ -58,10 +58,12 @@ pub(super) async fn mentioned(
             .into_keys()
             .for_each(|id| mean(id, addressed(&group.full_path_key)));
     }
-    if names().any(|name| name == ALL) {
+    if names().any(|name| name == ALL_MEMBERS) {
         let (source, namespace) = whole(scene.place);
         let members = members::roles(db, source, namespace, None, MOST_MEMBERS).await?;
-        members.into_keys().for_each(|id| mean(id, addressed(ALL)));
+        members
+            .into_keys()
+            .for_each(|id| mean(id, addressed(ALL_MEMBERS)));
     }
     let readers = readers(db, scene, meant.keys().copied().collect()).await?;
     let because = |addressed| match addressed {
@@ -98,7 +100,7 @@ async fn readers(db: &impl ConnectionTrait, scene: &Scene<'_>, ids: Vec<i64>) ->
     let roles = members::roles(db, source, namespace, Some(&ids), ids.len() as u64).await?;
     let may_read = |user: &users::Model| {
         let role = roles.get(&user.id).copied();
-        scene.is_read_by(user.id, Caller::user(user.clone()).standing(role))
+        scene.is_read_by(user.id, Caller::user(user.clone()).effective_access(role))
     };
     Ok(users
         .iter()
@@ -109,20 +111,21 @@ async fn readers(db: &impl ConnectionTrait, scene: &Scene<'_>, ids: Vec<i64>) ->
 
 impl Scene<'_> {
     /// Returns whether a user can read the text.
-    fn is_read_by(&self, user_id: i64, standing: Standing) -> bool {
-        let reporter = standing.holds(Role::Reporter);
+    fn is_read_by(&self, user_id: i64, effective_access: EffectiveAccess) -> bool {
+        let reporter = effective_access.has_role(Role::Reporter);
         let there = match (&self.place.project, self.kind) {
             (Some(project), kind) => {
-                standing.sees(project.visibility)
+                effective_access.can_see(project.visibility)
                     && match kind {
                         Kind::MergeRequest => {
-                            standing.has(project.merge_requests_access_level)
-                                && standing.reads_code(project.repository_access_level, project.visibility)
+                            effective_access.has_feature(project.merge_requests_access_level)
+                                && effective_access
+                                    .can_read_code(project.repository_access_level, project.visibility)
                         }
-                        Kind::Issue | Kind::Epic => standing.has(project.issues_access_level),
+                        Kind::Issue | Kind::Epic => effective_access.has_feature(project.issues_access_level),
                     }
             }
-            (None, _) => standing.sees(self.place.namespace.visibility),
+            (None, _) => effective_access.can_see(self.place.namespace.visibility),
         };
         there
             && (!self.confidential || reporter || self.own.contains(&user_id))

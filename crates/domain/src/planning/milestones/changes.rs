@@ -130,7 +130,7 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
         && change.state_event.is_none();
     if nothing {
         let known = ["title", "description", "start_date", "due_date", "state_event"];
-        return Err(Error::nothing_sent(&known));
+        return Err(Error::no_parameters(&known));
     }
     let title = change.title.map(|title| title.trim().to_owned());
     title.as_deref().map_or(Ok(()), check_title)?;
@@ -185,7 +185,7 @@ pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since:
         .database
         .transaction(async |transaction| {
             let milestone = lock(transaction, place, id).await?;
-            preconditions::unmodified_since(unmodified_since, milestone.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, milestone.updated_at)?;
             // Must precede the deletion, which clears the references.
             note_due_date(transaction, id, None).await?;
             Entity::delete_by_id(id).exec(transaction).await?;

@@ -31,7 +31,7 @@ pub async fn promote(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
             let milestone = lock(transaction, place, id).await?;
             let group = place.promotion_target(transaction, Role::Developer).await?;
             let group = group.ok_or_else(|| {
-                Error::Refused("Failed to promote project milestone to group milestone".into())
+                Error::Rejected("Failed to promote project milestone to group milestone".into())
             })?;
             // Serialize promotions, so that two requests do not create the same milestone.
             namespaces::lock(transaction, group.namespace.id).await?;

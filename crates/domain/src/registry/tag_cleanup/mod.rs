@@ -71,7 +71,7 @@ impl Asked {
             faults.push("older_than is invalid".to_owned());
         }
         let Some(delete) = self.name_regex_delete.or(self.name_regex) else {
-            return Err(Error::nothing_sent(&["name_regex_delete", "name_regex"]));
+            return Err(Error::no_parameters(&["name_regex_delete", "name_regex"]));
         };
         if !faults.is_empty() {
             return Err(Error::InvalidParameters(faults));
@@ -105,7 +105,7 @@ pub async fn begin(
         .transaction(async |transaction| {
             let repository = find(transaction, access, repository_id).await?;
             if !take_turn(transaction, repository.id, asked_at).await? {
-                return Err(Error::Refused(TOO_SOON.into()));
+                return Err(Error::Rejected(TOO_SOON.into()));
             }
             let job = DeleteRegistryTags {
                 repository_id: repository.id,

@@ -76,7 +76,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
     let base = branch_heads::base(backend, target_id, Some(source_id), tips).await?;
     let (head_sha, base_sha) = (tips.head.to_string(), base.unwrap_or(tips.start).to_string());
     let scene = Scene::new(backend, &target, Some(source_id), &head_sha, &base_sha).await?;
-    let said = match target.holds(Role::Guest) {
+    let said = match target.has_role(Role::Guest) {
         true => new.metadata,
         false => Metadata::default(),
     };

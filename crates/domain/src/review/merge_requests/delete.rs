@@ -27,12 +27,12 @@ pub async fn delete(
 ) -> Result<()> {
     let author = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;
-    preconditions::unmodified_since(unmodified_since, found.updated_at)?;
+    preconditions::check_unmodified_since(unmodified_since, found.updated_at)?;
     backend
         .database
         .transaction(async |transaction| {
             let merge_request = lock(transaction, access, iid).await?;
-            preconditions::unmodified_since(unmodified_since, merge_request.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, merge_request.updated_at)?;
             let closed = closed(transaction, merge_request.id).await?;
             merge_requests::Entity::delete_by_id(merge_request.id)
                 .exec(transaction)

@@ -69,14 +69,14 @@ const FIELDS: [&str; 14] = [
 /// request is open for the same branches.
 pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
-        return Err(Error::nothing_sent(&FIELDS));
+        return Err(Error::no_parameters(&FIELDS));
     }
     let author = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;
-    if !access.holds(Role::Developer) && found.author_id != Some(author) {
+    if !access.has_role(Role::Developer) && found.author_id != Some(author) {
         return Err(Error::forbidden());
     }
-    let said = match access.holds(Role::Guest) {
+    let said = match access.has_role(Role::Guest) {
         true => change.metadata.clone(),
         false => Metadata::default(),
     };

@@ -80,7 +80,7 @@ pub(crate) async fn lock(
 
 /// Returns whether merge requests are enabled for the caller, who can see the project.
 pub(crate) fn are_there(access: &ProjectAccess) -> bool {
-    let (standing, project) = (access.standing(), &access.project);
-    standing.has(project.merge_requests_access_level)
-        && standing.reads_code(project.repository_access_level, project.visibility)
+    let (effective_access, project) = (access.effective_access(), &access.project);
+    effective_access.has_feature(project.merge_requests_access_level)
+        && effective_access.can_read_code(project.repository_access_level, project.visibility)
 }

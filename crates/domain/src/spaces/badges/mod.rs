@@ -86,8 +86,8 @@ pub async fn preview(
     link_url: &str,
     image_url: &str,
 ) -> Result<[String; 2]> {
-    urls::check_web("link_url", link_url)?;
-    urls::check_web("image_url", image_url)?;
+    urls::check_http_url("link_url", link_url)?;
+    urls::check_http_url("image_url", image_url)?;
     let rendering = Rendering::new(backend, place, [link_url, image_url]).await?;
     Ok([link_url, image_url].map(|url| rendering.render(url)))
 }
@@ -95,7 +95,7 @@ pub async fn preview(
 /// Creates a badge.
 ///
 /// # Errors
-/// Returns `Error::InvalidAttributes` if a URL is invalid. Returns `Error::Refused` if there are `MOST`
+/// Returns `Error::InvalidAttributes` if a URL is invalid. Returns `Error::Rejected` if there are `MOST`
 /// badges already.
 pub async fn create(
     backend: &Backend,
@@ -123,8 +123,8 @@ pub(crate) fn checked(
     link_url: String,
     image_url: String,
 ) -> Result<ActiveModel> {
-    urls::check_web("link_url", &link_url)?;
-    urls::check_web("image_url", &image_url)?;
+    urls::check_http_url("link_url", &link_url)?;
+    urls::check_http_url("image_url", &image_url)?;
     let at = now();
     Ok(ActiveModel {
         project_id: Set(scope.project_id()),
@@ -152,7 +152,7 @@ async fn make_room(transaction: &DatabaseTransaction, place: &Place) -> Result<(
         None => Column::NamespaceId.eq(place.namespace.id),
     });
     if own.count(transaction).await? >= MOST {
-        return Err(Error::Refused(
+        return Err(Error::Rejected(
             format!("The maximum number of badges ({MOST}) is reached").into(),
         ));
     }
@@ -167,11 +167,11 @@ async fn make_room(transaction: &DatabaseTransaction, place: &Place) -> Result<(
 /// if no attribute is given.
 pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
     if change.name.is_keep() && change.link_url.is_none() && change.image_url.is_none() {
-        return Err(Error::nothing_sent(&["link_url", "image_url", "name"]));
+        return Err(Error::no_parameters(&["link_url", "image_url", "name"]));
     }
     for (attribute, url) in [("link_url", &change.link_url), ("image_url", &change.image_url)] {
         url.as_deref()
-            .map_or(Ok(()), |url| urls::check_web(attribute, url))?;
+            .map_or(Ok(()), |url| urls::check_http_url(attribute, url))?;
     }
     let transaction = backend.database.transaction(async |transaction| {
         let mut row = lock_own(transaction, place, id).await?.into_active_model();
@@ -201,7 +201,7 @@ pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since:
         .database
         .transaction(async |transaction| {
             let badge = lock_own(transaction, place, id).await?;
-            preconditions::unmodified_since(unmodified_since, badge.updated_at)?;
+            preconditions::check_unmodified_since(unmodified_since, badge.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
         })

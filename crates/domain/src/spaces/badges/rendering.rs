@@ -43,8 +43,8 @@ impl Rendering {
             ("%{project_id}", project.id.to_string()),
         ];
         let reads = place
-            .standing()
-            .reads_code(project.repository_access_level, project.visibility);
+            .effective_access()
+            .can_read_code(project.repository_access_level, project.visibility);
         if let Some(branch) = project.default_branch.as_ref().filter(|_| reads) {
             known.push(("%{default_branch}", branch.clone()));
             if texts.into_iter().any(|text| text.contains(COMMIT)) {

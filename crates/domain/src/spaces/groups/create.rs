@@ -33,7 +33,7 @@ pub struct NewGroup {
 ///
 /// # Errors
 /// Returns `Error::Forbidden` if the caller may not create groups there. Returns `Error::NotFound` if the
-/// parent is not visible to the caller. Returns `Error::Refused` if an attribute is invalid.
+/// parent is not visible to the caller. Returns `Error::Rejected` if an attribute is invalid.
 pub async fn create(backend: &Backend, caller: &Caller, new: NewGroup) -> Result<GroupAccess> {
     let admitted = admit(backend, caller, new).await?;
     make(backend, caller, admitted, async |_, _| Ok(())).await
@@ -154,7 +154,7 @@ fn unsaved(error: Error) -> Error {
         format!(":{field}=>[{}]", texts.collect::<Vec<_>>().join(", "))
     });
     let faults = faults.collect::<Vec<_>>().join(", ");
-    Error::Refused(format!("Failed to save group {{{faults}}}").into())
+    Error::Rejected(format!("Failed to save group {{{faults}}}").into())
 }
 
 /// Locks the parent against concurrent creations in it.

@@ -13,7 +13,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
@@ -109,7 +109,7 @@ async fn changed(
         }
         _ => {}
     }
-    if backend.instance.plan >= Tier::Premium {
+    if backend.instance.plan >= InstancePlan::Premium {
         match change.file_template_project_id {
             Patch::Keep => {}
             Patch::Clear => row.file_template_project_id = Set(None),

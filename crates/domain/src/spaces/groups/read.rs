@@ -37,7 +37,7 @@ pub struct Detail {
 /// Returns an error if the database fails or a token cannot be decrypted.
 pub async fn read(backend: &Backend, access: GroupAccess, with_projects: bool) -> Result<Detail> {
     let db = backend.database.read();
-    let owns = access.holds(AccessLevel::Owner);
+    let owns = access.has_role(AccessLevel::Owner);
     let (caller, group) = (access.caller, access.group);
     let full_name = full_names(db, [group.id])
         .await?

@@ -12,7 +12,7 @@ use crate::identity::access::GroupAccess;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::{Patch, assign};
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 use crate::kernel::{Backend, names};
 
 /// Maximum depth of a group hierarchy.
@@ -65,7 +65,7 @@ impl Settings {
             .map_err(|_| Error::attribute("default_branch_protection", "is not included in the list"))?;
         let locks = self
             .membership_lock
-            .filter(|_| backend.instance.plan >= Tier::Starter);
+            .filter(|_| backend.instance.plan >= InstancePlan::Starter);
         assign(&mut row.description, self.description);
         assign(&mut row.share_with_group_lock, self.share_with_group_lock);
         assign(&mut row.membership_lock, locks);
@@ -138,7 +138,7 @@ pub(crate) async fn may_unlock_sharing(
     };
     let user = caller.signed_in()?;
     let role = group_level(db, user.id, parent.id, now().date_naive()).await?;
-    Ok(caller.standing(role).holds(AccessLevel::Owner))
+    Ok(caller.effective_access(role).has_role(AccessLevel::Owner))
 }
 
 /// Rejects disabling the share lock if the parent has it and the caller is not an Owner of the parent.
@@ -227,7 +227,7 @@ pub(crate) async fn new_parent(
         SubgroupCreation::Maintainer => AccessLevel::Maintainer,
         SubgroupCreation::Owner => AccessLevel::Owner,
     };
-    if access.holds(least) {
+    if access.has_role(least) {
         Ok(Some(access.group))
     } else {
         Err(Error::forbidden())

@@ -8,7 +8,7 @@ use storage::entities::{AccessLevel, group_shares, namespace_ancestors, namespac
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::preconditions::check_unmodified_since;
 
 /// Shares a group: members of another group get their role in this one, limited to `level`.
 ///
@@ -89,7 +89,7 @@ pub async fn unshare(
                 .one(transaction)
                 .await?;
             let (share, _) = share.ok_or_else(missing)?;
-            unmodified_since(if_unmodified_since, share.updated_at)?;
+            check_unmodified_since(if_unmodified_since, share.updated_at)?;
             let ended = group_shares::Entity::delete_by_id(share.id)
                 .exec(transaction)
                 .await?;

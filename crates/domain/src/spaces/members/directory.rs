@@ -13,7 +13,7 @@ use super::inherited::no_lower;
 use super::{Membership, Place, end_below, identities, locked_member};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 
 /// Maximum number of users that a directory may list for a group.
 const MOST_LISTED: usize = 10_000;
@@ -72,14 +72,14 @@ pub async fn synchronise(
     group: &str,
     listed: &[(String, AccessLevel)],
 ) -> Result<Synchronised> {
-    if backend.instance.plan < Tier::Starter {
-        return Err(Error::Refused(
+    if backend.instance.plan < InstancePlan::Starter {
+        return Err(Error::Rejected(
             "the plan of this server does not include directory synchronization".into(),
         ));
     }
     if listed.len() > MOST_LISTED {
         let text = format!("the directory has too many users (maximum is {MOST_LISTED})");
-        return Err(Error::Refused(text.into()));
+        return Err(Error::Rejected(text.into()));
     }
     backend
         .database

@@ -9,7 +9,7 @@ use storage::entities::{AccessLevel, now, saml_providers, scim_identities};
 use super::{Membership, Place};
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 
 /// Adds the identity of one member.
 ///
@@ -28,7 +28,7 @@ pub(super) async fn attached(backend: &Backend, place: &Place, member: Membershi
 /// Returns an error if a database query fails.
 pub(super) async fn attach(backend: &Backend, place: &Place, members: &mut [Membership]) -> Result<()> {
     // An Owner of the group with the single sign-on manages all of its subgroups and projects.
-    if members.is_empty() || !place.manages || backend.instance.plan < Tier::Premium {
+    if members.is_empty() || !place.manages || backend.instance.plan < InstancePlan::Premium {
         return Ok(());
     }
     let db = backend.database.read();

@@ -32,8 +32,8 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
-use crate::kernel::policy::Tier;
-use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::policy::InstancePlan;
+use crate::kernel::preconditions::check_unmodified_since;
 
 /// A user with a role.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ impl From<GroupAccess> for Place {
     fn from(access: GroupAccess) -> Self {
         Self {
             source: Source::Group(access.group.id),
-            manages: access.holds(AccessLevel::Owner),
+            manages: access.has_role(AccessLevel::Owner),
             namespace: access.group,
             caller: access.caller,
         }
@@ -88,7 +88,7 @@ impl From<ProjectAccess> for Place {
     fn from(access: ProjectAccess) -> Self {
         Self {
             source: Source::Project(access.project.id),
-            manages: access.holds(AccessLevel::Maintainer),
+            manages: access.has_role(AccessLevel::Maintainer),
             namespace: access.namespace,
             caller: access.caller,
         }
@@ -125,7 +125,7 @@ pub async fn add(
     level: i64,
     expires_at: Option<NaiveDate>,
 ) -> Result<Membership> {
-    let locked = place.namespace.membership_lock && backend.instance.plan >= Tier::Starter;
+    let locked = place.namespace.membership_lock && backend.instance.plan >= InstancePlan::Starter;
     if locked && matches!(place.source, Source::Project(_)) {
         return Err(Error::NotAllowed("405 Method Not Allowed".into()));
     }
@@ -268,7 +268,7 @@ pub async fn remove(
                 return Err(Error::forbidden());
             }
             refuse_indispensable(transaction, place, &member).await?;
-            unmodified_since(if_unmodified_since, member.updated_at)?;
+            check_unmodified_since(if_unmodified_since, member.updated_at)?;
             members::Entity::delete_by_id(member.id).exec(transaction).await?;
             match place.source {
                 Source::Group(id) => {

@@ -169,11 +169,11 @@ fn names(name: Option<String>, path: Option<String>) -> Result<(String, String)>
     let (name, path) = match (name, path) {
         (Some(name), Some(path)) => (name, path),
         (Some(name), None) => {
-            let path = names::path_of_name(&name);
+            let path = names::slug(&name);
             (name, path)
         }
         (None, Some(path)) => (path.clone(), path),
-        (None, None) => return Err(Error::nothing_sent(&["name", "path"])),
+        (None, None) => return Err(Error::no_parameters(&["name", "path"])),
     };
     check_names(Some(&name), Some(&path))?;
     Ok((name, path))
@@ -258,11 +258,11 @@ async fn namespace(
         Kind::User => namespace.owner_id == Some(user.id) || user.admin,
         Kind::Group => {
             let role = group_level(transaction, user.id, id, now().date_naive()).await?;
-            let standing = caller.standing(role);
+            let effective_access = caller.effective_access(role);
             match namespace.project_creation_level {
                 ProjectCreation::Noone => false,
-                ProjectCreation::Maintainer => standing.holds(AccessLevel::Maintainer),
-                ProjectCreation::Developer => standing.holds(AccessLevel::Developer),
+                ProjectCreation::Maintainer => effective_access.has_role(AccessLevel::Maintainer),
+                ProjectCreation::Developer => effective_access.has_role(AccessLevel::Developer),
             }
         }
     };

@@ -13,7 +13,7 @@ use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 use crate::spaces::jobs::recount_closing::RecountClosing;
 
 /// Changes to a project; absent fields are unchanged.
@@ -89,9 +89,9 @@ const FIELDS: [&str; 45] = [
 /// `Conflict` if the default branch cannot be changed because the repository is locked.
 pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> Result<ProjectAccess> {
     if change == Change::default() {
-        return Err(Error::nothing_sent(&FIELDS));
+        return Err(Error::no_parameters(&FIELDS));
     }
-    if (change.name.is_some() || change.visibility.is_some()) && !access.holds(AccessLevel::Owner) {
+    if (change.name.is_some() || change.visibility.is_some()) && !access.has_role(AccessLevel::Owner) {
         return Err(Error::forbidden());
     }
     check_names(change.name.as_deref(), change.path.as_deref())?;
@@ -216,7 +216,7 @@ async fn existing_branch(repository: &Repository, name: &str) -> Result<Option<S
 
 /// Returns the user that mirroring acts as: the caller, or any user if the caller is an administrator.
 fn mirror_user(backend: &Backend, access: &ProjectAccess, wanted: Option<i64>) -> Result<Option<i64>> {
-    let Some(id) = wanted.filter(|_| backend.instance.plan >= Tier::Starter) else {
+    let Some(id) = wanted.filter(|_| backend.instance.plan >= InstancePlan::Starter) else {
         return Ok(None);
     };
     if access.caller.is_admin() || access.caller.signed_in()?.id == id {

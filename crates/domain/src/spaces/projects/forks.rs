@@ -179,7 +179,9 @@ async fn copy_picture(
 
 /// Checks that the caller can fork: they must be able to read the code, and forking must be enabled.
 fn may_fork(access: &ProjectAccess) -> Result<()> {
-    let open = access.standing().has(access.project.forking_access_level);
+    let open = access
+        .effective_access()
+        .has_feature(access.project.forking_access_level);
     if open && access.caller.is_signed_in() && access.can_read_code() {
         Ok(())
     } else {
@@ -256,7 +258,7 @@ pub async fn relate(backend: &Backend, access: ProjectAccess, source: &str) -> R
     may_fork(&source)?;
     let (id, source_id) = (access.project.id, source.project.id);
     if id == source_id || source.project.forked_from_id == Some(id) {
-        return Err(Error::Refused("A project cannot be a fork of itself".into()));
+        return Err(Error::Rejected("A project cannot be a fork of itself".into()));
     }
     let project = backend
         .database

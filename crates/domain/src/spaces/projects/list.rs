@@ -23,9 +23,9 @@ use super::row::decorate;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::page::{Page, PageRequest, Rest};
-use crate::kernel::policy::Tier;
-use crate::kernel::query::{begins_with, contains, contains_in, ends_with, total_of};
+use crate::kernel::page::{Page, PagePosition, PageRequest};
+use crate::kernel::policy::InstancePlan;
+use crate::kernel::query::{begins_with, contains, contains_in, count_for_page, ends_with};
 
 /// Maximum number of records that offset pagination reaches.
 const DEEPEST_OFFSET: i64 = 50_000;
@@ -134,7 +134,7 @@ pub async fn list(
         let last = items.last().map(|row| (next, row.project.id));
         return Ok(Page {
             items,
-            rest: Rest::Keyset(last),
+            rest: PagePosition::Keyset(last),
         });
     }
     if page.number.saturating_mul(page.size) > DEEPEST_OFFSET {
@@ -147,7 +147,7 @@ pub async fn list(
     let all = filter.select(backend, caller).await?;
     let wanted = all.clone().offset(page.offset()).limit(page.limit() + 1);
     let found = filter.whole(wanted).all(db).await?;
-    let total = total_of(db, page, found.len(), all.into_query()).await?;
+    let total = count_for_page(db, page, found.len(), all.into_query()).await?;
     let page = Page::new(page, with_namespace(found), total);
     Ok(Page {
         items: decorate(db, caller, page.items).await?,
@@ -357,7 +357,7 @@ impl Filter {
     fn of_data(&self, backend: &Backend, caller: &Caller) -> Condition {
         let language = self.with_programming_language.as_deref();
         let language = language.filter(|name| !name.is_empty());
-        let checks = self.checksum_failed && backend.instance.plan >= Tier::Premium;
+        let checks = self.checksum_failed && backend.instance.plan >= InstancePlan::Premium;
         let carried = |(key, value): (&String, &String)| {
             let carriers = custom_attributes::carriers(custom_attributes::Column::ProjectId, key, value);
             Column::Id.in_subquery(carriers)

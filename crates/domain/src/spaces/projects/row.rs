@@ -15,7 +15,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
-use crate::kernel::policy::Standing;
+use crate::kernel::policy::EffectiveAccess;
 use crate::secrets::Secret;
 use crate::spaces::namespaces::full_names;
 
@@ -37,7 +37,7 @@ pub struct Row {
     /// The project it was forked from, if visible to the caller.
     pub forked_from: Option<Box<Self>>,
     /// The caller's effective access.
-    pub standing: Standing,
+    pub effective_access: EffectiveAccess,
     /// The caller's role as a direct member.
     pub project_role: Option<AccessLevel>,
     /// The caller's highest role in the group and its ancestors.
@@ -54,15 +54,15 @@ impl Row {
     /// Returns whether the caller may use a feature.
     #[must_use]
     pub fn available(&self, feature: FeatureAccess) -> bool {
-        self.standing.has(feature)
+        self.effective_access.has_feature(feature)
     }
 
     /// Returns whether the caller may read the code.
     #[must_use]
     pub fn code_is_readable(&self) -> bool {
         let project = &self.project;
-        self.standing
-            .reads_code(project.repository_access_level, project.visibility)
+        self.effective_access
+            .can_read_code(project.repository_access_level, project.visibility)
     }
 }
 
@@ -73,7 +73,7 @@ impl Row {
 pub async fn read(backend: &Backend, access: ProjectAccess, secrets: bool) -> Result<Row> {
     let project_id = access.project.id;
     let encrypted = access.project.runners_token_encrypted.clone();
-    let maintains = access.holds(AccessLevel::Maintainer);
+    let maintains = access.has_role(AccessLevel::Maintainer);
     let mut row = decorate_one(backend, &access.caller, (access.project, access.namespace)).await?;
     if let Some(encrypted) = encrypted.filter(|_| secrets && maintains) {
         row.runners_token = Some(
@@ -207,7 +207,7 @@ impl Related {
             owner: namespace.owner_id.and_then(|id| self.owners.get(&id).cloned()),
             topics: self.topics.get(&project.id).cloned().unwrap_or_default(),
             shares: self.shares.get(&project.id).cloned().unwrap_or_default(),
-            standing: caller.standing(self.levels.projects.get(&project.id).copied()),
+            effective_access: caller.effective_access(self.levels.projects.get(&project.id).copied()),
             // The owner of a personal project is displayed as its Maintainer, with or without a membership.
             project_role: project_role.or(owned.then_some(AccessLevel::Maintainer)),
             group_role: self

@@ -11,7 +11,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::{Patch, assign};
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 
 /// Maximum number of topics of a project.
 const MOST_TOPICS: usize = 100;
@@ -178,7 +178,7 @@ impl Settings {
                 row.ci_default_git_depth = Set(Some(depth));
             }
         }
-        if backend.instance.plan >= Tier::Starter {
+        if backend.instance.plan >= InstancePlan::Starter {
             assign(&mut row.mirror, self.mirror);
             assign(&mut row.mirror_trigger_builds, self.mirror_trigger_builds);
             assign(
@@ -195,7 +195,7 @@ impl Settings {
                 row.approvals_before_merge = Set(approvals);
             }
         }
-        if backend.instance.plan >= Tier::Premium {
+        if backend.instance.plan >= InstancePlan::Premium {
             self.external_authorization_classification_label
                 .apply_to(&mut row.external_authorization_classification_label);
         }

@@ -8,7 +8,7 @@ use storage::entities::{AccessLevel, namespace_ancestors, now, project_shares, u
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::preconditions::unmodified_since;
+use crate::kernel::preconditions::check_unmodified_since;
 
 /// Shares a project with a group. Its members get their own role, limited to `level`.
 ///
@@ -32,7 +32,7 @@ pub async fn share(
         .group;
     if access.namespace.share_with_group_lock {
         let text = "The project sharing with group is disabled";
-        return Err(Error::Refused(text.into()));
+        return Err(Error::Rejected(text.into()));
     }
     let (project_id, group_id) = (access.project.id, group.id);
     backend
@@ -94,7 +94,7 @@ pub async fn unshare(
         .one(db)
         .await?;
     let share = found.ok_or_else(|| Error::not_found("Group Link"))?;
-    unmodified_since(if_unmodified_since, share.updated_at)?;
+    check_unmodified_since(if_unmodified_since, share.updated_at)?;
     share.delete(db).await?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::kernel::error::Result;
 /// # Errors
 /// Returns an error if a Git operation fails.
 pub async fn count_commits(backend: &Backend, row: &mut Row) -> Result<()> {
-    if row.standing.holds(AccessLevel::Reporter) {
+    if row.effective_access.has_role(AccessLevel::Reporter) {
         row.project.commit_count = commit_count(backend, &row.project).await?;
     }
     Ok(())

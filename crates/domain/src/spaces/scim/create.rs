@@ -7,7 +7,7 @@ use super::{Provisioned, usernames};
 use crate::accounts::users::{NewUser, USERNAME_TAKEN, provisioning};
 use crate::identity::access::ScimAccess;
 use crate::instance::settings;
-use crate::kernel::error::{Error, ProvisioningFault, Result};
+use crate::kernel::error::{Error, Result, ScimErrorType};
 use crate::kernel::settings::InstanceSettings;
 use crate::kernel::{Backend, names};
 use crate::spaces::members;
@@ -71,7 +71,7 @@ struct Attempt<'a> {
 }
 
 fn check(new: &NewAccount) -> Result<()> {
-    let refused = |text: String| Err(Error::unprovisionable(ProvisioningFault::Value, text));
+    let refused = |text: String| Err(Error::invalid_scim_request(ScimErrorType::Value, text));
     for (attribute, value) in [("Email", &new.email), ("Name", &new.name)] {
         if value.trim().is_empty() {
             return refused(format!("{attribute} can't be blank"));

@@ -3,7 +3,7 @@
 use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, Filter};
 
 use super::USER_SCHEMA;
-use crate::kernel::error::{Error, ProvisioningFault, Result};
+use crate::kernel::error::{Error, Result, ScimErrorType};
 
 /// The requested user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) fn wanted(text: &str) -> Result<Wanted> {
 
 fn unsupported() -> Error {
     let text = "Unsupported Filter: compare `id`, `externalId` or `userName` with a quoted string by `eq`";
-    Error::unprovisionable(ProvisioningFault::Filter, text)
+    Error::invalid_scim_request(ScimErrorType::Filter, text)
 }
 
 /// Returns a user attribute in lowercase, or `None` for one of another schema. Names are compared without

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::USER_SCHEMA;
 use super::filter::attribute;
-use crate::kernel::error::{Error, ProvisioningFault, Result};
+use crate::kernel::error::{Error, Result, ScimErrorType};
 use crate::kernel::names;
 
 /// Changes of a user; absent ones are unchanged.
@@ -105,18 +105,18 @@ fn names_no_attribute(path: &str) -> bool {
 }
 
 fn syntax(text: &'static str) -> Error {
-    Error::unprovisionable(ProvisioningFault::Syntax, text)
+    Error::invalid_scim_request(ScimErrorType::Syntax, text)
 }
 
 fn invalid(what: &str, fault: &str) -> Error {
-    Error::unprovisionable(ProvisioningFault::Value, format!("{what} {fault}"))
+    Error::invalid_scim_request(ScimErrorType::Value, format!("{what} {fault}"))
 }
 
 /// Returns the attribute of a path.
 fn target(path: &str) -> Result<Target> {
     let parsed = path.trim().parse().map_err(|_| {
         let text = format!("`{path}` is not a valid attribute path");
-        Error::unprovisionable(ProvisioningFault::Path, text)
+        Error::invalid_scim_request(ScimErrorType::Path, text)
     })?;
     Ok(match parsed {
         PatchPath::Attr(path) => plain(attribute(&path).as_deref()),
@@ -149,7 +149,7 @@ fn selected(path: &PatchValuePath) -> Result<Target> {
     }
     let Some(ours) = chooses(&path.filter) else {
         let text = "filters of emails support only `type eq` and `primary eq`, combined with `and`";
-        return Err(Error::unprovisionable(ProvisioningFault::Path, text));
+        return Err(Error::invalid_scim_request(ScimErrorType::Path, text));
     };
     let value = path
         .sub_attr
@@ -418,53 +418,50 @@ mod tests {
         for (operation, kind) in [
             (
                 json!({ "op": "move", "path": "userName", "value": "a" }),
-                ProvisioningFault::Syntax,
+                ScimErrorType::Syntax,
             ),
             (
                 json!({ "op": "remove", "path": "userName" }),
-                ProvisioningFault::Syntax,
+                ScimErrorType::Syntax,
             ),
-            (json!({ "op": "remove" }), ProvisioningFault::Syntax),
-            (
-                json!({ "op": "replace", "value": "a" }),
-                ProvisioningFault::Syntax,
-            ),
-            (json!({ "op": "replace" }), ProvisioningFault::Syntax),
+            (json!({ "op": "remove" }), ScimErrorType::Syntax),
+            (json!({ "op": "replace", "value": "a" }), ScimErrorType::Syntax),
+            (json!({ "op": "replace" }), ScimErrorType::Syntax),
             (
                 json!({ "op": "replace", "path": "emails[", "value": "a" }),
-                ProvisioningFault::Path,
+                ScimErrorType::Path,
             ),
             (
                 json!({ "op": "replace", "path": "a b", "value": "a" }),
-                ProvisioningFault::Path,
+                ScimErrorType::Path,
             ),
             (
                 json!({ "op": "replace", "path": "userName", "value": " " }),
-                ProvisioningFault::Value,
+                ScimErrorType::Value,
             ),
             (
                 json!({ "op": "replace", "path": "userName", "value": {} }),
-                ProvisioningFault::Value,
+                ScimErrorType::Value,
             ),
             (
                 json!({ "op": "replace", "path": "userName", "value": ["a", "b"] }),
-                ProvisioningFault::Value,
+                ScimErrorType::Value,
             ),
             (
                 json!({ "op": "replace", "path": "externalId", "value": "a\u{0}" }),
-                ProvisioningFault::Value,
+                ScimErrorType::Value,
             ),
             (
                 json!({ "op": "replace", "path": "name", "value": "Ada" }),
-                ProvisioningFault::Value,
+                ScimErrorType::Value,
             ),
             (
                 json!({ "op": "replace", "path": "displayName", "value": "a".repeat(256) }),
-                ProvisioningFault::Value,
+                ScimErrorType::Value,
             ),
         ] {
             let error = merge(json!([operation])).expect_err("a refusal");
-            let found = matches!(error, Error::Unprovisionable { fault, .. } if fault == kind);
+            let found = matches!(error, Error::InvalidScimRequest { fault, .. } if fault == kind);
             assert!(found, "{operation}: {error}");
         }
     }

@@ -25,7 +25,7 @@ use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::download::{Content, Download};
 use crate::kernel::error::{Error, Result};
-use crate::kernel::rate_limit::{self, Allowance};
+use crate::kernel::rate_limit::{self, Quota};
 use crate::transfers::jobs::export_group::ExportGroup;
 use crate::transfers::stored_archives::{SWEPT, secret};
 
@@ -34,13 +34,13 @@ const KEPT: TimeDelta = TimeDelta::hours(24);
 /// Maximum length of an archive's file name before its suffix, in characters.
 const LONGEST_STEM: usize = 50;
 /// Export quota of a user.
-const EXPORTS: Allowance = Allowance {
+const EXPORTS: Quota = Quota {
     action: "group_export",
     most: 6,
     within: TimeDelta::minutes(1),
 };
 /// Download quota of a user.
-const DOWNLOADS: Allowance = Allowance {
+const DOWNLOADS: Quota = Quota {
     action: "group_download",
     most: 12,
     within: TimeDelta::minutes(1),
@@ -49,11 +49,11 @@ const DOWNLOADS: Allowance = Allowance {
 /// Enqueues the export of a group for the caller.
 ///
 /// # Errors
-/// Returns `Error::RateLimited` if the quota is exceeded. Returns `Error::Refused` if the group exceeds an
+/// Returns `Error::RateLimited` if the quota is exceeded. Returns `Error::Rejected` if the group exceeds an
 /// import limit.
 pub async fn schedule(backend: &Backend, access: &GroupAccess) -> Result<()> {
     let user_id = access.caller.signed_in()?.id;
-    rate_limit::spend(backend, user_id, EXPORTS).await?;
+    rate_limit::consume(backend, user_id, EXPORTS).await?;
     record_writer::refuse_too_much(backend.database.read(), access.group.id).await?;
     let job = ExportGroup {
         group_id: access.group.id,
@@ -77,7 +77,7 @@ pub async fn download(backend: &Backend, access: &GroupAccess) -> Result<Downloa
     let found = group_exports::current(backend.database.read(), access.group.id, whose, now()).await?;
     let row = found.ok_or(Error::NotFoundOrExpired)?;
     // Only downloads count, because clients poll until an archive is ready.
-    rate_limit::spend(backend, user_id, DOWNLOADS).await?;
+    rate_limit::consume(backend, user_id, DOWNLOADS).await?;
     let (objects, key) = (backend.objects.clone(), key(&row));
     Ok(Download {
         content_type: "application/octet-stream".to_owned(),
@@ -96,7 +96,7 @@ pub async fn download(backend: &Backend, access: &GroupAccess) -> Result<Downloa
 /// or user was deleted.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the group exceeds an import limit meanwhile. Returns an error if the database,
+/// Returns `Error::Rejected` if the group exceeds an import limit meanwhile. Returns an error if the database,
 /// the storage or the disk fails. Incomplete archives are removed here or by the sweep.
 pub async fn run(backend: &Backend, job: &ExportGroup) -> Result<()> {
     let live = namespaces::live().filter(namespaces::Column::Id.eq(job.group_id));
@@ -252,7 +252,7 @@ fn file_name(full_path: &str) -> String {
 /// export is not retried.
 pub async fn run_job(backend: Backend, job: ExportGroup) -> Result<(), Failure> {
     match run(&backend, &job).await {
-        Err(refused @ Error::Refused(_)) => Err(Failure::permanent(refused)),
+        Err(refused @ Error::Rejected(_)) => Err(Failure::permanent(refused)),
         done => Ok(done?),
     }
 }

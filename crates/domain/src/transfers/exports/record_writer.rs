@@ -40,7 +40,7 @@ pub struct Addresses {
 /// Rejects a group that exceeds an import limit, because its archive could not be imported.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the group exceeds a limit. Returns an error if the database fails.
+/// Returns `Error::Rejected` if the group exceeds a limit. Returns an error if the database fails.
 pub async fn refuse_too_much(db: &impl ConnectionTrait, root: i64) -> Result<()> {
     let groups = namespace_ancestors::descendant_ids(db, root).await?.len();
     if groups > MOST_GROUPS {
@@ -74,13 +74,13 @@ pub async fn refuse_too_much(db: &impl ConnectionTrait, root: i64) -> Result<()>
 }
 
 fn too_much(what: String) -> Error {
-    Error::Refused(format!("The group exceeds the import limit of {what}").into())
+    Error::Rejected(format!("The group exceeds the import limit of {what}").into())
 }
 
 /// Writes a group and its subgroups.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the group exceeds an import limit. Returns an error if the database fails or
+/// Returns `Error::Rejected` if the group exceeds an import limit. Returns an error if the database fails or
 /// the archive cannot be written.
 pub async fn write(
     snapshot: &DatabaseTransaction,

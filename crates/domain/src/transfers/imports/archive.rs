@@ -77,7 +77,7 @@ pub struct Opened {
 /// Returns an error caused by the archive.
 pub fn fault(text: impl Display) -> Error {
     let text: String = text.to_string().chars().take(LONGEST_FAULT).collect();
-    Error::Refused(text.into())
+    Error::Rejected(text.into())
 }
 
 /// Maps an I/O error. Errors of the operating system are internal; others are errors of the archive.
@@ -91,7 +91,7 @@ fn unread(error: io::Error) -> Error {
 /// Reads an archive into a temporary file.
 ///
 /// # Errors
-/// Returns `Error::Refused` with the cause if the archive is invalid. Returns an error if the disk fails.
+/// Returns `Error::Rejected` with the cause if the archive is invalid. Returns an error if the disk fails.
 pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Result<Opened> {
     let mut reading = Reading {
         validator,

@@ -11,7 +11,7 @@ use storage::entities::{board_labels, board_lists, boards, milestones, namespace
 use super::report::Kind;
 use crate::identity::space_access::Place;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 use crate::planning::boards::{check_member, checked, lists};
 use crate::transfers::imports::importer::Entering;
 use crate::transfers::imports::labels_and_milestones::labels_named;
@@ -89,7 +89,7 @@ impl Entering<'_> {
             };
             match check_member(transaction, place, Some(user_id)).await {
                 Ok(()) => drop(users.insert(source, user_id)),
-                Err(Error::Refused(_)) => {}
+                Err(Error::Rejected(_)) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -110,7 +110,7 @@ impl Entering<'_> {
     ) -> Result<()> {
         let path = self.groups[at].full_path.as_str();
         let report = &mut self.report;
-        let narrowed = self.backend.instance.plan >= Tier::Premium;
+        let narrowed = self.backend.instance.plan >= InstancePlan::Premium;
         let narrows = record.milestone.is_some()
             || record.assignee_id.is_some()
             || record.weight.is_some()
@@ -178,7 +178,7 @@ impl Entering<'_> {
         record: Board,
     ) -> Result<()> {
         let path = self.groups[at].full_path.as_str();
-        let premium = self.backend.instance.plan >= Tier::Premium;
+        let premium = self.backend.instance.plan >= InstancePlan::Premium;
         let mut listed = record.lists.0;
         listed.retain(|list| list.list_type != ListType::Other);
         listed.sort_by_key(|list| list.position);

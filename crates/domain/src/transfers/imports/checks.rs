@@ -234,7 +234,7 @@ pub fn text_of(error: &Error) -> Option<String> {
             });
             Some(faults.collect::<Vec<_>>().join(", "))
         }
-        Error::Internal(_) | Error::Busy | Error::TimedOut => None,
+        Error::Internal(_) | Error::Contention | Error::TimedOut => None,
         other => Some(stored_reason(other)),
     }
 }

@@ -13,7 +13,7 @@ use super::save_report;
 use crate::instance::settings;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 use crate::kernel::settings::InstanceSettings;
 use crate::spaces::groups::{self, DEEPEST, NewGroup, Settings};
 use crate::transfers::imports::archive::fault;
@@ -25,7 +25,7 @@ impl Entering<'_> {
     /// Creates the subgroups, unless an earlier attempt has done so.
     ///
     /// # Errors
-    /// Returns `Error::Refused` or `Error::InvalidAttributes` if a group cannot be created. Returns
+    /// Returns `Error::Rejected` or `Error::InvalidAttributes` if a group cannot be created. Returns
     /// `Error::NotFound` if the top group was deleted. Returns an error if the database or the disk fails.
     pub async fn plant(&mut self) -> Result<()> {
         let backend = self.backend;
@@ -67,7 +67,7 @@ impl Entering<'_> {
             let record = self.attributes(at).await?;
             let group = &self.groups[at];
             let mut settings = settings_of(&record);
-            if settings.membership_lock == Some(true) && self.backend.instance.plan < Tier::Starter {
+            if settings.membership_lock == Some(true) && self.backend.instance.plan < InstancePlan::Starter {
                 let reason = "the plan of this server does not include this feature";
                 self.report
                     .add(Kind::Setting, &group.full_path, "membership_lock", reason);

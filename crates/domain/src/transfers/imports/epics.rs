@@ -12,7 +12,7 @@ use storage::entities::{epic_labels, fold, now};
 use super::report::Kind;
 use crate::identity::space_access::Place;
 use crate::kernel::error::Result;
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 use crate::planning::epics::{NewEpic, checked};
 use crate::transfers::imports::archive::Stretch;
 use crate::transfers::imports::importer::{Entering, refused};
@@ -31,7 +31,7 @@ impl Entering<'_> {
         let Some(stretch) = self.groups[at].records(Relation::Epics) else {
             return Ok(());
         };
-        if self.backend.instance.plan < Tier::Premium {
+        if self.backend.instance.plan < InstancePlan::Premium {
             let reason = "the plan of this server does not include epics";
             let path = &self.groups[at].full_path;
             self.report.add(Kind::Relation, path, "epics", reason);

@@ -80,7 +80,7 @@ impl<'a> Entering<'a> {
     /// Imports the contents of each group that has not been imported yet.
     ///
     /// # Errors
-    /// Returns `Error::Refused` if a resource created meanwhile conflicts. Returns an error if the database
+    /// Returns `Error::Rejected` if a resource created meanwhile conflicts. Returns an error if the database
     /// or the disk fails.
     pub async fn enter(&mut self) -> Result<()> {
         let backend = self.backend;

@@ -46,7 +46,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
-use crate::kernel::rate_limit::{self, Allowance};
+use crate::kernel::rate_limit::{self, Quota};
 use crate::spaces::groups::{self, NewGroup, Settings};
 use crate::transfers::imports::archive::{Opened, fault};
 use crate::transfers::imports::importer::Entering;
@@ -58,7 +58,7 @@ const ADRIFT: TimeDelta = TimeDelta::hours(24);
 /// First bytes of a gzip file.
 const GZIP: [u8; 3] = [0x1F, 0x8B, 0x08];
 /// Import quota of a user.
-const IMPORTS: Allowance = Allowance {
+const IMPORTS: Quota = Quota {
     action: "group_import",
     most: 6,
     within: TimeDelta::minutes(1),
@@ -84,7 +84,7 @@ pub struct NewImport {
 /// Creates a group and starts the import of an archive into it.
 ///
 /// # Errors
-/// Returns `Error::Forbidden` or `Error::NotFound` like the creation of a group. Returns `Error::Refused` or
+/// Returns `Error::Forbidden` or `Error::NotFound` like the creation of a group. Returns `Error::Rejected` or
 /// `Error::InvalidAttributes` if the name, path or archive is invalid. Returns `Error::RateLimited` if the
 /// quota is exceeded. Returns `Error::Conflict` if another import of the caller is running.
 pub async fn begin(
@@ -94,7 +94,7 @@ pub async fn begin(
     mut archive: UploadedFile,
 ) -> Result<()> {
     let user_id = caller.signed_in()?.id;
-    rate_limit::spend(backend, user_id, IMPORTS).await?;
+    rate_limit::consume(backend, user_id, IMPORTS).await?;
     let new = NewGroup {
         name: new.name,
         path: new.path,
@@ -258,7 +258,7 @@ async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
     authentication::refuse_shut_out(&user)?;
     let group_id = row.namespace_id.unwrap_or_default().to_string();
     let access = GroupAccess::find(backend, Caller::user(user), &group_id).await?;
-    match access.holds(Role::Owner) {
+    match access.has_role(Role::Owner) {
         true => Ok(access),
         false => Err(fault("The importing user is no longer an Owner of the group")),
     }

@@ -33,7 +33,7 @@ impl Name {
     /// Parses the name of a file.
     ///
     /// # Errors
-    /// Returns `Error::Refused` if the name is not part of the layout.
+    /// Returns `Error::Rejected` if the name is not part of the layout.
     pub fn of_file(name: &str) -> Result<Self> {
         let plain = plain(name);
         match plain {
@@ -51,7 +51,7 @@ impl Name {
     /// Checks the name of a directory.
     ///
     /// # Errors
-    /// Returns `Error::Refused` if the name is not part of the layout.
+    /// Returns `Error::Rejected` if the name is not part of the layout.
     pub fn of_directory(name: &str) -> Result<()> {
         let plain = plain(name);
         let plain = plain.strip_suffix('/').unwrap_or(plain);

@@ -30,7 +30,7 @@ impl Planted {
 /// Sorts each group after its parent, starting with the exported one.
 ///
 /// # Errors
-/// Returns `Error::Refused` if the groups do not form a tree or siblings conflict.
+/// Returns `Error::Rejected` if the groups do not form a tree or siblings conflict.
 pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted>> {
     let Some(root) = all.first().copied() else {
         return Err(fault("The archive contains no group"));
@@ -109,7 +109,7 @@ fn check_siblings(planted: &[Planted]) -> Result<()> {
 /// A parent outside of the archive is ignored, because it may belong to an ancestor of the exported group.
 ///
 /// # Errors
-/// Returns `Error::Refused` if an epic has an invalid parent.
+/// Returns `Error::Rejected` if an epic has an invalid parent.
 pub fn check_epics(planted: &[Planted], all: &HashMap<i64, EpicName>) -> Result<()> {
     let parents: HashMap<i64, i64> = planted
         .iter()

@@ -11,9 +11,9 @@ use storage::entities::{issues, users};
 use super::Subject;
 use super::parts::{LabelPart, ProjectPart, RepositoryPart, UserPart, date};
 use crate::kernel::Backend;
-use crate::kernel::durations::humane;
+use crate::kernel::durations::format_duration;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::policy::Tier;
+use crate::kernel::policy::InstancePlan;
 use crate::planning::issuables::{Changed, Kind};
 use crate::planning::issues::events::{IssueData, state_id};
 
@@ -88,7 +88,7 @@ async fn whole(backend: &Backend, issue: issues::Model) -> Result<Whole> {
         issue,
         assignees,
         labels: labels.into_iter().map(Into::into).collect(),
-        weighs: backend.instance.plan >= Tier::Starter,
+        weighs: backend.instance.plan >= InstancePlan::Starter,
     })
 }
 
@@ -155,8 +155,8 @@ fn attributes(subject: &Subject, whole: &Whole, action: Option<String>) -> Attri
         duplicated_to_id: None,
         time_estimate: issue.time_estimate,
         total_time_spent: issue.total_time_spent,
-        human_time_estimate: humane(issue.time_estimate),
-        human_total_time_spent: humane(issue.total_time_spent),
+        human_time_estimate: format_duration(issue.time_estimate),
+        human_total_time_spent: format_duration(issue.total_time_spent),
         last_edited_at: issue.last_edited_at.map(date),
         last_edited_by_id: issue.last_edited_by_id,
         updated_by_id: subject.event.author_id,

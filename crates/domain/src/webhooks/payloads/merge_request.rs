@@ -13,7 +13,7 @@ use super::Subject;
 use super::parts::{CommitPart, LabelPart, ProjectPart, RepositoryPart, UserPart, date};
 use crate::code::push_events::oid;
 use crate::kernel::Backend;
-use crate::kernel::durations::humane;
+use crate::kernel::durations::format_duration;
 use crate::kernel::error::{Error, Result};
 use crate::planning::issuables::Changed;
 use crate::review::merge_requests::events::{MergeRequestData, state_id};
@@ -168,8 +168,8 @@ async fn attributes(
         head_pipeline_id: head_pipeline_id(backend, &of).await?,
         time_estimate: of.time_estimate,
         total_time_spent: of.total_time_spent,
-        human_time_estimate: humane(of.time_estimate),
-        human_total_time_spent: humane(of.total_time_spent),
+        human_time_estimate: format_duration(of.time_estimate),
+        human_total_time_spent: format_duration(of.total_time_spent),
         last_edited_at: of.last_edited_at.map(date),
         last_edited_by_id: of.last_edited_by_id,
         updated_by_id: subject.event.author_id,

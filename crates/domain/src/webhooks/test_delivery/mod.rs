@@ -17,14 +17,14 @@ use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::rate_limit::{self, Allowance};
+use crate::kernel::rate_limit::{self, Quota};
 
 /// Maximum commits in a test push.
 const COMMITS: usize = 3;
 
 /// Quota of a user for test deliveries and redeliveries together. The receiver may be a third party that did
 /// not ask for them.
-pub(super) const TRIALS: Allowance = Allowance {
+pub(super) const TRIALS: Quota = Quota {
     action: "hook_trial",
     most: 10,
     within: TimeDelta::minutes(1),
@@ -109,7 +109,7 @@ pub async fn run(
         Trigger::Pipeline => (Kind::Pipeline, newest::pipeline(backend, plain).await?),
         Trigger::Job => (Kind::Job, newest::job(backend, plain).await?),
     };
-    rate_limit::spend(backend, user_id, TRIALS).await?;
+    rate_limit::consume(backend, user_id, TRIALS).await?;
     let sent = OutOfTurn {
         kind,
         event_id: None,

@@ -12,8 +12,8 @@ use super::{Conditions, Filter, Place, Presence, Scope, Sieve, Sieves, absent, s
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
-use crate::kernel::policy::Tier;
-use crate::kernel::query::no_later;
+use crate::kernel::policy::InstancePlan;
+use crate::kernel::query::at_or_before;
 
 /// Maximum labels that are matched one by one, so that the rarest one can drive the query.
 const SEVERAL: usize = 5;
@@ -76,7 +76,7 @@ fn all(expr: Expr) -> Condition {
 }
 
 /// Collects conflicts and invalid values.
-fn check(conditions: &Conditions, inside: &str, plan: Tier, faults: &mut Vec<String>) {
+fn check(conditions: &Conditions, inside: &str, plan: InstancePlan, faults: &mut Vec<String>) {
     let name = |name: &str| match inside {
         "" => name.to_owned(),
         outer => format!("{outer}[{name}]"),
@@ -97,7 +97,7 @@ fn check(conditions: &Conditions, inside: &str, plan: Tier, faults: &mut Vec<Str
         "assignee_username",
     );
     let names = &conditions.assignee_usernames;
-    if plan == Tier::Free && names.len() > 1 {
+    if plan == InstancePlan::Free && names.len() > 1 {
         faults.push(format!(
             "{} allows one value, but found {}: {}",
             name("assignee_username"),
@@ -159,7 +159,7 @@ fn between(
 ) -> Condition {
     Condition::all()
         .add_option(after.map(|time| kind.column(column).gte(time)))
-        .add_option(before.map(|time| no_later(kind.column(column), time)))
+        .add_option(before.map(|time| at_or_before(kind.column(column), time)))
 }
 
 /// Matches issuables in the projects of a group and its subgroups.

@@ -17,7 +17,7 @@ use storage::entities::selectivity::TARGET;
 
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::{bounded_count, total_of};
+use crate::kernel::query::{bounded_count, count_for_page};
 
 /// Relation to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,7 +278,7 @@ pub(crate) async fn page_of<E: EntityTrait>(
     let found = rows.all(db).await?;
     let total = match counted {
         Some(total) => total,
-        None => total_of(db, page, found.len(), list.counted()).await?,
+        None => count_for_page(db, page, found.len(), list.counted()).await?,
     };
     Ok(Page::new(page, found, total))
 }
