@@ -15,7 +15,7 @@ use domain::secrets::Secret;
 use holdfast::config::Options;
 use holdfast::server;
 use sea_orm::ConnectionTrait;
-use storage::database::Observer;
+use storage::database::StatementObserver;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -125,7 +125,7 @@ impl Instance {
         };
         let statements = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&statements);
-        let observer: Observer = Arc::new(move |_, _| {
+        let observer: StatementObserver = Arc::new(move |_, _| {
             counted.fetch_add(1, Ordering::Relaxed);
         });
         let chosen = Chosen {
@@ -200,7 +200,7 @@ impl Instance {
 
     /// Returns the duration of a request and the number of its statements.
     async fn ask(&self, connection: &mut Connection, request: &Request) -> Result<(Duration, usize)> {
-        self.backend.database.forget();
+        self.backend.database.invalidate();
         let before = self.statements.load(Ordering::Relaxed);
         let time = connection.succeed(request).await?;
         Ok((time, self.statements.load(Ordering::Relaxed) - before))

@@ -83,7 +83,7 @@ pub async fn fill(backend: &Backend) -> Result<()> {
         let new = NewToken {
             user_id: user.ok_or("a user is missing")?.id,
             name: "measure".to_owned(),
-            kind: access_tokens::Kind::Personal,
+            kind: access_tokens::TokenKind::Personal,
             scopes: vec!["api".to_owned()],
             expires_at: None,
             created_by_id: None,
@@ -194,7 +194,7 @@ impl Filling<'_> {
         let rows = users.iter().enumerate().map(|(number, user)| {
             let path = format!("user-{number:05}");
             let owner = namespaces::ActiveModel {
-                kind: Set(namespaces::Kind::User),
+                kind: Set(namespaces::NamespaceKind::User),
                 owner_id: Set(Some(*user)),
                 ..namespace(&path, path.clone(), Visibility::Public, number)
             };
@@ -227,7 +227,7 @@ impl Filling<'_> {
                 .map(|(number, group)| {
                     let parent = group.parent.and_then(|parent| ids.get(parent)).copied();
                     let row = namespaces::ActiveModel {
-                        kind: Set(namespaces::Kind::Group),
+                        kind: Set(namespaces::NamespaceKind::Group),
                         parent_id: Set(parent),
                         path: Set(format!("group-{number}")),
                         path_key: Set(format!("group-{number}")),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::kernel::cache::{Remembered, Version};
+use domain::kernel::cache::{DataVersion, VersionedCache};
 use domain::kernel::caller::Caller;
 use poem::http::{HeaderMap, StatusCode};
 use poem::{Body, Response};
@@ -25,12 +25,12 @@ const OVERHEAD: usize = 1_024;
 /// Key of a cacheable response: the caller, the request, and the database version.
 pub struct CacheKey {
     digest: [u8; 32],
-    version: Version,
+    version: DataVersion,
 }
 
 impl CacheKey {
     /// Returns the key of a request of a caller whose response depends only on the URL.
-    pub(super) fn new(uri: &str, caller: &Caller, version: Version) -> Self {
+    pub(super) fn new(uri: &str, caller: &Caller, version: DataVersion) -> Self {
         let user = caller.as_user().map_or(0, |user| user.id);
         let token = caller.access_token().map_or(0, |token| token.id);
         let mut digest = Sha256::new();
@@ -50,7 +50,7 @@ impl CacheKey {
 }
 
 /// The cached responses.
-pub(super) struct ResponseCache(Remembered<[u8; 32], Arc<CachedResponse>>);
+pub(super) struct ResponseCache(VersionedCache<[u8; 32], Arc<CachedResponse>>);
 
 struct CachedResponse {
     headers: HeaderMap,
@@ -59,7 +59,7 @@ struct CachedResponse {
 
 impl Default for ResponseCache {
     fn default() -> Self {
-        Self(Remembered::new(MAX_CACHE_BYTES, |response| {
+        Self(VersionedCache::new(MAX_CACHE_BYTES, |response| {
             response.body.len() + OVERHEAD
         }))
     }

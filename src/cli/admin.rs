@@ -12,7 +12,7 @@ use domain::identity::access_tokens::{self, NewToken};
 use domain::operations::startup;
 use domain::secrets::Token;
 use domain::spaces::{members, repository_import};
-use storage::entities::access_tokens::Kind;
+use storage::entities::access_tokens::TokenKind;
 use storage::entities::{AccessLevel, Visibility, users};
 
 use super::context::{Common, Outcome, print, shown};
@@ -137,7 +137,7 @@ pub(super) async fn run(command: Command) -> Outcome {
             let new = NewToken {
                 user_id: user.id,
                 name,
-                kind: Kind::Personal,
+                kind: TokenKind::Personal,
                 scopes,
                 expires_at,
                 created_by_id: None,
@@ -202,7 +202,7 @@ fn listed(line: &str) -> Result<(String, AccessLevel), String> {
     let (Some(username), Some(role), None) = (words.next(), words.next(), words.next()) else {
         return Err(format!("expected USERNAME ROLE, found: {line}"));
     };
-    let level = AccessLevel::of_word(role).or_else(|| AccessLevel::of_number(role.parse().ok()?));
+    let level = AccessLevel::from_name(role).or_else(|| AccessLevel::from_number(role.parse().ok()?));
     let level = level.ok_or_else(|| format!("unknown group role {role}: {line}"))?;
     Ok((username.to_owned(), level))
 }

@@ -1,7 +1,7 @@
 //! Custom attributes of projects, groups and users.
 
 use domain::accounts::custom_attributes as attributes;
-use domain::accounts::custom_attributes::Owner;
+use domain::accounts::custom_attributes::AttributeOwner;
 use domain::identity::access::{GroupAccess, ProjectAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -17,17 +17,17 @@ use contract::{
 };
 
 impl App {
-    async fn attributes(&self, owner: Owner, page: &PageRequest) -> Result<Page<CustomAttribute>> {
+    async fn attributes(&self, owner: AttributeOwner, page: &PageRequest) -> Result<Page<CustomAttribute>> {
         let page = attributes::list(&self.backend, owner, page).await?;
         Ok(page.map(|row| custom_attribute(&row)))
     }
 
-    async fn attribute(&self, owner: Owner, key: &str) -> Result<CustomAttribute> {
+    async fn attribute(&self, owner: AttributeOwner, key: &str) -> Result<CustomAttribute> {
         let found = attributes::read(&self.backend, owner, key).await?;
         Ok(custom_attribute(&found))
     }
 
-    async fn set_attribute(&self, owner: Owner, key: &str, value: &str) -> Result<CustomAttribute> {
+    async fn set_attribute(&self, owner: AttributeOwner, key: &str, value: &str) -> Result<CustomAttribute> {
         let set = attributes::set(&self.backend, owner, key, value).await?;
         Ok(custom_attribute(&set))
     }
@@ -39,7 +39,8 @@ impl CustomAttributesApi for App {
         access: ProjectAccess,
         page: PageRequest,
     ) -> Result<Page<CustomAttribute>> {
-        self.attributes(Owner::Project(access.project.id), &page).await
+        self.attributes(AttributeOwner::Project(access.project.id), &page)
+            .await
     }
 
     async fn get_project_custom_attribute(
@@ -47,7 +48,7 @@ impl CustomAttributesApi for App {
         access: ProjectAccess,
         request: GetProjectCustomAttributeRequest,
     ) -> Result<CustomAttribute> {
-        self.attribute(Owner::Project(access.project.id), &request.key)
+        self.attribute(AttributeOwner::Project(access.project.id), &request.key)
             .await
     }
 
@@ -56,7 +57,7 @@ impl CustomAttributesApi for App {
         access: ProjectAccess,
         request: SetProjectCustomAttributeRequest,
     ) -> Result<CustomAttribute> {
-        let owner = Owner::Project(access.project.id);
+        let owner = AttributeOwner::Project(access.project.id);
         self.set_attribute(owner, &request.key, &request.body.value).await
     }
 
@@ -65,7 +66,12 @@ impl CustomAttributesApi for App {
         access: ProjectAccess,
         request: DeleteProjectCustomAttributeRequest,
     ) -> Result<()> {
-        attributes::delete(&self.backend, Owner::Project(access.project.id), &request.key).await
+        attributes::delete(
+            &self.backend,
+            AttributeOwner::Project(access.project.id),
+            &request.key,
+        )
+        .await
     }
 
     async fn list_group_custom_attributes(
@@ -73,7 +79,8 @@ impl CustomAttributesApi for App {
         access: GroupAccess,
         page: PageRequest,
     ) -> Result<Page<CustomAttribute>> {
-        self.attributes(Owner::Group(access.group.id), &page).await
+        self.attributes(AttributeOwner::Group(access.group.id), &page)
+            .await
     }
 
     async fn get_group_custom_attribute(
@@ -81,7 +88,8 @@ impl CustomAttributesApi for App {
         access: GroupAccess,
         request: GetGroupCustomAttributeRequest,
     ) -> Result<CustomAttribute> {
-        self.attribute(Owner::Group(access.group.id), &request.key).await
+        self.attribute(AttributeOwner::Group(access.group.id), &request.key)
+            .await
     }
 
     async fn set_group_custom_attribute(
@@ -89,7 +97,7 @@ impl CustomAttributesApi for App {
         access: GroupAccess,
         request: SetGroupCustomAttributeRequest,
     ) -> Result<CustomAttribute> {
-        let owner = Owner::Group(access.group.id);
+        let owner = AttributeOwner::Group(access.group.id);
         self.set_attribute(owner, &request.key, &request.body.value).await
     }
 
@@ -98,7 +106,12 @@ impl CustomAttributesApi for App {
         access: GroupAccess,
         request: DeleteGroupCustomAttributeRequest,
     ) -> Result<()> {
-        attributes::delete(&self.backend, Owner::Group(access.group.id), &request.key).await
+        attributes::delete(
+            &self.backend,
+            AttributeOwner::Group(access.group.id),
+            &request.key,
+        )
+        .await
     }
 
     async fn list_user_custom_attributes(
@@ -106,7 +119,7 @@ impl CustomAttributesApi for App {
         access: UserAccess,
         page: PageRequest,
     ) -> Result<Page<CustomAttribute>> {
-        self.attributes(Owner::User(access.user.id), &page).await
+        self.attributes(AttributeOwner::User(access.user.id), &page).await
     }
 
     async fn get_user_custom_attribute(
@@ -114,7 +127,8 @@ impl CustomAttributesApi for App {
         access: UserAccess,
         request: GetUserCustomAttributeRequest,
     ) -> Result<CustomAttribute> {
-        self.attribute(Owner::User(access.user.id), &request.key).await
+        self.attribute(AttributeOwner::User(access.user.id), &request.key)
+            .await
     }
 
     async fn set_user_custom_attribute(
@@ -122,7 +136,7 @@ impl CustomAttributesApi for App {
         access: UserAccess,
         request: SetUserCustomAttributeRequest,
     ) -> Result<CustomAttribute> {
-        let owner = Owner::User(access.user.id);
+        let owner = AttributeOwner::User(access.user.id);
         self.set_attribute(owner, &request.key, &request.body.value).await
     }
 
@@ -131,6 +145,6 @@ impl CustomAttributesApi for App {
         access: UserAccess,
         request: DeleteUserCustomAttributeRequest,
     ) -> Result<()> {
-        attributes::delete(&self.backend, Owner::User(access.user.id), &request.key).await
+        attributes::delete(&self.backend, AttributeOwner::User(access.user.id), &request.key).await
     }
 }

@@ -1,7 +1,7 @@
 //! Impersonation tokens, which administrators create for other users.
 
 use domain::identity::access::UserAccess;
-use domain::identity::access_tokens::{self, Kind, NewToken};
+use domain::identity::access_tokens::{self, NewToken, TokenKind};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
@@ -34,7 +34,7 @@ impl ImpersonationTokensApi for App {
         let new = NewToken {
             user_id: access.user.id,
             name: body.name,
-            kind: Kind::Impersonation,
+            kind: TokenKind::Impersonation,
             scopes: body.scopes.unwrap_or_default(),
             expires_at: body.expires_at.take(),
             created_by_id: access.caller.as_user().map(|user| user.id),

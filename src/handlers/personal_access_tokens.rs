@@ -1,7 +1,7 @@
 //! Personal access tokens.
 
 use domain::identity::access::{InstanceAccess, UserAccess};
-use domain::identity::access_tokens::{self, Kind, NewToken};
+use domain::identity::access_tokens::{self, NewToken, TokenKind};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
@@ -51,7 +51,7 @@ impl PersonalAccessTokensApi for App {
         let new = NewToken {
             user_id: access.user.id,
             name: body.name,
-            kind: Kind::Personal,
+            kind: TokenKind::Personal,
             scopes: body.scopes.unwrap_or_default(),
             expires_at: body.expires_at.take(),
             created_by_id: access.caller.as_user().map(|user| user.id),

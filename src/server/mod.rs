@@ -23,7 +23,7 @@ use domain::secrets::{Keyring, Secret};
 use domain::transfers::jobs::import_group::ImportGroup;
 use git::Store;
 use storage::database::{self, Database};
-use storage::jobs::{Job, Options as RunnerOptions, Runner};
+use storage::jobs::{Job, JobRunner, RunnerOptions};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -48,7 +48,7 @@ const DELIVERIES: usize = 64;
 /// If a part cannot be opened, or the data directory and the database belong to different instances.
 pub async fn open(
     settings: &Settings,
-    observer: Option<database::Observer>,
+    observer: Option<database::StatementObserver>,
     base_url: String,
 ) -> Result<Backend, Error> {
     let opened = open_as(settings, observer, base_url, Opening::Existing).await?;
@@ -57,7 +57,7 @@ pub async fn open(
 
 async fn open_as(
     settings: &Settings,
-    observer: Option<database::Observer>,
+    observer: Option<database::StatementObserver>,
     base_url: String,
     opening: Opening,
 ) -> Result<(Backend, Option<Serving>), Error> {
@@ -68,11 +68,11 @@ async fn open_as(
         (Opening::Create, DatabaseKind::Sqlite) => Some(instance_identity::serve_alone(&directory)?),
         _ => None,
     };
-    let options = database::Options {
+    let options = database::DatabaseOptions {
         max_connections: settings.database_connections,
         observer,
         must_exist: identity.needs_database(),
-        ..database::Options::default()
+        ..database::DatabaseOptions::default()
     };
     let database = Database::connect(&settings.database_url, &options).await?;
     identity.check(&database).await?;
@@ -157,7 +157,7 @@ pub struct Bound {
 pub async fn bind(
     settings: Settings,
     chosen: Chosen,
-    observer: Option<database::Observer>,
+    observer: Option<database::StatementObserver>,
 ) -> Result<Bound, Error> {
     health::recorder();
     let io = |cause| Error::Io {
@@ -272,9 +272,9 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
         concurrency: DELIVERIES,
         ..options.clone()
     };
-    let runner = Runner::new(backend.database.clone(), others, options);
-    let importer = Runner::new(backend.database.clone(), imports, importer);
-    let deliverer = Runner::new(backend.database.clone(), deliveries, deliverer);
+    let runner = JobRunner::new(backend.database.clone(), others, options);
+    let importer = JobRunner::new(backend.database.clone(), imports, importer);
+    let deliverer = JobRunner::new(backend.database.clone(), deliveries, deliverer);
     tokio::join!(
         runner.run(stopping.clone().cancelled_owned()),
         deliverer.run(stopping.clone().cancelled_owned()),

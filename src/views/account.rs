@@ -1,6 +1,6 @@
 //! SSH keys, email addresses, statuses and memberships of users.
 
-use domain::accounts::users::memberships::{Named, Source};
+use domain::accounts::users::memberships::{self, Named};
 use storage::entities::{user_emails, user_keys, user_statuses};
 
 use crate::views::html::escape;
@@ -42,8 +42,8 @@ pub fn status(status: Option<user_statuses::Model>) -> UserStatus {
 #[must_use]
 pub fn membership(named: Named) -> UserMembership {
     let (source_id, source_type) = match named.source {
-        Source::Project(id) => (id, MembershipSource::Project),
-        Source::Group(id) => (id, MembershipSource::Namespace),
+        memberships::MembershipSource::Project(id) => (id, MembershipSource::Project),
+        memberships::MembershipSource::Group(id) => (id, MembershipSource::Namespace),
     };
     UserMembership {
         source_id,

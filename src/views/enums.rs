@@ -32,32 +32,32 @@ macro_rules! same_words {
 same_words! {
     contract::Visibility = entities::Visibility { Private, Internal, Public }
     contract::FeatureAccessLevel = projects::FeatureAccess { Disabled, Private, Enabled }
-    contract::EventAction = events::Action {
+    contract::EventAction = events::EventAction {
         Approved, Closed, Commented, Created, Destroyed, Expired, Joined, Left, Merged, Pushed, Reopened, Updated
     }
-    contract::HookDeliveryState = hook_deliveries::State { Pending, Delivered, Failed }
-    contract::IssueState = issues::State { Opened, Closed }
-    contract::MilestoneState = milestones::State { Active, Closed }
-    contract::MergeRequestState = merge_requests::State { Opened, Closed, Locked, Merged }
+    contract::HookDeliveryState = hook_deliveries::DeliveryState { Pending, Delivered, Failed }
+    contract::IssueState = issues::IssueState { Opened, Closed }
+    contract::MilestoneState = milestones::MilestoneState { Active, Closed }
+    contract::MergeRequestState = merge_requests::MergeRequestState { Opened, Closed, Locked, Merged }
     contract::MergeStatus = merge_requests::MergeStatus { Unchecked, CanBeMerged, CannotBeMerged }
     contract::MergeMethod = projects::MergeMethod { Merge, RebaseMerge, Ff }
     contract::AutoDevopsDeployStrategy = projects::DeployStrategy { Continuous, Manual, TimedIncremental }
     contract::ImportStatus = projects::ImportStatus { None, Scheduled, Started, Finished, Failed }
-    contract::VariableType = ci_variables::Kind { EnvVar, File }
-    contract::PipelineStatus = pipelines::Status {
+    contract::VariableType = ci_variables::VariableKind { EnvVar, File }
+    contract::PipelineStatus = pipelines::PipelineStatus {
         Created, WaitingForResource, Preparing, Pending, Running, Success, Failed, Canceled, Skipped, Manual, Scheduled
     }
-    contract::DeploymentStatus = deployments::Status { Created, Running, Success, Failed, Canceled }
-    contract::EnvironmentState = environments::State { Available, Stopped }
+    contract::DeploymentStatus = deployments::DeploymentStatus { Created, Running, Success, Failed, Canceled }
+    contract::EnvironmentState = environments::EnvironmentState { Available, Stopped }
     contract::ClusterAuthorization = cluster_platforms::Authorization { UnknownAuthorization, Rbac, Abac }
-    contract::NamespaceKind = namespaces::Kind { User, Group }
+    contract::NamespaceKind = namespaces::NamespaceKind { User, Group }
     contract::ProjectCreationLevel = namespaces::ProjectCreation { Noone, Maintainer, Developer }
-    contract::TodoAction = todos::Action {
+    contract::TodoAction = todos::TodoAction {
         Assigned, Mentioned, BuildFailed, Marked, ApprovalRequired, Unmergeable, DirectlyAddressed
     }
-    contract::TodoState = todos::State { Pending, Done }
+    contract::TodoState = todos::TodoState { Pending, Done }
     contract::SubgroupCreationLevel = namespaces::SubgroupCreation { Owner, Maintainer }
-    contract::VulnerabilityState = vulnerabilities::State { Opened, Confirmed, Resolved, Closed }
+    contract::VulnerabilityState = vulnerabilities::VulnerabilityState { Opened, Confirmed, Resolved, Closed }
     contract::VulnerabilitySeverity = vulnerabilities::Severity { Info, Unknown, Low, Medium, High, Critical }
     contract::VulnerabilityConfidence = vulnerabilities::Confidence {
         Ignore, Unknown, Experimental, Low, Medium, High, Confirmed

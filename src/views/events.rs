@@ -3,7 +3,7 @@
 use domain::accounts::users::listing::{Detail, Profile};
 use domain::activity::events::listing::{Happened, Noted};
 use domain::activity::push_data::{Change, PushData, RefType};
-use storage::entities::events::{Action, Model, TargetType};
+use storage::entities::events::{self, EventAction, Model};
 use storage::entities::users;
 
 use crate::views::note::noteable;
@@ -84,37 +84,37 @@ fn user(user: users::Model, base_url: &str) -> User {
 
 fn action_name(event: &Model, push: Option<&PushData>) -> &'static str {
     match event.action {
-        Action::Approved => "approved",
-        Action::Closed => "closed",
-        Action::Commented => "commented on",
-        Action::Created if event.target_type == Some(TargetType::Project) => "created",
-        Action::Created => "opened",
-        Action::Destroyed => "destroyed",
-        Action::Expired => "removed due to membership expiration from",
-        Action::Joined => "joined",
-        Action::Left => "left",
-        Action::Merged => "accepted",
-        Action::Pushed => match push.map(|push| push.action) {
+        EventAction::Approved => "approved",
+        EventAction::Closed => "closed",
+        EventAction::Commented => "commented on",
+        EventAction::Created if event.target_type == Some(events::EventTargetType::Project) => "created",
+        EventAction::Created => "opened",
+        EventAction::Destroyed => "destroyed",
+        EventAction::Expired => "removed due to membership expiration from",
+        EventAction::Joined => "joined",
+        EventAction::Left => "left",
+        EventAction::Merged => "accepted",
+        EventAction::Pushed => match push.map(|push| push.action) {
             Some(Change::Created) => "pushed new",
             Some(Change::Removed) => "deleted",
             Some(Change::Pushed) | None => "pushed to",
         },
-        Action::Reopened => "reopened",
-        Action::Updated => "updated",
+        EventAction::Reopened => "reopened",
+        EventAction::Updated => "updated",
     }
 }
 
-fn target_type(kind: TargetType) -> &'static str {
+fn target_type(kind: events::EventTargetType) -> &'static str {
     match kind {
-        TargetType::CommitNote | TargetType::Note => "Note",
-        TargetType::Issue => "Issue",
-        TargetType::MergeRequest => "MergeRequest",
-        TargetType::Milestone => "Milestone",
-        TargetType::Job => "Job",
-        TargetType::Pipeline => "Pipeline",
-        TargetType::Project => "Project",
-        TargetType::Snippet => "Snippet",
-        TargetType::User => "User",
+        events::EventTargetType::CommitNote | events::EventTargetType::Note => "Note",
+        events::EventTargetType::Issue => "Issue",
+        events::EventTargetType::MergeRequest => "MergeRequest",
+        events::EventTargetType::Milestone => "Milestone",
+        events::EventTargetType::Job => "Job",
+        events::EventTargetType::Pipeline => "Pipeline",
+        events::EventTargetType::Project => "Project",
+        events::EventTargetType::Snippet => "Snippet",
+        events::EventTargetType::User => "User",
     }
 }
 
@@ -141,14 +141,14 @@ fn push_data(push: PushData) -> EventPushData {
 
 /// Returns the target types of a filter value.
 #[must_use]
-pub fn target_types(kind: EventTargetType) -> Vec<TargetType> {
+pub fn target_types(kind: EventTargetType) -> Vec<events::EventTargetType> {
     match kind {
-        EventTargetType::Issue => vec![TargetType::Issue],
-        EventTargetType::MergeRequest => vec![TargetType::MergeRequest],
-        EventTargetType::Milestone => vec![TargetType::Milestone],
-        EventTargetType::Note => vec![TargetType::CommitNote, TargetType::Note],
-        EventTargetType::Project => vec![TargetType::Project],
-        EventTargetType::Snippet => vec![TargetType::Snippet],
-        EventTargetType::User => vec![TargetType::User],
+        EventTargetType::Issue => vec![events::EventTargetType::Issue],
+        EventTargetType::MergeRequest => vec![events::EventTargetType::MergeRequest],
+        EventTargetType::Milestone => vec![events::EventTargetType::Milestone],
+        EventTargetType::Note => vec![events::EventTargetType::CommitNote, events::EventTargetType::Note],
+        EventTargetType::Project => vec![events::EventTargetType::Project],
+        EventTargetType::Snippet => vec![events::EventTargetType::Snippet],
+        EventTargetType::User => vec![events::EventTargetType::User],
     }
 }

@@ -2,7 +2,7 @@
 
 use domain::delivery::feature_flags::{Row, Strategy};
 use storage::entities::feature_flag_scopes::Model as Scope;
-use storage::entities::feature_flag_strategies::Kind;
+use storage::entities::feature_flag_strategies::StrategyKind;
 use storage::entities::feature_flag_user_lists::Model as UserList;
 
 use crate::views::enums::Convert;
@@ -66,7 +66,7 @@ fn scope(row: Scope) -> FeatureFlagScope {
     }
 }
 
-impl Convert<FeatureFlagStrategyName> for Kind {
+impl Convert<FeatureFlagStrategyName> for StrategyKind {
     fn convert(self) -> FeatureFlagStrategyName {
         match self {
             Self::Default => FeatureFlagStrategyName::Default,
@@ -79,15 +79,15 @@ impl Convert<FeatureFlagStrategyName> for Kind {
     }
 }
 
-impl Convert<Kind> for FeatureFlagStrategyName {
-    fn convert(self) -> Kind {
+impl Convert<StrategyKind> for FeatureFlagStrategyName {
+    fn convert(self) -> StrategyKind {
         match self {
-            Self::Default => Kind::Default,
-            Self::GradualRolloutUserId => Kind::GradualRollout,
-            Self::UserWithId => Kind::Users,
-            Self::FlexibleRollout => Kind::FlexibleRollout,
-            Self::ServiceUserList => Kind::UserList,
-            Self::GitlabUserList => Kind::CompatibleUserList,
+            Self::Default => StrategyKind::Default,
+            Self::GradualRolloutUserId => StrategyKind::GradualRollout,
+            Self::UserWithId => StrategyKind::Users,
+            Self::FlexibleRollout => StrategyKind::FlexibleRollout,
+            Self::ServiceUserList => StrategyKind::UserList,
+            Self::GitlabUserList => StrategyKind::CompatibleUserList,
         }
     }
 }

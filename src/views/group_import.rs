@@ -1,7 +1,7 @@
 //! Imports of groups.
 
 use domain::transfers::imports::{Kind, Status, Unmapped as Row};
-use storage::entities::group_imports::State;
+use storage::entities::group_imports::ImportState;
 
 use contract::{GroupImport, GroupImportStatus, Unmapped, UnmappedKind};
 
@@ -24,10 +24,10 @@ pub fn group_import(status: Status) -> GroupImport {
     GroupImport {
         id: status.group_id,
         import_status: match import.state {
-            State::Scheduled => GroupImportStatus::Scheduled,
-            State::Started => GroupImportStatus::Started,
-            State::Finished => GroupImportStatus::Finished,
-            State::Failed => GroupImportStatus::Failed,
+            ImportState::Scheduled => GroupImportStatus::Scheduled,
+            ImportState::Started => GroupImportStatus::Started,
+            ImportState::Finished => GroupImportStatus::Finished,
+            ImportState::Failed => GroupImportStatus::Failed,
         },
         import_error: import.error,
         created_at: Some(import.created_at.into()),

@@ -107,10 +107,10 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
 
 /// Returns the state of a filter, if it selects only one.
 #[must_use]
-pub fn only(state: IssueStateFilter) -> Option<issues::State> {
+pub fn only(state: IssueStateFilter) -> Option<issues::IssueState> {
     match state {
-        IssueStateFilter::Opened => Some(issues::State::Opened),
-        IssueStateFilter::Closed => Some(issues::State::Closed),
+        IssueStateFilter::Opened => Some(issues::IssueState::Opened),
+        IssueStateFilter::Closed => Some(issues::IssueState::Closed),
         IssueStateFilter::All => None,
     }
 }

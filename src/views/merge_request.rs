@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use domain::kernel::Instance;
 use domain::planning::issuables::time_tracking::Times;
 use domain::review::merge_requests::{Details, Row, is_draft};
-use storage::entities::merge_requests::{MergeStatus, Model, State};
+use storage::entities::merge_requests::{MergeRequestState, MergeStatus, Model};
 use storage::entities::{pipelines, users};
 
 use crate::views::commit;
@@ -103,12 +103,12 @@ pub fn merge_request(instance: &Instance, row: Row, parts: Parts) -> MergeReques
 
 /// Returns the state of a filter, if it selects only one.
 #[must_use]
-pub fn only(state: MergeRequestStateFilter) -> Option<State> {
+pub fn only(state: MergeRequestStateFilter) -> Option<MergeRequestState> {
     match state {
-        MergeRequestStateFilter::Opened => Some(State::Opened),
-        MergeRequestStateFilter::Closed => Some(State::Closed),
-        MergeRequestStateFilter::Locked => Some(State::Locked),
-        MergeRequestStateFilter::Merged => Some(State::Merged),
+        MergeRequestStateFilter::Opened => Some(MergeRequestState::Opened),
+        MergeRequestStateFilter::Closed => Some(MergeRequestState::Closed),
+        MergeRequestStateFilter::Locked => Some(MergeRequestState::Locked),
+        MergeRequestStateFilter::Merged => Some(MergeRequestState::Merged),
         MergeRequestStateFilter::All => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use domain::discussion::noteable::Noteable;
 use domain::discussion::notes::{Posted, Row};
-use storage::entities::notes::{Kind, Model};
+use storage::entities::notes::{Model, NoteKind};
 
 use crate::views::award_emoji::award;
 use crate::views::users::author;
@@ -22,8 +22,8 @@ pub fn note(base: &str, row: Row) -> Note {
     Note {
         id: note.id,
         r#type: note.kind.map(|kind| match kind {
-            Kind::Diff => NoteType::DiffNote,
-            Kind::Discussion => NoteType::DiscussionNote,
+            NoteKind::Diff => NoteType::DiffNote,
+            NoteKind::Discussion => NoteType::DiscussionNote,
         }),
         author: author(base, writer, note.created_at),
         attachment: None,

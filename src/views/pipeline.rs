@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use domain::delivery::commit_statuses;
 use domain::delivery::pipelines::{Row, Variable};
-use storage::entities::pipelines::{Model, Status};
+use storage::entities::pipelines::{Model, PipelineStatus};
 use storage::entities::users;
 
 use crate::views::enums::Convert;
@@ -72,13 +72,13 @@ pub fn whole(at: At<'_>, pipeline: Model, user: Option<users::Model>) -> Pipelin
 }
 
 /// Returns the display form of a status.
-fn detailed(status: Status, details_path: String) -> PipelineDetailedStatus {
+fn detailed(status: PipelineStatus, details_path: String) -> PipelineDetailedStatus {
     let word = status.word();
     let (text, label) = match status {
-        Status::Success => ("passed", "passed"),
-        Status::WaitingForResource => ("waiting", "waiting for resource"),
-        Status::Manual => ("manual", "waiting for manual action"),
-        Status::Scheduled => ("scheduled", "waiting for delayed job"),
+        PipelineStatus::Success => ("passed", "passed"),
+        PipelineStatus::WaitingForResource => ("waiting", "waiting for resource"),
+        PipelineStatus::Manual => ("manual", "waiting for manual action"),
+        PipelineStatus::Scheduled => ("scheduled", "waiting for delayed job"),
         _ => (word, word),
     };
     let group = word.replace('_', "-");
@@ -107,14 +107,14 @@ pub fn variable(variable: Variable) -> PipelineVariable {
 
 /// Converts a reported status.
 #[must_use]
-pub fn reported(state: CommitStatusState) -> Status {
+pub fn reported(state: CommitStatusState) -> PipelineStatus {
     match state {
-        CommitStatusState::Pending => Status::Pending,
-        CommitStatusState::Running => Status::Running,
-        CommitStatusState::Success => Status::Success,
-        CommitStatusState::Failed => Status::Failed,
-        CommitStatusState::Canceled => Status::Canceled,
-        CommitStatusState::Skipped => Status::Skipped,
+        CommitStatusState::Pending => PipelineStatus::Pending,
+        CommitStatusState::Running => PipelineStatus::Running,
+        CommitStatusState::Success => PipelineStatus::Success,
+        CommitStatusState::Failed => PipelineStatus::Failed,
+        CommitStatusState::Canceled => PipelineStatus::Canceled,
+        CommitStatusState::Skipped => PipelineStatus::Skipped,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Webhooks and the log of their deliveries.
 
-use storage::entities::hook_deliveries::{self, State};
+use storage::entities::hook_deliveries::{self, DeliveryState};
 use storage::entities::project_hooks;
 
 use contract::map::Map;
@@ -67,6 +67,6 @@ pub fn delivery(row: hook_deliveries::Model, whole: bool) -> HookDelivery {
         execution_duration: row.duration_ms.map(|time| f64::from(time) / 1000.0),
         created_at: row.created_at.into(),
         finished_at: row.finished_at.map(Into::into),
-        next_attempt_at: (row.state == State::Pending).then(|| row.next_attempt_at.into()),
+        next_attempt_at: (row.state == DeliveryState::Pending).then(|| row.next_attempt_at.into()),
     }
 }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use domain::accounts::users::listing::{Circumstances, Detail, Profile};
 use domain::spaces::projects::stars;
-use storage::entities::users::{Model, State};
+use storage::entities::users::{self, Model};
 
 use crate::views::links;
 use contract::MaybeUndefined;
@@ -12,10 +12,12 @@ use contract::{Author, CurrentUser, Starrer, User, UserIdentity, UserReference, 
 /// Returns the state in the two values of the contract. Deactivated users count as blocked, because their
 /// tokens are rejected.
 #[must_use]
-pub fn state(state: State) -> UserState {
+pub fn state(state: users::UserState) -> UserState {
     match state {
-        State::Active => UserState::Active,
-        State::Blocked | State::Deactivated | State::LdapBlocked => UserState::Blocked,
+        users::UserState::Active => UserState::Active,
+        users::UserState::Blocked | users::UserState::Deactivated | users::UserState::LdapBlocked => {
+            UserState::Blocked
+        }
     }
 }
 

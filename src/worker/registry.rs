@@ -13,14 +13,14 @@ use domain::spaces::jobs::sweep_expired_access;
 use domain::spaces::projects::forks;
 use domain::transfers::{exports, imports};
 use domain::webhooks::jobs::deliver_hook;
-use storage::jobs::{Attempt, Failure, Job, Registry};
+use storage::jobs::{Job, JobAttempt, JobFailure, JobRegistry};
 
 /// Returns the handlers of all jobs for a backend.
 #[must_use]
-pub fn registry(backend: &Backend) -> Registry {
+pub fn registry(backend: &Backend) -> JobRegistry {
     let of = Over {
         backend,
-        registry: Registry::default(),
+        registry: JobRegistry::default(),
     };
     of.run(collect_registry_garbage::run)
         .run(create_repository::run)
@@ -49,7 +49,7 @@ pub fn registry(backend: &Backend) -> Registry {
 /// A registry whose handlers get the backend as the first argument.
 struct Over<'a> {
     backend: &'a Backend,
-    registry: Registry,
+    registry: JobRegistry,
 }
 
 impl Over<'_> {
@@ -58,7 +58,7 @@ impl Over<'_> {
     where
         J: Job,
         F: Fn(Backend, J) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), Failure>> + Send + 'static,
+        Fut: Future<Output = Result<(), JobFailure>> + Send + 'static,
     {
         self.attempt(move |backend, job, _| work(backend, job))
     }
@@ -67,8 +67,8 @@ impl Over<'_> {
     fn attempt<J, F, Fut>(self, work: F) -> Self
     where
         J: Job,
-        F: Fn(Backend, J, Attempt) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), Failure>> + Send + 'static,
+        F: Fn(Backend, J, JobAttempt) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), JobFailure>> + Send + 'static,
     {
         let own = self.backend.clone();
         Self {

@@ -2,7 +2,7 @@
 
 use sea_orm::EntityTrait;
 use serde_json::json;
-use storage::entities::ref_updates::{self, State};
+use storage::entities::ref_updates::{self, RefUpdateState};
 use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::client::segment;
@@ -24,7 +24,7 @@ async fn create_branch_accepts_branch_tag_or_commit(server: TestServer) {
     }
     let rows = ref_updates::Entity::find().all(server.backend.database.read()).await.expect("rows");
     assert_eq!(rows.len(), 4);
-    assert!(rows.iter().all(|row| row.state == State::Applied));
+    assert!(rows.iter().all(|row| row.state == RefUpdateState::Applied));
     assert!(rows[1].changes.contains("refs/heads/b/c"), "{}", rows[1].changes);
 }
 

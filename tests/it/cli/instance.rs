@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use sea_orm::{ConnectionTrait, Statement};
-use storage::database::{Database, Options};
+use storage::database::{Database, DatabaseOptions};
 use tokio::process::Command;
 
 use crate::support::git::{self, Work};
@@ -81,7 +81,7 @@ fn instance_id(data: &Path) -> String {
 }
 
 async fn execute(url: &str, sql: &str) {
-    let database = Database::connect(url, &Options::default()).await.expect("a database");
+    let database = Database::connect(url, &DatabaseOptions::default()).await.expect("a database");
     database.write().execute_unprepared(sql).await.expect("a statement");
     database.close().await.expect("closing");
 }
@@ -127,7 +127,7 @@ async fn commands_create_no_database(site: Site) {
         assert!(!other.data.exists() && !site.beside("copy").exists());
     }
     if let crate::support::Kind::Postgresql(_) = site.kind {
-        let database = Database::connect(&url, &Options::default()).await.unwrap();
+        let database = Database::connect(&url, &DatabaseOptions::default()).await.unwrap();
         let tables = "SELECT 1 AS one WHERE to_regclass('users') IS NOT NULL";
         let statement = Statement::from_string(database.backend(), tables);
         assert!(database.read().query_one_raw(statement).await.unwrap().is_none(), "a schema was made");

@@ -1,6 +1,6 @@
 //! Server startup, the worker and shutdown.
 
-use storage::database::{Database, Options};
+use storage::database::{Database, DatabaseOptions};
 use storage::jobs;
 
 use crate::support::git::Work;
@@ -10,7 +10,7 @@ async fn worker_runs_jobs_of_server_without_worker(site: Site) {
     let server = site.serve(&["--no-worker"]).await;
     let work = Work::new().await;
     site.import("p", &work.path).await;
-    let database = Database::connect(&site.database_url(), &Options::default()).await.unwrap();
+    let database = Database::connect(&site.database_url(), &DatabaseOptions::default()).await.unwrap();
     let waiting = jobs::backlog(database.read()).await.unwrap();
     assert_eq!((waiting.waiting, waiting.running, waiting.dead), (1, 0, 0));
     let mut worker = site.command(&["worker"]).spawn().unwrap();

@@ -12,7 +12,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 use serde_json::{Value, json};
-use storage::database::{Database, Options};
+use storage::database::{Database, DatabaseOptions};
 use storage::entities::{now, registry_repositories, registry_tags};
 use storage::jobs;
 
@@ -72,7 +72,7 @@ impl<'a> TaggedRepository<'a> {
             .exec(self.server.backend.database.write())
             .await
             .expect("an hour");
-        self.server.backend.database.forget();
+        self.server.backend.database.invalidate();
     }
 
     async fn refused(&self, query: &[(&str, &str)]) -> String {
@@ -342,7 +342,7 @@ async fn killed_tag_deletion_resumes(site: Site) {
     let server = site.serve(&["--no-worker"]).await;
     let root = Client::new(&server.base, Some(TOKEN));
     let work = project(&root, "work", json!({})).await;
-    let database = Database::connect(&site.database_url(), &Options::default()).await.unwrap();
+    let database = Database::connect(&site.database_url(), &DatabaseOptions::default()).await.unwrap();
     let row = registry_repositories::ActiveModel {
         project_id: Set(work),
         name: Set("web".to_owned()),
@@ -368,7 +368,7 @@ async fn killed_tag_deletion_resumes(site: Site) {
         assert!(left().await > 9, "the job ended before it was killed");
         killed += 1;
         // Requeues the jobs of the killed worker, as a sole server does when it starts.
-        jobs::release_abandoned(database.write()).await.unwrap();
+        jobs::requeue_abandoned(database.write()).await.unwrap();
     }
     let mut worker = site.command(&["worker"]).spawn().unwrap();
     loop {

@@ -137,7 +137,7 @@ async fn repository_and_project_deletion_runs_in_batches(server: TestServer) {
         insert_images(server.backend.database.write(), id, 1_000).await;
         fill_repository(&server, id).await;
     }
-    server.backend.database.forget();
+    server.backend.database.invalidate();
     server.finish_jobs().await;
     for path in [format!("/projects/{work}/registry/repositories/{one}"), format!("/projects/{work}")] {
         root.delete(&path).await.expect(202);

@@ -21,7 +21,7 @@ async fn registry_lists_use_index_for_many_tags(server: TestServer) {
     let many = repository(&server, work, "many").await;
     insert_images(server.backend.database.write(), few, 30).await;
     insert_images(server.backend.database.write(), many, MANY).await;
-    server.backend.database.forget();
+    server.backend.database.invalidate();
     let all = format!("/projects/{work}/registry/repositories");
     let listed = root.get(&format!("{all}?tags=true&tags_count=true")).await.expect(200).json();
     assert_eq!((&listed[0]["tags_count"], &listed[1]["tags_count"]), (&json!(31), &json!(MANY + 1)));
@@ -75,7 +75,7 @@ async fn list_repositories_limits_tags_per_response(server: TestServer) {
         let id = repository(&server, work, &format!("r{number}")).await;
         insert_images(server.backend.database.write(), id, 40).await;
     }
-    server.backend.database.forget();
+    server.backend.database.invalidate();
     let all = format!("/projects/{work}/registry/repositories?tags=true");
     for (per_page, each) in [(1, 41), (25, 40), (50, 20), (60, 20)] {
         let page = root.get(&format!("{all}&per_page={per_page}")).await.expect(200).pluck("tags");
@@ -89,7 +89,7 @@ async fn expensive_regex_does_not_block_other_requests(server: TestServer) {
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let id = repository(&server, work, "web").await;
     insert_images(server.backend.database.write(), id, MANY).await;
-    server.backend.database.forget();
+    server.backend.database.invalidate();
     let all = format!("/projects/{work}/registry/repositories/{id}/tags");
     let nasty = "(?:(?:v?[0-9]*)*)*(?:[0-9]?){60}[02468]|(v+)+x";
     let query = format!("name_regex_delete={}", crate::support::client::segment(nasty));

@@ -50,7 +50,7 @@ pub async fn label(server: &TestServer, repository: i64, tag: &str, manifest: i6
         ..Default::default()
     };
     tag.insert(server.backend.database.write()).await.expect("a tag");
-    server.backend.database.forget();
+    server.backend.database.invalidate();
 }
 
 /// Returns the ID of a repository of a project, which is created if it does not exist.
@@ -71,7 +71,7 @@ pub async fn repository(server: &TestServer, project: i64, name: &str) -> i64 {
         ..Default::default()
     };
     let row = row.insert(db).await.expect("a repository");
-    server.backend.database.forget();
+    server.backend.database.invalidate();
     row.id
 }
 

@@ -136,7 +136,7 @@ async fn get_tag_returns_image_details(server: TestServer) {
     list.config_digest = Set(None);
     list.image_created_at = Set(None);
     list.update(db).await.expect("a change");
-    server.backend.database.forget();
+    server.backend.database.invalidate();
     let shown = root.get(&format!("{tags}/v1.0")).await.expect(200).json();
     for field in ["revision", "short_revision", "created_at"] {
         assert_eq!(shown[field], json!(null), "{field}");

@@ -238,7 +238,7 @@ async fn create_environment_rejects_more_than_1000_environments(server: TestServ
         project_id: Set(work),
         name: Set(format!("e{number}")),
         slug: Set(format!("e{number}")),
-        state: Set(environments::State::Available),
+        state: Set(environments::EnvironmentState::Available),
         created_at: Set(now()),
         updated_at: Set(now()),
         ..Default::default()

@@ -205,7 +205,7 @@ async fn epic_rejects_more_than_1000_issues(server: TestServer) {
         project_id: Set(inside),
         iid: Set(iid),
         title: Set(format!("Issue {iid}")),
-        state: Set(issues::State::Opened),
+        state: Set(issues::IssueState::Opened),
         created_at: Set(now()),
         updated_at: Set(now()),
         ..Default::default()

@@ -4,7 +4,7 @@ use domain::code::ref_updates::{moving, recover};
 use domain::kernel::ref_changes::{RefChange, RefUpdate};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
-use storage::entities::ref_updates::{self, Kind, State};
+use storage::entities::ref_updates::{self, RefUpdateKind, RefUpdateState};
 use storage::entities::{Visibility, events};
 
 use super::commit;
@@ -14,12 +14,12 @@ use crate::support::{TestServer, on_every_database};
 /// Inserts the intent to update `main` and stops, as a killed server does.
 async fn announce(server: &TestServer, project: &Project<'_>) {
     let waiting = || async {
-        let rows = ref_updates::Entity::find().filter(ref_updates::Column::State.eq(State::Pending));
+        let rows = ref_updates::Entity::find().filter(ref_updates::Column::State.eq(RefUpdateState::Pending));
         rows.count(server.backend.database.read()).await.expect("a count")
     };
     let before = waiting().await;
     let backend = server.backend.clone();
-    let mover = RefUpdate { project_id: project.id, user_id: Some(1), kind: Kind::Push };
+    let mover = RefUpdate { project_id: project.id, user_id: Some(1), kind: RefUpdateKind::Push };
     let planned = vec!["refs/heads/main".to_owned()];
     tokio::spawn(async move {
         let never = std::future::pending::<domain::kernel::error::Result<((), Vec<RefChange>)>>();
@@ -32,7 +32,7 @@ async fn announce(server: &TestServer, project: &Project<'_>) {
 
 async fn recorded(server: &TestServer) -> Vec<(String, String)> {
     let rows = events::Entity::find()
-        .filter(events::Column::Action.eq(events::Action::Pushed))
+        .filter(events::Column::Action.eq(events::EventAction::Pushed))
         .order_by_asc(events::Column::Id)
         .all(server.backend.database.read())
         .await

@@ -165,12 +165,12 @@ async fn feature_groups_match_kinds_of_users(server: TestServer) {
     for (name, row) in &kinds {
         for (other, _) in &kinds {
             // The cache assumes stored rows, and these users are not stored.
-            server.backend.database.forget();
+            server.backend.database.invalidate();
             let caller = Caller::user(row.clone());
             assert_eq!(open_for(&server, other, &caller, (None, None)).await, name == other, "{name} {other}");
             assert!(!open_for(&server, "unknown", &caller, (None, None)).await);
         }
-        server.backend.database.forget();
+        server.backend.database.invalidate();
         assert!(!open_for(&server, name, &Caller::user(plain.clone()), (None, None)).await);
         assert!(!open_for(&server, name, &Caller::anonymous(), (None, None)).await);
     }

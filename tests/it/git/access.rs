@@ -142,7 +142,7 @@ async fn blocked_user_gets_403_with_reason(server: TestServer) {
     let ann = server.person("ann").await;
     server.give_password(&ann).await;
     server.project_at("g/p", Visibility::Public).await;
-    let row = users::ActiveModel { id: Set(ann.id), state: Set(users::State::Blocked), ..Default::default() };
+    let row = users::ActiveModel { id: Set(ann.id), state: Set(users::UserState::Blocked), ..Default::default() };
     row.update(server.backend.database.write()).await.unwrap();
     for password in [ann.token.as_str(), PASSWORD] {
         let answer = advertised_refs(&server, "g/p", UPLOAD, Some(("ann", password))).await.expect(403);

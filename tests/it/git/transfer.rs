@@ -24,7 +24,7 @@ async fn first_push_sets_and_protects_default_branch(server: TestServer) {
     assert_eq!(names, ["trunk"]);
     let updates = ref_updates::Entity::find().all(server.backend.database.read()).await.unwrap();
     assert_eq!(updates.len(), 1);
-    assert_eq!(updates[0].state, ref_updates::State::Applied);
+    assert_eq!(updates[0].state, ref_updates::RefUpdateState::Applied);
     assert_eq!(updates[0].user_id, Some(ann.id));
     assert!(updates[0].changes.contains("refs/heads/trunk"), "{}", updates[0].changes);
 
@@ -93,7 +93,7 @@ async fn rejected_push_leaves_no_pending_ref_update(server: TestServer) {
     assert!(output.contains("Only branches and tags can be pushed"), "{output}");
     assert!(server.repository(project.id).is_empty().await.unwrap());
     assert_eq!(server.reload(&project).await.default_branch, None);
-    let pending = ref_updates::unsettled(server.backend.database.read(), storage::entities::now()).await;
+    let pending = ref_updates::pending(server.backend.database.read(), storage::entities::now()).await;
     assert_eq!(pending.unwrap(), []);
 }
 

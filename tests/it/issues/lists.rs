@@ -61,7 +61,7 @@ async fn found(client: &Client, project: i64, query: &str) -> Vec<String> {
 
 async fn award(server: &TestServer, project: i64, iid: i64, name: &str) {
     let db = server.backend.database.write();
-    let issue = sea_orm::QuerySelect::limit(issues::numbered(project, iid), 1)
+    let issue = sea_orm::QuerySelect::limit(issues::by_iid(project, iid), 1)
         .one(db)
         .await
         .expect("a lookup")

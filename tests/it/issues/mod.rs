@@ -37,7 +37,7 @@ async fn system_notes(server: &TestServer, project: i64, iid: i64) -> Vec<String
     use storage::entities::{issues, notes};
 
     let db = server.backend.database.read();
-    let issue = issues::numbered(project, iid).one(db).await.expect("a lookup").expect("an issue");
+    let issue = issues::by_iid(project, iid).one(db).await.expect("a lookup").expect("an issue");
     let found = notes::Entity::find()
         .filter(notes::Column::IssueId.eq(issue.id))
         .filter(notes::Column::System.eq(true))

@@ -92,7 +92,7 @@ async fn insert_many_issues(server: &TestServer, project_id: i64, label_id: i64)
     for statement in [issues.as_str(), labels.as_str(), assignees, "ANALYZE"] {
         db.execute_unprepared(statement).await.expect(statement);
     }
-    server.backend.database.forget();
+    server.backend.database.invalidate();
 }
 
 async fn first_page_of_each_list_avoids_full_table_scans(server: TestServer) {
@@ -148,7 +148,7 @@ async fn filters_find_and_count_issues_at_the_end_of_the_order(server: TestServe
         100 + OLD_ISSUES
     );
     server.backend.database.write().execute_unprepared(&old).await.expect("labels");
-    server.backend.database.forget();
+    server.backend.database.invalidate();
     // An issue that has a label of the same title in a private project is not visible to the caller.
     let elsewhere = project(&root, "elsewhere", json!({})).await;
     crate::issues::open(&root, elsewhere, json!({"title": "t", "labels": "old"})).await;

@@ -44,7 +44,7 @@ async fn label_counts_include_only_visible_items(server: TestServer) {
     let secret = server.bare_issue(work, 2, &[bug]).await;
     server.change_issue(secret.id, |issue| issue.confidential = Set(true)).await;
     let closed = server.bare_issue(work, 3, &[bug]).await;
-    server.change_issue(closed.id, |issue| issue.state = Set(issues::State::Closed)).await;
+    server.change_issue(closed.id, |issue| issue.state = Set(issues::IssueState::Closed)).await;
     server.bare_issue(hidden, 1, &[bug]).await;
     server.bare_merge_request(work, 1, &[bug], None).await;
     server.bare_merge_request(hidden, 1, &[bug], None).await;
@@ -61,7 +61,7 @@ async fn label_counts_include_only_visible_items(server: TestServer) {
     let assigned =
         issue_assignees::ActiveModel { issue_id: Set(secret.id), user_id: Set(guest.id), ..Default::default() };
     assigned.insert(server.backend.database.write()).await.expect("an assignment");
-    server.backend.database.forget();
+    server.backend.database.invalidate();
     assert_eq!(counts(&guest.client, &project).await, [2, 1, 1].map(Value::from));
     let off = json!({ "issues_access_level": "private", "merge_requests_access_level": "private" });
     root.put(&project, off).await.expect(200);
@@ -87,7 +87,7 @@ async fn label_priority_of_items_is_the_lowest_of_their_labels(server: TestServe
     };
     let prioritize = async |label: i64, priority: Value| {
         root.put(&format!("{parent}/labels/{label}"), json!({ "priority": priority })).await.expect(200);
-        server.backend.database.forget();
+        server.backend.database.invalidate();
     };
     prioritize(bug, json!(5)).await;
     assert_eq!(priorities().await, (Some(5), Some(5)));

@@ -169,7 +169,7 @@ async fn merged_merge_request_rejects_state_and_target_changes(server: TestServe
     let found = row(&server, id, iid).await;
     let merged = merge_requests::ActiveModel {
         id: Set(found.id),
-        state: Set(merge_requests::State::Merged),
+        state: Set(merge_requests::MergeRequestState::Merged),
         ..Default::default()
     };
     merged.update(server.backend.database.write()).await.expect("a change");

@@ -37,7 +37,7 @@ async fn titles(client: &Client, path: &str) -> Vec<String> {
 
 /// Returns the row of a merge request.
 async fn row(server: &TestServer, project: i64, iid: i64) -> merge_requests::Model {
-    let found = merge_requests::numbered(project, iid).one(server.backend.database.read()).await;
+    let found = merge_requests::by_iid(project, iid).one(server.backend.database.read()).await;
     found.expect("a lookup").expect("a merge request")
 }
 

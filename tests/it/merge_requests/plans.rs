@@ -97,7 +97,7 @@ async fn insert_many_merge_requests(server: &TestServer, project_id: i64, label_
     for statement in [merge_requests.as_str(), labels.as_str(), assignees, "ANALYZE"] {
         db.execute_unprepared(statement).await.expect(statement);
     }
-    server.backend.database.forget();
+    server.backend.database.invalidate();
 }
 
 /// Creates a public project of a group with one merge request that matches the queries and many that do not.

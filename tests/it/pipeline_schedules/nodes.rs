@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use sea_orm::{ActiveValue::Set, EntityTrait};
 use serde_json::json;
-use storage::database::{Database, Options};
+use storage::database::{Database, DatabaseOptions};
 use storage::entities::{now, pipeline_schedules as rows, pipelines};
 
 use crate::support::Client;
@@ -31,7 +31,7 @@ async fn due_schedules_run_once_on_three_nodes_when_one_is_killed() {
     let project = id(&client.get("/projects/root%2Fp").await.expect(200).json());
     first.stop().await;
     // The schedules became due while no node was running. The database does not enforce the limit per project.
-    let db = Database::connect(&site.database_url(), &Options::default()).await.expect("a database");
+    let db = Database::connect(&site.database_url(), &DatabaseOptions::default()).await.expect("a database");
     let due = now() - TimeDelta::minutes(1);
     let schedules = (0..SCHEDULE_COUNT).map(|number| rows::ActiveModel {
         project_id: Set(project),

@@ -13,7 +13,7 @@ use crate::support::receiver::{Receiver, Reply, nowhere, relay, take};
 use crate::support::{TestServer, on_every_database};
 
 /// Returns the states and attempts of all deliveries, in order.
-async fn states(server: &TestServer) -> Vec<(hook_deliveries::State, i32)> {
+async fn states(server: &TestServer) -> Vec<(hook_deliveries::DeliveryState, i32)> {
     let rows = hook_deliveries::Entity::find()
         .order_by_asc(hook_deliveries::Column::Id)
         .all(server.backend.database.read())
@@ -22,7 +22,7 @@ async fn states(server: &TestServer) -> Vec<(hook_deliveries::State, i32)> {
     rows.into_iter().map(|row| (row.state, row.attempts)).collect()
 }
 
-use hook_deliveries::State::{Delivered, Failed, Pending};
+use hook_deliveries::DeliveryState::{Delivered, Failed, Pending};
 
 async fn failed_delivery_is_retried_before_the_next_one(server: TestServer) {
     let project = Project::filled(&server, "p", Visibility::Private).await;

@@ -201,8 +201,8 @@ async fn delivery_log_is_paginated_and_old_entries_are_deleted(server: TestServe
     let db = server.backend.database.write();
     aged(8).exec(db).await.unwrap();
     assert_eq!(sweep(&server.backend).await.unwrap(), 5);
-    let rows =
-        hook_deliveries::Entity::find().filter(hook_deliveries::Column::State.eq(hook_deliveries::State::Pending));
+    let rows = hook_deliveries::Entity::find()
+        .filter(hook_deliveries::Column::State.eq(hook_deliveries::DeliveryState::Pending));
     assert_eq!(rows.count(db).await.unwrap(), 1);
     aged(31).exec(db).await.unwrap();
     assert_eq!(sweep(&server.backend).await.unwrap(), 1);

@@ -2,7 +2,7 @@
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::json;
-use storage::entities::users::State;
+use storage::entities::users::UserState;
 
 use crate::support::people::Person;
 use crate::support::places::project;
@@ -14,7 +14,7 @@ async fn names(client: &Client, path: &str) -> Vec<String> {
     names.map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 
-async fn change(server: &TestServer, person: &Person, state: State, hidden: bool) {
+async fn change(server: &TestServer, person: &Person, state: UserState, hidden: bool) {
     let mut row = person.row.clone().into_active_model();
     row.state = Set(state);
     row.private_profile = Set(hidden);
@@ -98,8 +98,8 @@ async fn list_starrers_excludes_private_and_blocked_users(server: TestServer) {
     assert_eq!(names(&root, &format!("{list}?search=B%25")).await, [""; 0]);
     assert_eq!(names(&root, &format!("{list}?search=an")).await, ["dan"]);
     root.get(&format!("{list}?search=%00")).await.expect(400);
-    change(&server, &people[1], State::Active, true).await;
-    change(&server, &people[2], State::Blocked, false).await;
+    change(&server, &people[1], UserState::Active, true).await;
+    change(&server, &people[2], UserState::Blocked, false).await;
     assert_eq!(names(&server.anonymous(), &list).await, ["cleo", "dan"]);
     assert_eq!(names(&people[1].client, &list).await, ["cleo", "ada", "dan"]);
     assert_eq!(names(&root, &list).await, ["cleo", "ada", "bob", "dan"]);

@@ -3,7 +3,7 @@
 use git::RepositoryId;
 use holdfast::worker::registry;
 use serde_json::json;
-use storage::jobs::{Options, Runner};
+use storage::jobs::{JobRunner, RunnerOptions};
 
 use crate::support::places::project;
 use crate::support::{TestServer, on_every_database};
@@ -26,7 +26,7 @@ async fn delete_project_hides_it_at_once_and_job_erases_it(server: TestServer) {
     // The path is available only after the erasure.
     root.post("/projects", json!({"path": "work"})).await.expect(400);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let runner = Runner::new(server.backend.database.clone(), registry(&server.backend), Options::default());
+    let runner = JobRunner::new(server.backend.database.clone(), registry(&server.backend), RunnerOptions::default());
     let running = tokio::spawn(runner.run(async {
         let _ = stopped.await;
     }));

@@ -104,7 +104,7 @@ async fn killed_server_keeps_finished_parts_and_records_partial_object(site: Sit
     server.stop().await;
     site.succeeds(&["doctor"]).await;
     // The partially written object is recorded, and a later sweep deletes it.
-    let options = storage::database::Options::default();
+    let options = storage::database::DatabaseOptions::default();
     let database = storage::database::Database::connect(&site.database_url(), &options).await.expect("a database");
     let left = storage::entities::registry_pieces::orphans(database.read(), storage::entities::now(), 10).await;
     assert_eq!(left.expect("rows").len(), 1);

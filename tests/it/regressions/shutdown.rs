@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rand::RngExt;
 use sea_orm::EntityTrait;
-use storage::database::{Database, Options};
-use storage::entities::ref_updates::{self, State};
+use storage::database::{Database, DatabaseOptions};
+use storage::entities::ref_updates::{self, RefUpdateState};
 use tokio::io::AsyncWriteExt;
 
 use crate::support::git::Work;
@@ -81,11 +81,11 @@ async fn branch_afterwards(site: &Site, work: &Work) -> String {
 
 /// Returns the recorded ref updates as JSON, in order.
 async fn recorded_updates(site: &Site) -> Vec<String> {
-    let database = Database::connect(&site.database_url(), &Options::default()).await.unwrap();
+    let database = Database::connect(&site.database_url(), &DatabaseOptions::default()).await.unwrap();
     let mut rows = ref_updates::Entity::find().all(database.read()).await.unwrap();
     database.close().await.unwrap();
     rows.sort_by_key(|row| row.id);
-    assert!(rows.iter().all(|row| row.state == State::Applied), "{rows:?}");
+    assert!(rows.iter().all(|row| row.state == RefUpdateState::Applied), "{rows:?}");
     rows.into_iter().map(|row| row.changes).collect()
 }
 

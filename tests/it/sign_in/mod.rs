@@ -164,7 +164,7 @@ async fn sign_in_rejects_blocked_and_activates_deactivated_users(server: TestSer
     assert_eq!(refused.status, 403);
     assert!(refused.text.contains("Your account has been blocked."));
     let mut row = ada.row.clone().into_active_model();
-    row.state = Set(users::State::Deactivated);
+    row.state = Set(users::UserState::Deactivated);
     row.update(server.backend.database.write()).await.expect("an update");
     assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 303);
     ada.client.get("/user").await.expect(200);

@@ -143,7 +143,7 @@ impl<'a> Project<'a> {
         let _ = child.stdin.take().expect("stdin").write_all(input);
         let output = child.wait_with_output().expect("output");
         assert!(output.status.success(), "git {arguments:?}: {}", git::said(&output));
-        self.server.backend.database.forget();
+        self.server.backend.database.invalidate();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 

@@ -6,7 +6,7 @@ use chrono::NaiveDate;
 use domain::accounts::users::{NewUser, create as create_user};
 use domain::identity::access_tokens::{NewToken, create as create_token};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
-use storage::entities::access_tokens::Kind;
+use storage::entities::access_tokens::TokenKind;
 use storage::entities::{access_tokens, users};
 use storage::jobs;
 
@@ -65,7 +65,7 @@ impl TestServer {
         let new = NewToken {
             user_id,
             name: "of a test".to_owned(),
-            kind: Kind::Personal,
+            kind: TokenKind::Personal,
             scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
             expires_at: last,
             created_by_id: None,
@@ -84,14 +84,14 @@ impl TestServer {
     /// Runs jobs while `work` runs.
     pub async fn run_jobs_while<T>(&self, work: impl Future<Output = T>) -> T {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let options = jobs::Options {
+        let options = jobs::RunnerOptions {
             concurrency: 32,
             poll: Duration::from_millis(100),
             drain: Duration::ZERO,
-            ..jobs::Options::default()
+            ..jobs::RunnerOptions::default()
         };
         let registry = holdfast::worker::registry(&self.backend);
-        let runner = jobs::Runner::new(self.backend.database.clone(), registry, options);
+        let runner = jobs::JobRunner::new(self.backend.database.clone(), registry, options);
         let running = tokio::spawn(runner.run(async {
             let _ = stopped.await;
         }));
@@ -114,7 +114,7 @@ impl TestServer {
             }
         };
         let registry = holdfast::worker::registry(&self.backend);
-        let runner = jobs::Runner::new(self.backend.database.clone(), registry, jobs::Options::default());
+        let runner = jobs::JobRunner::new(self.backend.database.clone(), registry, jobs::RunnerOptions::default());
         // A job scheduled for later would never finish, hence the time limit.
         let finished = tokio::time::timeout(Duration::from_secs(120), runner.run(idle));
         finished.await.expect("jobs that are due");

@@ -38,7 +38,7 @@ impl TestServer {
                 continue;
             }
             let row = namespaces::ActiveModel {
-                kind: Set(namespaces::Kind::Group),
+                kind: Set(namespaces::NamespaceKind::Group),
                 parent_id: Set(parent),
                 name: Set(path.to_owned()),
                 name_key: Set(fold(path)),

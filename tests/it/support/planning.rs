@@ -15,7 +15,7 @@ impl TestServer {
             iid: Set(iid),
             author_id: Set(Some(1)),
             title: Set(format!("Issue {iid}")),
-            state: Set(issues::State::Opened),
+            state: Set(issues::IssueState::Opened),
             created_at: Set(now()),
             updated_at: Set(now()),
             ..Default::default()

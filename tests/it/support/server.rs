@@ -86,7 +86,7 @@ impl TestServer {
         };
         let statements = Arc::new(Statements::default());
         let seen = Arc::clone(&statements);
-        let observer: storage::database::Observer = Arc::new(move |sql, _| {
+        let observer: storage::database::StatementObserver = Arc::new(move |sql, _| {
             seen.count.fetch_add(1, Ordering::Relaxed);
             if let Some((_, texts)) = &mut *seen.texts.lock().expect("texts") {
                 texts.push(sql.to_owned());
@@ -133,7 +133,7 @@ impl TestServer {
 
     /// Clears the response cache, returns the number of statements so far and records the texts of later statements.
     pub fn statements(&self) -> usize {
-        self.backend.database.forget();
+        self.backend.database.invalidate();
         let count = self.statements.count.load(Ordering::Relaxed);
         let mut texts = self.statements.texts.lock().expect("texts");
         texts.get_or_insert_with(|| (count, Vec::new()));

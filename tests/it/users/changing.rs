@@ -3,11 +3,11 @@
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use serde_json::json;
 use storage::entities::Visibility;
-use storage::entities::users::State;
+use storage::entities::users::UserState;
 
 use crate::support::{TestServer, on_every_database};
 
-async fn set_state(server: &TestServer, id: i64, state: State) {
+async fn set_state(server: &TestServer, id: i64, state: UserState) {
     let found = storage::entities::users::Entity::find_by_id(id).one(server.backend.database.read()).await;
     let mut row = found.expect("the database").expect("a user").into_active_model();
     row.state = Set(state);
@@ -135,12 +135,12 @@ async fn blocked_user_gets_403_until_unblocked(server: TestServer) {
 async fn ldap_blocked_and_deactivated_users_cannot_be_unblocked(server: TestServer) {
     let ada = server.person("ada").await;
     let path = format!("/users/{}", ada.id);
-    set_state(&server, ada.id, State::LdapBlocked).await;
+    set_state(&server, ada.id, UserState::LdapBlocked).await;
     for verb in ["block", "unblock"] {
         let refused = server.root().post(&format!("{path}/{verb}"), json!({})).await.expect(403);
         assert_eq!(refused.message(), "403 Forbidden - LDAP blocked users cannot be modified by the API");
     }
-    set_state(&server, ada.id, State::Deactivated).await;
+    set_state(&server, ada.id, UserState::Deactivated).await;
     let refused = server.root().post(&format!("{path}/unblock"), json!({})).await.expect(403);
     assert_eq!(refused.message(), "403 Forbidden - Deactivated users cannot be unblocked by the API");
     assert!(ada.client.get("/user").await.expect(403).message().contains("deactivated"));

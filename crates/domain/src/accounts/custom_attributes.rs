@@ -8,7 +8,7 @@ use sea_orm::{
 use storage::database::Violation;
 
 use crate::kernel::page::{Page, PageRequest};
-pub use storage::entities::custom_attributes::Owner;
+pub use storage::entities::custom_attributes::AttributeOwner;
 use storage::entities::custom_attributes::{self, Column, Model};
 use storage::entities::now;
 
@@ -23,7 +23,7 @@ const MOST: u64 = 100;
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn list(backend: &Backend, owner: Owner, page: &PageRequest) -> Result<Page<Model>> {
+pub async fn list(backend: &Backend, owner: AttributeOwner, page: &PageRequest) -> Result<Page<Model>> {
     page_of(backend.database.read(), custom_attributes::of(owner), page).await
 }
 
@@ -31,7 +31,7 @@ pub async fn list(backend: &Backend, owner: Owner, page: &PageRequest) -> Result
 ///
 /// # Errors
 /// Returns `Error::NotFound` if no attribute has this key.
-pub async fn read(backend: &Backend, owner: Owner, key: &str) -> Result<Model> {
+pub async fn read(backend: &Backend, owner: AttributeOwner, key: &str) -> Result<Model> {
     let found = custom_attributes::of(owner)
         .filter(Column::Key.eq(key))
         .one(backend.database.read())
@@ -43,7 +43,7 @@ pub async fn read(backend: &Backend, owner: Owner, key: &str) -> Result<Model> {
 ///
 /// # Errors
 /// Returns `Error::Rejected` if the owner has `MOST` attributes already.
-pub async fn set(backend: &Backend, owner: Owner, key: &str, value: &str) -> Result<Model> {
+pub async fn set(backend: &Backend, owner: AttributeOwner, key: &str, value: &str) -> Result<Model> {
     loop {
         let attempt = backend
             .database
@@ -58,7 +58,7 @@ pub async fn set(backend: &Backend, owner: Owner, key: &str, value: &str) -> Res
 
 async fn change_or_attach(
     transaction: &DatabaseTransaction,
-    owner: Owner,
+    owner: AttributeOwner,
     key: &str,
     value: &str,
 ) -> Result<Model> {
@@ -78,9 +78,9 @@ async fn change_or_attach(
         return Err(Error::Rejected(text.into()));
     }
     let (project_id, namespace_id, user_id) = match owner {
-        Owner::Project(id) => (Some(id), None, None),
-        Owner::Group(id) => (None, Some(id), None),
-        Owner::User(id) => (None, None, Some(id)),
+        AttributeOwner::Project(id) => (Some(id), None, None),
+        AttributeOwner::Group(id) => (None, Some(id), None),
+        AttributeOwner::User(id) => (None, None, Some(id)),
     };
     let at = now();
     let row = custom_attributes::ActiveModel {
@@ -107,7 +107,7 @@ async fn change_or_attach(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if no attribute has this key.
-pub async fn delete(backend: &Backend, owner: Owner, key: &str) -> Result<()> {
+pub async fn delete(backend: &Backend, owner: AttributeOwner, key: &str) -> Result<()> {
     let removed = custom_attributes::Entity::delete_many()
         .filter(owner.column().eq(owner.id()))
         .filter(Column::Key.eq(key))

@@ -8,7 +8,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     QueryOrder, QuerySelect, Select,
 };
-use storage::entities::access_tokens::{Column, Entity, Kind, Model};
+use storage::entities::access_tokens::{Column, Entity, Model, TokenKind};
 use storage::entities::{AccessLevel, fold, members, now, project_bots, taken_emails, users};
 
 use crate::accounts::users::deletion::delete_bots;
@@ -104,7 +104,7 @@ pub async fn create(
     let (mut row, secret) = prepare(NewToken {
         user_id: 0,
         name: new.name,
-        kind: Kind::Project,
+        kind: TokenKind::Project,
         scopes: new.scopes,
         expires_at: last,
         created_by_id: Some(creator_id),
@@ -150,7 +150,7 @@ pub async fn revoke(backend: &Backend, project_id: i64, id: i64, since: Option<&
 
 fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find()
-        .filter(Column::Kind.eq(Kind::Project))
+        .filter(Column::Kind.eq(TokenKind::Project))
         .filter(Column::UserId.in_subquery(project_bots::of_project(project_id)))
         .order_by_asc(Column::Id)
 }

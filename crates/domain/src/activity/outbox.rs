@@ -1,8 +1,8 @@
 //! Webhook outbox: deliveries of an event, inserted in the transaction of the event.
 
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait};
-use storage::entities::hook_deliveries::{self, State};
-use storage::entities::project_hooks::{self, Kind};
+use storage::entities::hook_deliveries::{self, DeliveryState};
+use storage::entities::project_hooks::{self, HookEvent};
 use storage::entities::{events, now};
 use storage::jobs;
 
@@ -14,7 +14,7 @@ use crate::kernel::patterns::matches_pattern;
 #[derive(Debug, Clone)]
 pub struct WebhookTarget {
     /// The kind of event that webhooks subscribe to.
-    pub kind: Kind,
+    pub kind: HookEvent,
     /// The branch, for webhooks that filter branches.
     pub branch: Option<String>,
 }
@@ -32,7 +32,7 @@ pub(crate) async fn announce(
     let Some(project_id) = event.project_id else {
         return Ok(());
     };
-    let mut hooks = project_hooks::told_of(transaction, project_id, told.kind).await?;
+    let mut hooks = project_hooks::subscribed_to(transaction, project_id, told.kind).await?;
     hooks.retain(|hook| wants(hook.push_events_branch_filter.as_deref(), told.branch.as_deref()));
     if hooks.is_empty() {
         return Ok(());
@@ -44,7 +44,7 @@ pub(crate) async fn announce(
         uuid: Set(uuid()),
         kind: Set(told.kind),
         url: Set(hook.url.clone()),
-        state: Set(State::Pending),
+        state: Set(DeliveryState::Pending),
         next_attempt_at: Set(at),
         created_at: Set(at),
         ..Default::default()

@@ -7,7 +7,7 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::access::projects_with_level;
-use storage::entities::taken_fingerprints::{self, Holder};
+use storage::entities::taken_fingerprints::{self, FingerprintOwner};
 use storage::entities::{AccessLevel, deploy_keys as keys, now, project_deploy_keys as places, projects};
 
 use crate::identity::access::ProjectAccess;
@@ -128,7 +128,7 @@ pub async fn create(
                 ..Default::default()
             };
             let made = row.insert(transaction).await.map_err(refused)?;
-            let holder = Holder::DeployKey(made.id);
+            let holder = FingerprintOwner::DeployKey(made.id);
             taken_fingerprints::take(transaction, &made.fingerprint, holder)
                 .await
                 .map_err(refused)?;
@@ -265,7 +265,7 @@ async fn is_known(transaction: &DatabaseTransaction, caller: &Caller, id: i64) -
         .select_only()
         .column(places::Column::ProjectId)
         .filter(places::Column::DeployKeyId.eq(id));
-    let known = projects::live()
+    let known = projects::not_deleted()
         .filter(projects::Column::Id.in_subquery(having.into_query()))
         .filter(projects_with_level(
             caller.signed_in()?.id,

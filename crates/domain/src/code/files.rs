@@ -126,7 +126,9 @@ async fn locate(
     let resolve = repository.resolve_commit(revision);
     let question = (access.project.id, revision.to_owned());
     let revisions = &backend.caches.revisions;
-    let commit = revisions.recall(&backend.database, question, resolve).await?;
+    let commit = revisions
+        .get_or_load(&backend.database, question, resolve)
+        .await?;
     let located = repository.locate(commit, path).await?;
     let entry = located
         .entry

@@ -4,10 +4,10 @@ use futures_util::future::BoxFuture;
 use git::{Oid, Selection};
 use sea_orm::DatabaseTransaction;
 use storage::database::Database;
-use storage::entities::project_hooks::Kind;
+use storage::entities::project_hooks::HookEvent;
 use storage::jobs;
 
-use crate::activity::events::{self, Action, NewEvent};
+use crate::activity::events::{self, EventAction, NewEvent};
 use crate::activity::outbox::WebhookTarget;
 use crate::activity::push_data::{COUNTED, Change, PushData, RefType};
 use crate::code::jobs::read_messages::{ReadMessages, Unread};
@@ -105,11 +105,11 @@ async fn plan(refs: &UpdatedRefs<'_>) -> PlannedEvents {
             };
             let told = match ref_type {
                 RefType::Branch => WebhookTarget {
-                    kind: Kind::Push,
+                    kind: HookEvent::Push,
                     branch: Some(name.to_owned()),
                 },
                 RefType::Tag => WebhookTarget {
-                    kind: Kind::TagPush,
+                    kind: HookEvent::TagPush,
                     branch: None,
                 },
             };
@@ -145,7 +145,7 @@ fn event(refs: &UpdatedRefs<'_>, data: PushData, told: Option<WebhookTarget>) ->
     Some(NewEvent {
         project_id: Some(refs.project.id),
         author_id: refs.update.user_id,
-        action: Action::Pushed,
+        action: EventAction::Pushed,
         target: None,
         data: Some(serde_json::to_string(&data).ok()?),
         told,

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use git::{ByteStream, Push, ReceivePolicy, RefCommand, RepositoryId};
-use storage::entities::ref_updates::Kind;
+use storage::entities::ref_updates::RefUpdateKind;
 use tokio::sync::oneshot;
 
 use crate::code::branch_protection::{self, PushRules};
@@ -50,7 +50,7 @@ pub async fn receive(
     let mover = RefUpdate {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
-        kind: Kind::Push,
+        kind: RefUpdateKind::Push,
     };
     let protocol = protocol.map(str::to_owned);
     let (sender, begun) = oneshot::channel::<ByteStream>();

@@ -14,7 +14,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
-use storage::entities::ref_updates::{self, State};
+use storage::entities::ref_updates::{self, RefUpdateState};
 use storage::entities::{AccessLevel, now, projects, protected_branches};
 use storage::jobs;
 
@@ -92,7 +92,7 @@ async fn intend(backend: &Backend, mover: &RefUpdate, planned: &[String]) -> Res
         user_id: Set(mover.user_id),
         kind: Set(mover.kind),
         changes: Set(serde_json::to_string(&planned).map_err(Error::internal)?),
-        state: Set(State::Pending),
+        state: Set(RefUpdateState::Pending),
         created_at: Set(now()),
         ..Default::default()
     };
@@ -150,9 +150,9 @@ async fn settle(backend: &Backend, intent: i64, mover: &RefUpdate, moved: &[RefC
         .transaction(async |transaction| {
             let settled = ref_updates::Entity::update_many()
                 .col_expr(ref_updates::Column::Changes, Expr::value(changes.clone()))
-                .col_expr(ref_updates::Column::State, Expr::value(State::Applied))
+                .col_expr(ref_updates::Column::State, Expr::value(RefUpdateState::Applied))
                 .filter(ref_updates::Column::Id.eq(intent))
-                .filter(ref_updates::Column::State.eq(State::Pending));
+                .filter(ref_updates::Column::State.eq(RefUpdateState::Pending));
             if settled.exec(transaction).await?.rows_affected == 0 || moved.is_empty() {
                 return Ok(());
             }
@@ -228,7 +228,7 @@ const ABANDONED: TimeDelta = TimeDelta::hours(4);
 /// Returns an error if a database query or a Git operation fails.
 pub async fn recover(backend: &Backend, all: bool) -> Result<usize> {
     let before = if all { now() } else { now() - ABANDONED };
-    let pending = ref_updates::unsettled(backend.database.read(), before).await?;
+    let pending = ref_updates::pending(backend.database.read(), before).await?;
     let count = pending.len();
     for intent in pending {
         let moved = happened(backend, &intent).await?;
@@ -249,7 +249,7 @@ async fn happened(backend: &Backend, intent: &ref_updates::Model) -> Result<Vec<
     let names = planned.iter().map(|moved| moved.reference.clone()).collect();
     let standing = standing(backend, intent.project_id, names).await?;
     let since = intent.created_at - ABANDONED;
-    let settled = ref_updates::settled(backend.database.read(), intent.project_id, since).await?;
+    let settled = ref_updates::applied(backend.database.read(), intent.project_id, since).await?;
     let settled: Vec<RefChange> = settled
         .iter()
         .flat_map(|row| serde_json::from_str::<Vec<RefChange>>(&row.changes).unwrap_or_default())

@@ -324,7 +324,7 @@ async fn projects_of_groups(backend: &Backend, access: &ProjectAccess) -> Result
         return Ok(Vec::new());
     }
     let (viewer, today) = (access.caller.viewer(), now().date_naive());
-    let readable = projects::live()
+    let readable = projects::not_deleted()
         .filter(projects::Column::Id.is_in(named.iter().map(|(_, project)| *project)))
         .filter(visible_projects(viewer, today))
         .filter(code_readable_projects(viewer, today))

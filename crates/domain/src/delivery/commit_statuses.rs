@@ -7,8 +7,8 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
     IntoActiveModel, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
-use storage::entities::ci_jobs::{self, ActiveModel, Column, EXTERNAL, Entity, Model, Status};
-use storage::entities::pipelines::{self, Source};
+use storage::entities::ci_jobs::{self, ActiveModel, Column, EXTERNAL, Entity, Model, PipelineStatus};
+use storage::entities::pipelines::{self, PipelineSource};
 use storage::entities::{now, users};
 
 use crate::code::repository_access;
@@ -58,7 +58,7 @@ pub struct Filter {
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The status.
-    pub status: Status,
+    pub status: PipelineStatus,
     /// The branch or tag.
     pub ref_name: Option<String>,
     /// Name of the status.
@@ -187,7 +187,7 @@ pub async fn report(
                     let new = NewPipeline {
                         project_id,
                         reference,
-                        source: Source::External,
+                        source: PipelineSource::External,
                         user_id: user.id,
                         variables: Vec::new(),
                         trigger_id: None,
@@ -307,7 +307,7 @@ async fn enter(
         .map(str::trim)
         .filter(|name| !name.is_empty());
     let name = name.unwrap_or(DEFAULT);
-    let there = ci_jobs::counting(transaction, pipeline.id).await?;
+    let there = ci_jobs::current(transaction, pipeline.id).await?;
     let (same, others): (Vec<Model>, Vec<Model>) = there
         .into_iter()
         .partition(|job| job.name == name && job.stage == EXTERNAL);
@@ -316,7 +316,7 @@ async fn enter(
     let before = old.as_ref().map(|job| (job.id, job.status));
     let mut row = match old {
         Some(job) if !job.status.is_finished() => {
-            if (job.status, report.status) == (Status::Running, Status::Pending) {
+            if (job.status, report.status) == (PipelineStatus::Running, PipelineStatus::Pending) {
                 let text = "cannot transition via \"enqueue\"";
                 return Err(Error::attribute("status", text));
             }
@@ -347,7 +347,7 @@ async fn enter(
     };
     let is_new = row.id.is_not_set();
     let began = is_new || before.map(|(_, status)| status) != Some(report.status);
-    if began && report.status == Status::Running {
+    if began && report.status == PipelineStatus::Running {
         row.started_at = Set(Some(at));
     }
     if began && report.status.is_finished() {

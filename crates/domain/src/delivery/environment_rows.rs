@@ -8,7 +8,7 @@ use sea_orm::{
 };
 use sha2::{Digest, Sha256};
 use storage::database::Violation;
-use storage::entities::environments::{self, ActiveModel, Column, Model, State};
+use storage::entities::environments::{self, ActiveModel, Column, EnvironmentState, Model};
 use storage::entities::now;
 
 use crate::kernel::error::{Error, Result};
@@ -35,7 +35,7 @@ pub(crate) async fn ensure(
     name: String,
 ) -> Result<Model> {
     match named(transaction, project_id, &name).await? {
-        Some(found) => become_now(transaction, found, State::Available).await,
+        Some(found) => become_now(transaction, found, EnvironmentState::Available).await,
         None => insert(transaction, project_id, name, None).await,
     }
 }
@@ -59,7 +59,7 @@ pub(super) const TAKEN: &str = "has already been taken";
 pub(super) async fn become_now(
     transaction: &DatabaseTransaction,
     found: Model,
-    state: State,
+    state: EnvironmentState,
 ) -> Result<Model> {
     if found.state == state {
         return Ok(found);
@@ -92,7 +92,7 @@ pub(super) async fn insert(
         slug: Set(free_slug(transaction, project_id, &name).await?),
         name: Set(name),
         external_url: Set(external_url),
-        state: Set(State::Available),
+        state: Set(EnvironmentState::Available),
         created_at: Set(at),
         updated_at: Set(at),
         ..Default::default()

@@ -8,7 +8,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
     QueryFilter,
 };
-use storage::entities::environments::{self, Column, Entity, Model, State};
+use storage::entities::environments::{self, Column, Entity, EnvironmentState, Model};
 use storage::entities::{fold, now};
 
 use crate::delivery::access::{check_can_create, check_can_read};
@@ -32,7 +32,7 @@ pub struct Filter {
     /// Text that names contain.
     pub search: Option<String>,
     /// State of the environments.
-    pub state: Option<State>,
+    pub state: Option<EnvironmentState>,
 }
 
 /// Attributes to change; absent ones stay.
@@ -156,7 +156,7 @@ pub async fn stop(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
         .transaction(async |transaction| {
             projects::hold(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
-            become_now(transaction, found, State::Stopped).await
+            become_now(transaction, found, EnvironmentState::Stopped).await
         })
         .await
 }
@@ -179,7 +179,7 @@ pub async fn delete(
             projects::hold(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
             preconditions::check_unmodified_since(unmodified_since, found.updated_at)?;
-            if found.state != State::Stopped {
+            if found.state != EnvironmentState::Stopped {
                 let text = "The environment must be stopped before it is deleted";
                 return Err(Error::forbidden_because(text));
             }

@@ -9,7 +9,7 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::feature_flag_user_lists::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::iid_counters::{self, Subject};
+use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::{Scope, feature_flag_strategies, now};
 
 use crate::identity::access::ProjectAccess;
@@ -81,7 +81,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
                 return Err(Error::Rejected(text.into()));
             }
             let scope = Scope::Project(project_id);
-            row.iid = Set(iid_counters::next(transaction, scope, Subject::FeatureFlagUserLists).await?);
+            row.iid = Set(iid_counters::next(transaction, scope, IidKind::FeatureFlagUserLists).await?);
             row.insert(transaction).await.map_err(refused)
         })
         .await

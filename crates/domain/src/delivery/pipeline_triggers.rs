@@ -6,10 +6,10 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
     PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
 };
-use storage::entities::ci_variables::Kind;
+use storage::entities::ci_variables::VariableKind;
 use storage::entities::pipeline_triggers as triggers;
 use storage::entities::pipeline_triggers::{ActiveModel, Column, Entity, Model};
-use storage::entities::pipelines::Source;
+use storage::entities::pipelines::PipelineSource;
 use storage::entities::{now, projects, users};
 
 use crate::delivery::access::check_can_create;
@@ -170,7 +170,7 @@ pub async fn delete(
         .database
         .transaction(async |transaction| {
             // The start of a pipeline locks the project until it is committed.
-            projects::hold(transaction, project_id).await?;
+            projects::lock_for_insert(transaction, project_id).await?;
             let row = lock(transaction, project_id, id).await?;
             preconditions::check_unmodified_since(unmodified_since, row.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
@@ -217,7 +217,7 @@ pub async fn run(
     let variables = variables.into_iter().map(|(key, value)| NewVariable {
         key,
         value: Secret::new(value),
-        kind: Kind::EnvVar,
+        kind: VariableKind::EnvVar,
     });
     let variables: Vec<NewVariable> = variables.collect();
     pipelines::check_variables(&variables)?;
@@ -227,7 +227,7 @@ pub async fn run(
     let new = NewPipeline {
         project_id: trigger.project_id,
         reference,
-        source: Source::Trigger,
+        source: PipelineSource::Trigger,
         user_id: trigger.owner_id,
         variables,
         trigger_id: Some(trigger.id),
@@ -236,7 +236,10 @@ pub async fn run(
     let made = backend
         .database
         .transaction(async |transaction| {
-            if projects::hold(transaction, new.project_id).await?.is_none() {
+            if projects::lock_for_insert(transaction, new.project_id)
+                .await?
+                .is_none()
+            {
                 return Err(missing());
             }
             // Fails if the trigger was deleted concurrently.

@@ -15,7 +15,7 @@ pub(crate) fn visible(place: &Place, on: &Noteable) -> Select<Entity> {
     let (viewer, today) = (place.caller.viewer(), now().date_naive());
     let all = Entity::find()
         .filter(on.id().condition())
-        .filter(notes::naming_visible(viewer, today));
+        .filter(notes::visible_cross_references(viewer, today));
     if place.has_role(Role::Reporter) {
         return all;
     }

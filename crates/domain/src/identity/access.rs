@@ -170,7 +170,7 @@ impl ProjectAccess {
         let seen = backend
             .caches
             .projects
-            .recall(&backend.database, question, look_up);
+            .get_or_load(&backend.database, question, look_up);
         let CachedProject {
             project,
             namespace,
@@ -247,7 +247,10 @@ impl GroupAccess {
             Ok::<_, Error>(Arc::new(CachedGroup { group, role, above }))
         };
         let question = (user, reference.to_owned());
-        let seen = backend.caches.groups.recall(&backend.database, question, look_up);
+        let seen = backend
+            .caches
+            .groups
+            .get_or_load(&backend.database, question, look_up);
         let CachedGroup { group, role, above } = Arc::unwrap_or_clone(seen.await?);
         // A job token belongs to one project and reaches no group.
         let job = caller.only_project().is_some();
@@ -354,7 +357,7 @@ impl Authorize for ScimAccess {
         let provider = caller.provisions().cloned().ok_or(Error::Unauthorized)?;
         let path = key.unwrap_or_default();
         let found = namespaces::by_full_path(backend.database.read(), path).await?;
-        match found.filter(|found| found.kind == namespaces::Kind::Group) {
+        match found.filter(|found| found.kind == namespaces::NamespaceKind::Group) {
             Some(group) if group.id == provider.namespace_id => {
                 refuse_plan(backend, rule)?;
                 if !provider.enabled {

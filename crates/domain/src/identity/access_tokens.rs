@@ -7,7 +7,7 @@ use sea_orm::{
 };
 
 use crate::kernel::page::{Page, PageRequest};
-pub use storage::entities::access_tokens::Kind;
+pub use storage::entities::access_tokens::TokenKind;
 use storage::entities::access_tokens::{self, Column, Entity, Model};
 use storage::entities::now;
 
@@ -29,7 +29,7 @@ pub struct NewToken {
     /// Name of the token.
     pub name: String,
     /// Kind of the token.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// Its scopes.
     pub scopes: Vec<String>,
     /// Last day on which it is valid.
@@ -117,7 +117,7 @@ pub async fn impersonation_list(
 ) -> Result<Page<Model>> {
     paged(
         backend,
-        access_tokens::of_user(user_id, Kind::Impersonation),
+        access_tokens::of_user(user_id, TokenKind::Impersonation),
         activity,
         page,
     )
@@ -129,7 +129,7 @@ pub async fn impersonation_list(
 /// # Errors
 /// Returns `Error::NotFound` if the user has no such token.
 pub async fn impersonation(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
-    let found = access_tokens::of_user(user_id, Kind::Impersonation)
+    let found = access_tokens::of_user(user_id, TokenKind::Impersonation)
         .filter(Column::Id.eq(id))
         .one(backend.database.read())
         .await?;
@@ -170,9 +170,9 @@ pub async fn personal_list(
         None => (!caller.is_admin()).then_some(own),
     };
     let tokens = match wanted {
-        Some(id) => access_tokens::of_user(id, Kind::Personal),
+        Some(id) => access_tokens::of_user(id, TokenKind::Personal),
         None => Entity::find()
-            .filter(Column::Kind.eq(Kind::Personal))
+            .filter(Column::Kind.eq(TokenKind::Personal))
             .order_by_asc(Column::Id),
     };
     paged(backend, tokens, activity, page).await
@@ -200,7 +200,7 @@ pub async fn revoke_personal(
     unmodified_since: Option<&str>,
 ) -> Result<()> {
     let found = Entity::find_by_id(id)
-        .filter(Column::Kind.eq(Kind::Personal))
+        .filter(Column::Kind.eq(TokenKind::Personal))
         .one(backend.database.read())
         .await?;
     let token = found.ok_or_else(|| Error::not_found("Personal Access Token"))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sea_orm::{ColumnTrait, QueryFilter};
-use storage::entities::users::State;
+use storage::entities::users::UserState;
 use storage::entities::{access_tokens, now, scim_tokens, sessions, users};
 use subtle::ConstantTimeEq;
 
@@ -74,11 +74,11 @@ pub async fn identify(backend: &Backend, credentials: Credentials) -> Result<Cal
 /// Returns `Error::Forbidden` if the account is not active; the error contains the reason.
 pub fn refuse_shut_out(user: &users::Model) -> Result<()> {
     match user.state {
-        State::Active => Ok(()),
-        State::Blocked | State::LdapBlocked => {
+        UserState::Active => Ok(()),
+        UserState::Blocked | UserState::LdapBlocked => {
             Err(Error::forbidden_because("Your account has been blocked."))
         }
-        State::Deactivated => Err(Error::forbidden_because(
+        UserState::Deactivated => Err(Error::forbidden_because(
             "Your account has been deactivated by your administrator. Please log back in from a web browser to reactivate your account.",
         )),
     }
@@ -107,7 +107,10 @@ pub async fn by_proof(backend: &Backend, proof: Proof) -> Result<Caller> {
     let caller = match proof {
         Proof::None => return Ok(Caller::anonymous()),
         Proof::User(id) => {
-            let found = users::live().filter(users::Column::Id.eq(id)).one(db).await?;
+            let found = users::not_deleted()
+                .filter(users::Column::Id.eq(id))
+                .one(db)
+                .await?;
             Caller::user(found.ok_or(Error::Unauthorized)?)
         }
         Proof::Token(id) => {
@@ -132,9 +135,11 @@ async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
         Ok::<_, Error>((Arc::new(token), Arc::new(user)))
     };
     let tokens = &backend.caches.tokens;
-    let (token, user) = tokens.recall(&backend.database, digest.clone(), found).await?;
+    let (token, user) = tokens
+        .get_or_load(&backend.database, digest.clone(), found)
+        .await?;
     refuse_ended(backend, &token).await?;
-    access_tokens::touch(backend.database.write(), &token, now()).await?;
+    access_tokens::record_use(backend.database.write(), &token, now()).await?;
     Ok(Caller::token(&user, &token))
 }
 
@@ -146,7 +151,7 @@ async fn refuse_ended(backend: &Backend, token: &access_tokens::Model) -> Result
     if token.is_expired(now().date_naive()) {
         return Err(Error::InvalidToken(TokenFault::Expired));
     }
-    if token.kind == access_tokens::Kind::Impersonation
+    if token.kind == access_tokens::TokenKind::Impersonation
         && !settings::read(backend).await?.impersonation_enabled
     {
         return Err(Error::InvalidToken(TokenFault::ImpersonationDisabled));
@@ -170,7 +175,7 @@ pub async fn by_job_token(backend: &Backend, token: &str) -> Result<Caller> {
 /// # Errors
 /// Returns `Error::Unauthorized` if the token is unknown.
 pub async fn by_scim_token(backend: &Backend, token: &str) -> Result<Caller> {
-    let found = scim_tokens::opens(backend.database.read(), &secrets::digest(token)).await?;
+    let found = scim_tokens::find_provider(backend.database.read(), &secrets::digest(token)).await?;
     Ok(Caller::identity_provider(found.ok_or(Error::Unauthorized)?))
 }
 

@@ -3,7 +3,7 @@
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
-use storage::entities::job_tokens::{ActiveModel, Column, Entity, Model, good, good_by_id};
+use storage::entities::job_tokens::{ActiveModel, Column, Entity, Model, find_valid, find_valid_by_id};
 use storage::entities::{now, users};
 
 use crate::kernel::error::{Error, Result};
@@ -55,7 +55,7 @@ pub async fn end(db: &impl ConnectionTrait, id: i64) -> Result<()> {
 /// # Errors
 /// Returns `Error::Unauthorized` if the token is unknown or has ended.
 pub async fn find(db: &impl ConnectionTrait, token: &str) -> Result<(Model, users::Model)> {
-    let found = good(db, &secrets::digest(token), now()).await?;
+    let found = find_valid(db, &secrets::digest(token), now()).await?;
     found.ok_or(Error::Unauthorized)
 }
 
@@ -64,5 +64,5 @@ pub async fn find(db: &impl ConnectionTrait, token: &str) -> Result<(Model, user
 /// # Errors
 /// Returns `Error::Unauthorized` if the token has ended.
 pub async fn find_by_id(db: &impl ConnectionTrait, id: i64) -> Result<(Model, users::Model)> {
-    good_by_id(db, id, now()).await?.ok_or(Error::Unauthorized)
+    find_valid_by_id(db, id, now()).await?.ok_or(Error::Unauthorized)
 }

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use sea_orm::sea_query::ExprTrait;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
-use storage::entities::users::State;
+use storage::entities::users::UserState;
 use storage::entities::{now, sessions, users};
 
 use crate::identity::authentication::{self, csrf_token};
@@ -63,7 +63,7 @@ pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
         return Ok(Outcome::Wrong);
     };
     password_attempts::forget(backend, noted).await?;
-    if user.state != State::Deactivated {
+    if user.state != UserState::Deactivated {
         authentication::refuse_shut_out(&user)?;
     }
     let user = match (user.password_change_required, attempt.new_password) {
@@ -98,7 +98,7 @@ async fn begin(backend: &Backend, user: users::Model, replaces: Option<String>) 
     signed_in.last_sign_in_at = Set(user.current_sign_in_at);
     signed_in.current_sign_in_at = Set(Some(instant));
     signed_in.last_activity_on = Set(Some(instant.date_naive()));
-    signed_in.state = Set(State::Active);
+    signed_in.state = Set(UserState::Active);
     backend
         .database
         .transaction(async |transaction| {

@@ -113,7 +113,7 @@ impl Place {
     /// # Errors
     /// Returns `Forbidden` if the caller does not have at least this role in the group.
     pub async fn promotion_target(&self, db: &impl ConnectionTrait, least: Role) -> Result<Option<Self>> {
-        if self.project.is_none() || self.namespace.kind != namespaces::Kind::Group {
+        if self.project.is_none() || self.namespace.kind != namespaces::NamespaceKind::Group {
             return Ok(None);
         }
         let role = match self.caller.as_user() {

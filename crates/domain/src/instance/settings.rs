@@ -61,7 +61,7 @@ pub async fn read(backend: &Backend) -> Result<InstanceSettings> {
     backend
         .caches
         .settings
-        .recall(&backend.database, (), look_up)
+        .get_or_load(&backend.database, (), look_up)
         .await
 }
 

@@ -82,7 +82,7 @@ impl Deref for Backend {
 
 impl From<sea_orm::DbErr> for Error {
     fn from(error: sea_orm::DbErr) -> Self {
-        if iid_counters::are_used_up(&error) {
+        if iid_counters::is_exhausted(&error) {
             return Self::Rejected("The project has reached the maximum number of items".into());
         }
         match database::is_deadlock(&error) {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use git::Oid;
-pub use storage::database::{Remembered, Version};
+pub use storage::database::{DataVersion, VersionedCache};
 use storage::entities::{access_tokens, namespaces, projects, users};
 
 use crate::kernel::policy::Role;
@@ -20,17 +20,17 @@ const MAX_REVISIONS: u64 = 20_000;
 /// The caches.
 pub struct Caches {
     /// Tokens with their users, by digest.
-    pub(crate) tokens: Remembered<String, (Arc<access_tokens::Model>, Arc<users::Model>)>,
+    pub(crate) tokens: VersionedCache<String, (Arc<access_tokens::Model>, Arc<users::Model>)>,
     /// Projects with a user's role, by user and reference.
-    pub(crate) projects: Remembered<(Option<i64>, String), Arc<CachedProject>>,
+    pub(crate) projects: VersionedCache<(Option<i64>, String), Arc<CachedProject>>,
     /// Groups with a user's role, by user and reference.
-    pub(crate) groups: Remembered<(Option<i64>, String), Arc<CachedGroup>>,
+    pub(crate) groups: VersionedCache<(Option<i64>, String), Arc<CachedGroup>>,
     /// Settings of the instance.
-    pub(crate) settings: Remembered<(), InstanceSettings>,
+    pub(crate) settings: VersionedCache<(), InstanceSettings>,
     /// State of feature gates, by query.
-    pub(crate) gates: Remembered<GateQuery, GateState>,
+    pub(crate) gates: VersionedCache<GateQuery, GateState>,
     /// Commits by project and revision.
-    pub(crate) revisions: Remembered<(i64, String), Oid>,
+    pub(crate) revisions: VersionedCache<(i64, String), Oid>,
 }
 
 /// A project with the permissions of a user.
@@ -66,12 +66,12 @@ pub(crate) enum GateState {
 impl Default for Caches {
     fn default() -> Self {
         Self {
-            tokens: Remembered::new(MAX_ENTRIES, |_| 1),
-            projects: Remembered::new(MAX_ENTRIES, |_| 1),
-            groups: Remembered::new(MAX_ENTRIES, |_| 1),
-            settings: Remembered::new(1, |_| 1),
-            gates: Remembered::new(MAX_ENTRIES, |_| 1),
-            revisions: Remembered::new(MAX_REVISIONS, |_| 1),
+            tokens: VersionedCache::new(MAX_ENTRIES, |_| 1),
+            projects: VersionedCache::new(MAX_ENTRIES, |_| 1),
+            groups: VersionedCache::new(MAX_ENTRIES, |_| 1),
+            settings: VersionedCache::new(1, |_| 1),
+            gates: VersionedCache::new(MAX_ENTRIES, |_| 1),
+            revisions: VersionedCache::new(MAX_REVISIONS, |_| 1),
         }
     }
 }

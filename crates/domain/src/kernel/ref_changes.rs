@@ -6,7 +6,7 @@ use sea_orm::DatabaseTransaction;
 use serde::{Deserialize, Serialize};
 use storage::database::Database;
 use storage::entities::projects;
-use storage::entities::ref_updates::Kind;
+use storage::entities::ref_updates::RefUpdateKind;
 
 use crate::kernel::error::Result;
 
@@ -51,7 +51,7 @@ pub struct RefUpdate {
     /// The user, if known.
     pub user_id: Option<i64>,
     /// The kind of the update.
-    pub kind: Kind,
+    pub kind: RefUpdateKind,
 }
 
 /// Refs that were updated together, before their effects are recorded.

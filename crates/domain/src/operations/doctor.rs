@@ -72,7 +72,7 @@ pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
         .problems
         .extend(registry::integrity::examine(backend).await?);
     let before = if deserted { now() } else { now() - LONGEST_CHANGE };
-    for intent in ref_updates::unsettled(backend.database.read(), before).await? {
+    for intent in ref_updates::pending(backend.database.read(), before).await? {
         findings.problems.push(format!(
             "project {}: the ref update announced at {} was never recorded; restart the server to recover it",
             intent.project_id,

@@ -1,7 +1,7 @@
 //! First start on an empty database: creates the administrator `root` and a token.
 
 use sea_orm::{EntityTrait, PaginatorTrait};
-use storage::entities::access_tokens::Kind;
+use storage::entities::access_tokens::TokenKind;
 use storage::entities::users;
 
 use crate::accounts::users as accounts;
@@ -60,7 +60,7 @@ pub async fn first_start(backend: &Backend, chosen: Chosen) -> Result<Option<Mad
     let new = NewToken {
         user_id: root.id,
         name: "first start".to_owned(),
-        kind: Kind::Personal,
+        kind: TokenKind::Personal,
         scopes: vec![
             "api".to_owned(),
             "sudo".to_owned(),

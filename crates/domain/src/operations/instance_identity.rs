@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::secrets::Keyring;
 use storage::database::Database;
-use storage::entities::instances::{self, Identity};
+use storage::entities::instances::{self, InstanceIdentity};
 
 use directory::Contents;
 pub use serve_lock::{Serving, serve_alone};
@@ -117,7 +117,7 @@ pub enum Error {
         /// The data directory.
         path: PathBuf,
         /// The identity that the database has.
-        expected: Box<Identity>,
+        expected: Box<InstanceIdentity>,
         /// The fingerprint of the key in the directory.
         key: Option<String>,
         /// The ID of the repository store in the directory.
@@ -272,7 +272,7 @@ impl DataDirectory {
         }
     }
 
-    fn compare(&self, identity: Identity, contents: Contents) -> Result<(), Error> {
+    fn compare(&self, identity: InstanceIdentity, contents: Contents) -> Result<(), Error> {
         let key = match contents.has_key {
             true => Some(
                 Keyring::open_existing(&self.path.join(KEY))?
@@ -355,8 +355,8 @@ pub async fn renew(path: &Path, database_url: &str, database: &Database) -> Resu
     directory.finish(database).await
 }
 
-fn new_identity(store: String, keyring: &Keyring) -> Identity {
-    Identity {
+fn new_identity(store: String, keyring: &Keyring) -> InstanceIdentity {
+    InstanceIdentity {
         instance_id: uuid::Uuid::new_v4().to_string(),
         repository_store_id: store,
         key_fingerprint: keyring.fingerprint().to_owned(),
@@ -399,7 +399,7 @@ async fn has_table(database: &Database, table: &str) -> Result<bool, DbErr> {
 }
 
 /// The identity of a database, whose schema may be older.
-async fn identity(database: &Database) -> Result<Option<Identity>, DbErr> {
+async fn identity(database: &Database) -> Result<Option<InstanceIdentity>, DbErr> {
     match has_table(database, "instances").await? {
         true => instances::get(database.read()).await,
         false => Ok(None),

@@ -29,7 +29,7 @@ pub async fn arrive(backend: &Backend, data_dir: &Path) -> Result<Presence> {
     let path = data_dir.join(LOCK);
     let (file, alone) = blocking(move || try_alone(&path)).await?;
     if alone {
-        let released = jobs::release_abandoned(backend.database.write()).await?;
+        let released = jobs::requeue_abandoned(backend.database.write()).await?;
         if released > 0 {
             tracing::warn!(released, "requeued the jobs of a killed server");
         }

@@ -4,7 +4,7 @@ use chrono::NaiveDate;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait};
 use storage::entities::notes::{ActiveModel, Column, Entity};
-use storage::entities::todos::Target;
+use storage::entities::todos::TodoTarget;
 use storage::entities::{now, users};
 
 use crate::kernel::durations::format_duration;
@@ -36,11 +36,11 @@ impl NoteableId {
     }
 
     /// Returns the target of to-do items, or `None` if this noteable cannot have any.
-    pub(crate) fn todo_target(self) -> Option<Target> {
+    pub(crate) fn todo_target(self) -> Option<TodoTarget> {
         match self {
-            Self::Issue(id) => Some(Target::Issue(id)),
-            Self::MergeRequest(id) => Some(Target::MergeRequest(id)),
-            Self::Epic(id) => Some(Target::Epic(id)),
+            Self::Issue(id) => Some(TodoTarget::Issue(id)),
+            Self::MergeRequest(id) => Some(TodoTarget::MergeRequest(id)),
+            Self::Epic(id) => Some(TodoTarget::Epic(id)),
             Self::Snippet(_) => None,
         }
     }

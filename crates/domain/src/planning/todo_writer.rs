@@ -5,7 +5,7 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
     UpdateMany,
 };
-use storage::entities::todos::{Action, ActiveModel, Column, Entity, State, Target};
+use storage::entities::todos::{ActiveModel, Column, Entity, TodoAction, TodoState, TodoTarget};
 use storage::entities::{Scope, now, users};
 
 use crate::kernel::error::Result;
@@ -30,9 +30,9 @@ pub(crate) struct TodoCause {
 /// Returns an error if a database query fails.
 pub(crate) async fn create(
     transaction: &DatabaseTransaction,
-    target: Target,
+    target: TodoTarget,
     cause: TodoCause,
-    users: Vec<(i64, Action)>,
+    users: Vec<(i64, TodoAction)>,
 ) -> Result<u64> {
     let mut created = 0;
     for some in users.chunks(MAX_ROWS) {
@@ -52,14 +52,14 @@ pub(crate) async fn create(
     Ok(created)
 }
 
-fn pending(target: Target, cause: TodoCause, user_id: i64, action: Action) -> ActiveModel {
+fn pending(target: TodoTarget, cause: TodoCause, user_id: i64, action: TodoAction) -> ActiveModel {
     let at = now();
     let mut row = ActiveModel {
         user_id: Set(user_id),
         author_id: Set(cause.author_id),
         note_id: Set(cause.note_id),
         action: Set(action),
-        state: Set(State::Pending),
+        state: Set(TodoState::Pending),
         created_at: Set(at),
         updated_at: Set(at),
         ..target.row()
@@ -89,7 +89,11 @@ async fn lock_existing(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn complete(transaction: &DatabaseTransaction, user_id: i64, target: Target) -> Result<()> {
+pub(crate) async fn complete(
+    transaction: &DatabaseTransaction,
+    user_id: i64,
+    target: TodoTarget,
+) -> Result<()> {
     complete_pending_of(user_id)
         .filter(target.holds())
         .exec(transaction)
@@ -100,8 +104,8 @@ pub(crate) async fn complete(transaction: &DatabaseTransaction, user_id: i64, ta
 /// Returns the update that completes a user's pending items.
 pub(crate) fn complete_pending_of(user_id: i64) -> UpdateMany<Entity> {
     Entity::update_many()
-        .col_expr(Column::State, Expr::value(State::Done))
+        .col_expr(Column::State, Expr::value(TodoState::Done))
         .col_expr(Column::UpdatedAt, Expr::value(now()))
         .filter(Column::UserId.eq(user_id))
-        .filter(Column::State.eq(State::Pending))
+        .filter(Column::State.eq(TodoState::Pending))
 }

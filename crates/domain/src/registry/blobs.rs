@@ -173,7 +173,7 @@ pub async fn remove(backend: &Backend, repository_id: i64, digest: &Digest) -> R
         .database
         .transaction(async |transaction| {
             let unknown = || Fault::about(Code::BlobUnknown, "blob unknown to registry", digest);
-            let held = registry_repositories::hold(transaction, repository_id).await?;
+            let held = registry_repositories::lock_for_push(transaction, repository_id).await?;
             held.ok_or_else(unknown)?;
             let blob = registry_blobs::by_digest(digest.as_str())
                 .one(transaction)

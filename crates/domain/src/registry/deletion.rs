@@ -30,7 +30,7 @@ pub async fn delete_tag(
         .transaction(async |transaction| {
             let repository = find(transaction, access, repository_id).await?;
             // The lock serializes this with concurrent pushes of the tag.
-            let held = registry_repositories::hold(transaction, repository.id).await?;
+            let held = registry_repositories::lock_for_push(transaction, repository.id).await?;
             held.ok_or_else(|| Error::not_found(""))?;
             let found = registry_tags::of_repository(repository.id).filter(Column::Name.eq(name));
             let tag = found

@@ -141,7 +141,10 @@ async fn take_away<E: EntityTrait>(
         for (row, repository_id) in found {
             let gone = async |transaction: &DatabaseTransaction| {
                 // The lock blocks pushes to the repository, so that none of them relies on the deleted row.
-                if repositories::hold(transaction, repository_id).await?.is_none() {
+                if repositories::lock_for_push(transaction, repository_id)
+                    .await?
+                    .is_none()
+                {
                     return Ok(0);
                 }
                 let gone = useless.clone().filter(id.eq(row)).exec(transaction).await?;

@@ -82,12 +82,12 @@ pub async fn of_group(
     page: &PageRequest,
 ) -> Result<Page<Row>> {
     // The caller is at least a Reporter of the group, and thus of all its projects.
-    let projects = projects::live()
+    let projects = projects::not_deleted()
         .select_only()
         .column(projects::Column::Id)
         .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(access.group.id)))
         .filter(projects::Column::ContainerRegistryAccessLevel.ne(FeatureAccess::Disabled));
-    let wanted = repositories::live().filter(Column::ProjectId.in_subquery(projects.into_query()));
+    let wanted = repositories::not_deleted().filter(Column::ProjectId.in_subquery(projects.into_query()));
     list(backend, wanted, name, with, page).await
 }
 
@@ -118,7 +118,10 @@ async fn list(
 pub async fn get(backend: &Backend, access: &InstanceAccess, id: i64, with: With) -> Result<Row> {
     let missing = || Error::not_found("");
     let db = backend.database.read();
-    let found = repositories::live().filter(Column::Id.eq(id)).one(db).await?;
+    let found = repositories::not_deleted()
+        .filter(Column::Id.eq(id))
+        .one(db)
+        .await?;
     let repository = found.ok_or_else(missing)?;
     let project = ProjectAccess::if_admitted(backend, &access.caller, repository.project_id).await?;
     let project = project.ok_or_else(missing)?;

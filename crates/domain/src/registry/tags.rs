@@ -1,5 +1,5 @@
 //! Tags: lists, updates and deletion. Every change locks the repository
-//! ([`registry_repositories::hold`](storage::entities::registry_repositories::hold)).
+//! ([`registry_repositories::lock_for_push`](storage::entities::registry_repositories::lock_for_push)).
 
 use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{
@@ -144,7 +144,8 @@ pub async fn delete(backend: &Backend, repository_id: i64, name: &str) -> Result
     backend
         .database
         .transaction(async |transaction| {
-            let held = storage::entities::registry_repositories::hold(transaction, repository_id).await?;
+            let held =
+                storage::entities::registry_repositories::lock_for_push(transaction, repository_id).await?;
             held.ok_or_else(unknown)?;
             match remove(transaction, repository_id, std::slice::from_ref(&name)).await? {
                 0 => Err(unknown()),

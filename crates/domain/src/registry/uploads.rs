@@ -124,7 +124,7 @@ async fn end(
     digest: &Digest,
 ) -> Result<(bool, Vec<registry_pieces::Model>), Fault> {
     // Locked first, because the deletion of a project locks its repositories before their uploads.
-    registry_repositories::keep(transaction, upload.repository_id)
+    registry_repositories::lock_shared(transaction, upload.repository_id)
         .await?
         .ok_or_else(Fault::unknown_upload)?;
     let upload = registry_uploads::lock(transaction, &upload.uuid)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use git::{Oid, Repository, RepositoryId, TagOrder, TagQuery, Window};
-use storage::entities::ref_updates::Kind;
+use storage::entities::ref_updates::RefUpdateKind;
 use storage::entities::{Visibility, namespaces, projects, users};
 
 use crate::code::ref_updates;
@@ -46,7 +46,7 @@ pub async fn import(
     let mover = RefUpdate {
         project_id: project.id,
         user_id: Some(author.id),
-        kind: Kind::Push,
+        kind: RefUpdateKind::Push,
     };
     let default_branch = project.default_branch.clone();
     let work = async move {

@@ -81,7 +81,7 @@ pub async fn update(
         return Err(Error::no_parameters(&["enabled", "default_membership_role"]));
     }
     let role = default_membership_role.map(|number| {
-        let role = AccessLevel::of_number(number).filter(|role| *role <= HIGHEST_ROLE);
+        let role = AccessLevel::from_number(number).filter(|role| *role <= HIGHEST_ROLE);
         role.ok_or_else(|| Error::attribute("default_membership_role", "is not included in the list"))
     });
     let role = role.transpose()?;

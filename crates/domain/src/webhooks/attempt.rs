@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use sea_orm::{ActiveValue::Set, EntityTrait};
-use storage::entities::hook_deliveries::{self, State};
-use storage::entities::project_hooks::{self, Kind};
+use storage::entities::hook_deliveries::{self, DeliveryState};
+use storage::entities::project_hooks::{self, HookEvent};
 use storage::entities::{events, now};
 
 use super::payloads;
@@ -154,7 +154,7 @@ pub(super) async fn attempt(
 /// Returns an error if the database fails.
 pub(super) async fn is_withheld(backend: &Backend, delivery: &hook_deliveries::Model) -> Result<bool> {
     match (delivery.kind, delivery.event_id) {
-        (Kind::Issue | Kind::Note, Some(event_id)) => {
+        (HookEvent::Issue | HookEvent::Note, Some(event_id)) => {
             let known = payloads::is_confidential(backend.database.read(), event_id).await?;
             // A payload that was built while the resource was visible may be sent after the resource is
             // deleted.
@@ -167,7 +167,7 @@ pub(super) async fn is_withheld(backend: &Backend, delivery: &hook_deliveries::M
 /// A request that is sent immediately, while a caller waits.
 pub(super) struct OutOfTurn {
     /// Kind of the event.
-    pub kind: Kind,
+    pub kind: HookEvent,
     /// ID of the event, unless it is a test.
     pub event_id: Option<i64>,
     /// Event UUID for the receiver; a new one if absent.
@@ -199,8 +199,8 @@ pub(super) async fn once(
         kind: Set(sent.kind),
         url: Set(hook.url.clone()),
         state: Set(match verdict {
-            Verdict::Delivered => State::Delivered,
-            Verdict::Later | Verdict::Never => State::Failed,
+            Verdict::Delivered => DeliveryState::Delivered,
+            Verdict::Later | Verdict::Never => DeliveryState::Failed,
         }),
         attempts: Set(1),
         next_attempt_at: Set(at),
@@ -224,7 +224,7 @@ const TOKEN: [&str; 2] = ["X-Service-Token", "X-Gitlab-Token"];
 fn request(
     backend: &Backend,
     hook: &project_hooks::Model,
-    kind: Kind,
+    kind: HookEvent,
     uuid: &str,
     body: String,
     local: bool,

@@ -12,7 +12,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
 use storage::database::Violation;
-use storage::entities::hook_deliveries::{self, State};
+use storage::entities::hook_deliveries::{self, DeliveryState};
 use storage::entities::{now, project_hooks};
 use storage::jobs;
 
@@ -39,7 +39,7 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
         let Some(hook) = hook.filter(|hook| hook.disabled_at.is_none()) else {
             return Ok(());
         };
-        let Some(delivery) = hook_deliveries::head(db, hook_id).await? else {
+        let Some(delivery) = hook_deliveries::next(db, hook_id).await? else {
             return Ok(());
         };
         if delivery.next_attempt_at > now() {
@@ -69,13 +69,13 @@ async fn settle(
     let number = delivery.attempts.saturating_add(1);
     let verdict = attempt.verdict(number);
     let to_blame = attempt.is_receivers_fault();
-    let wait = jobs::Options::default().wait_after(number);
+    let wait = jobs::RunnerOptions::default().retry_delay(number);
     let due = now() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
     let row = hook_deliveries::ActiveModel {
         state: Set(match verdict {
-            Verdict::Delivered => State::Delivered,
-            Verdict::Later => State::Pending,
-            Verdict::Never => State::Failed,
+            Verdict::Delivered => DeliveryState::Delivered,
+            Verdict::Later => DeliveryState::Pending,
+            Verdict::Never => DeliveryState::Failed,
         }),
         attempts: Set(number),
         next_attempt_at: Set(due),
@@ -89,7 +89,7 @@ async fn settle(
             let settled = hook_deliveries::Entity::update_many()
                 .set(row)
                 .filter(hook_deliveries::Column::Id.eq(delivery.id))
-                .filter(hook_deliveries::Column::State.eq(State::Pending))
+                .filter(hook_deliveries::Column::State.eq(DeliveryState::Pending))
                 .filter(hook_deliveries::Column::Attempts.eq(delivery.attempts));
             if settled.exec(transaction).await?.rows_affected == 0 {
                 // The webhook was deleted, or another node took over.
@@ -174,7 +174,7 @@ pub(super) async fn revive(transaction: &DatabaseTransaction, hook_id: i64) -> R
     hook_deliveries::Entity::update_many()
         .col_expr(hook_deliveries::Column::NextAttemptAt, Expr::value(now()))
         .filter(hook_deliveries::Column::HookId.eq(hook_id))
-        .filter(hook_deliveries::Column::State.eq(State::Pending))
+        .filter(hook_deliveries::Column::State.eq(DeliveryState::Pending))
         .filter(Expr::col(hook_deliveries::Column::NextAttemptAt).gt(now()))
         .exec(transaction)
         .await?;

@@ -8,7 +8,7 @@ use super::attempt::{OutOfTurn, is_withheld};
 use super::delivery::send_now;
 use crate::kernel::page::{Page, PageRequest};
 use crate::webhooks::test_delivery::TRIALS;
-pub use storage::entities::hook_deliveries::State;
+pub use storage::entities::hook_deliveries::DeliveryState;
 use storage::entities::hook_deliveries::{Column, Entity, Model};
 use storage::entities::now;
 
@@ -34,7 +34,7 @@ pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
     hook_id: i64,
-    state: Option<State>,
+    state: Option<DeliveryState>,
     page: &PageRequest,
 ) -> Result<Page<Model>> {
     let hook = super::get(backend, access, hook_id).await?;
@@ -76,7 +76,7 @@ pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id:
     let hook = super::get(backend, access, hook_id).await?;
     let delivery = get(backend, access, hook_id, id).await?;
     let pending = || Error::Conflict("The delivery is still pending".into());
-    if delivery.state == State::Pending {
+    if delivery.state == DeliveryState::Pending {
         return Err(pending());
     }
     if is_withheld(backend, &delivery).await? {
@@ -104,7 +104,7 @@ pub async fn sweep(backend: &Backend) -> Result<u64> {
         Condition::any()
             .add(
                 Column::State
-                    .ne(State::Pending)
+                    .ne(DeliveryState::Pending)
                     .and(Column::CreatedAt.lt(now() - KEPT)),
             )
             .add(Column::CreatedAt.lt(now() - HELD))

@@ -27,8 +27,8 @@ mod tests;
 mod version;
 mod violation;
 
-pub use version::Version;
-pub use versioned_cache::Remembered;
+pub use version::DataVersion;
+pub use versioned_cache::VersionedCache;
 pub use violation::{Violation, is_deadlock};
 
 /// Duration from which a statement is logged, without its values.
@@ -38,22 +38,22 @@ const SLOW_STATEMENT: Duration = Duration::from_secs(1);
 const MIGRATION_LOCK: i64 = 0x484f_4c44_4641_5354;
 
 /// Callback for every executed statement, with its text without values and its duration.
-pub type Observer = Arc<dyn Fn(&str, Duration) + Send + Sync>;
+pub type StatementObserver = Arc<dyn Fn(&str, Duration) + Send + Sync>;
 
 /// Connection options.
 #[derive(Clone)]
-pub struct Options {
+pub struct DatabaseOptions {
     /// Maximum number of connections: all of them with PostgreSQL, the reading ones with SQLite.
     pub max_connections: u32,
     /// How long to wait for a free connection, or for another process that writes to a SQLite file.
     pub acquire_timeout: Duration,
     /// Called for every statement; for metrics, and for tests that count statements.
-    pub observer: Option<Observer>,
+    pub observer: Option<StatementObserver>,
     /// If true, the file of a SQLite database is not created.
     pub must_exist: bool,
 }
 
-impl Default for Options {
+impl Default for DatabaseOptions {
     fn default() -> Self {
         Self {
             max_connections: 10,
@@ -64,9 +64,9 @@ impl Default for Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for DatabaseOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("DatabaseOptions")
             .field("max_connections", &self.max_connections)
             .field("acquire_timeout", &self.acquire_timeout)
             .finish_non_exhaustive()
@@ -102,11 +102,11 @@ pub struct Database {
 
 /// Receiver for commits that enqueued jobs. A commit during processing is reported by the next call.
 #[derive(Debug)]
-pub struct Commits(watch::Receiver<()>);
+pub struct CommitReceiver(watch::Receiver<()>);
 
-impl Commits {
+impl CommitReceiver {
     /// Waits for a commit since the last call.
-    pub async fn with_work(&mut self) {
+    pub async fn wait(&mut self) {
         // The sender exists as long as the database; after that there are no commits.
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -131,7 +131,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::UnsupportedUrl`], [`Error::Missing`], [`Error::File`], or a database error.
-    pub async fn connect(url: &str, options: &Options) -> Result<Self, Error> {
+    pub async fn connect(url: &str, options: &DatabaseOptions) -> Result<Self, Error> {
         if url.starts_with("sqlite:") {
             let path = sqlite::prepare_file(url, options.must_exist)?;
             tracing::debug!(path = %path.display(), "prepared the SQLite database file");
@@ -235,8 +235,8 @@ impl Database {
 
     /// Returns a receiver for commits of this handle and its clones that enqueued jobs.
     #[must_use]
-    pub fn commits(&self) -> Commits {
-        Commits(self.work_committed.subscribe())
+    pub fn commits(&self) -> CommitReceiver {
+        CommitReceiver(self.work_committed.subscribe())
     }
 
     /// Migrates the schema in one transaction. Other nodes and processes that start at the same time wait for
@@ -261,15 +261,15 @@ impl Database {
 
     /// Returns the version of the database's state, if it is known without a query. Every acknowledged commit
     /// of any process changes it.
-    pub fn version(&self) -> Option<Version> {
+    pub fn version(&self) -> Option<DataVersion> {
         self.log_index.as_ref()?.version()
     }
 
     /// Invalidates all data cached by database version. Needed by code that changes a repository without a
     /// record in the database.
-    pub fn forget(&self) {
+    pub fn invalidate(&self) {
         if let Some(index) = &self.log_index {
-            index.forget();
+            index.invalidate();
         }
     }
 
@@ -298,7 +298,7 @@ impl Database {
 }
 
 /// Returns the options common to both databases.
-fn base(url: &str, options: &Options) -> ConnectOptions {
+fn base(url: &str, options: &DatabaseOptions) -> ConnectOptions {
     let mut connect = ConnectOptions::new(url);
     connect
         .acquire_timeout(options.acquire_timeout)
@@ -308,7 +308,7 @@ fn base(url: &str, options: &Options) -> ConnectOptions {
     connect
 }
 
-async fn open(connect: ConnectOptions, options: &Options) -> Result<DatabaseConnection, DbErr> {
+async fn open(connect: ConnectOptions, options: &DatabaseOptions) -> Result<DatabaseConnection, DbErr> {
     let mut connection = sea_orm::Database::connect(connect).await?;
     let observer = options.observer.clone();
     connection.set_metric_callback(move |info| {

@@ -7,7 +7,7 @@ use sea_orm::{
     sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 
-use super::{Error, Options};
+use super::{DatabaseOptions, Error};
 
 /// Creates the file, unless it must exist, readable only by its owner because it contains password hashes, and its parent
 /// directory.
@@ -40,7 +40,7 @@ pub(super) fn prepare_file(url: &str, must_exist: bool) -> Result<PathBuf, Error
 }
 
 /// Returns the options of the reading connections.
-pub(super) fn reader(mut connect: ConnectOptions, options: &Options) -> ConnectOptions {
+pub(super) fn reader(mut connect: ConnectOptions, options: &DatabaseOptions) -> ConnectOptions {
     let wait = options.acquire_timeout;
     connect
         .max_connections(options.max_connections)
@@ -49,7 +49,7 @@ pub(super) fn reader(mut connect: ConnectOptions, options: &Options) -> ConnectO
 }
 
 /// Returns the options of the single writing connection.
-pub(super) fn writer(mut connect: ConnectOptions, options: &Options) -> ConnectOptions {
+pub(super) fn writer(mut connect: ConnectOptions, options: &DatabaseOptions) -> ConnectOptions {
     let wait = options.acquire_timeout;
     connect
         .max_connections(1)

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use harness::directory;
 use sea_orm::ConnectionTrait;
 
-use super::{Database, Options};
+use super::{Database, DatabaseOptions};
 
 /// Prefix of the names of all PostgreSQL test databases. The process ID of the supervisor of the run follows. The
 /// integration tests remove abandoned databases.
@@ -64,7 +64,9 @@ pub(crate) use on_postgresql;
 pub(crate) async fn on_migrated(kind: Kind, test: impl AsyncFn(Database)) {
     let template = template(kind);
     on_copy(kind, Some(&template), async |url| {
-        let database = Database::connect(&url, &Options::default()).await.unwrap();
+        let database = Database::connect(&url, &DatabaseOptions::default())
+            .await
+            .unwrap();
         test(database.clone()).await;
         database.close().await.unwrap();
     })
@@ -113,7 +115,9 @@ fn template(kind: Kind) -> String {
                 postgresql_url(&name)
             }
         };
-        let database = Database::connect(&url, &Options::default()).await.unwrap();
+        let database = Database::connect(&url, &DatabaseOptions::default())
+            .await
+            .unwrap();
         database.migrate().await.unwrap();
         database.close().await.unwrap();
     });

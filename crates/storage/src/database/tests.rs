@@ -8,7 +8,7 @@ use std::sync::{
 use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityTrait, Statement};
 
 use super::{
-    Database, Error, Options, Remembered, Version, Violation, is_deadlock,
+    DataVersion, Database, DatabaseOptions, Error, VersionedCache, Violation, is_deadlock,
     testing::{Kind, on_empty, on_every_database, on_migrated, on_postgresql},
 };
 use crate::entities::{self, members, namespaces, settings, tests::fixtures};
@@ -92,8 +92,12 @@ async fn concurrent_read_modify_write_transactions_all_succeed(kind: Kind) {
 async fn two_sqlite_handles_wait_for_each_other() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", directory.path().join("test.sqlite3").display());
-    let first = Database::connect(&url, &Options::default()).await.unwrap();
-    let second = Database::connect(&url, &Options::default()).await.unwrap();
+    let first = Database::connect(&url, &DatabaseOptions::default())
+        .await
+        .unwrap();
+    let second = Database::connect(&url, &DatabaseOptions::default())
+        .await
+        .unwrap();
     let (one, two) = tokio::join!(first.migrate(), second.migrate());
     one.unwrap();
     two.unwrap();
@@ -111,7 +115,9 @@ async fn two_sqlite_handles_wait_for_each_other() {
 async fn concurrent_migrations_of_one_database_all_succeed(kind: Kind) {
     on_empty(kind, async |url| {
         let nodes = futures_util::future::join_all((0..4).map(|_| async {
-            let db = Database::connect(&url, &Options::default()).await.unwrap();
+            let db = Database::connect(&url, &DatabaseOptions::default())
+                .await
+                .unwrap();
             db.migrate().await.unwrap();
             db
         }))
@@ -127,9 +133,12 @@ async fn concurrent_migrations_of_one_database_all_succeed(kind: Kind) {
 async fn sqlite_is_durable_keeps_foreign_keys_and_refuses_to_write_through_readers() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new/test.sqlite3");
-    let db = Database::connect(&format!("sqlite://{}", path.display()), &Options::default())
-        .await
-        .unwrap();
+    let db = Database::connect(
+        &format!("sqlite://{}", path.display()),
+        &DatabaseOptions::default(),
+    )
+    .await
+    .unwrap();
     db.migrate().await.unwrap();
     for (pragma, expected) in [
         ("journal_mode", "wal"),
@@ -167,7 +176,9 @@ async fn refuses_urls_of_other_kinds_without_repeating_them() {
         "",
         "/a/file",
     ] {
-        let error = Database::connect(url, &Options::default()).await.unwrap_err();
+        let error = Database::connect(url, &DatabaseOptions::default())
+            .await
+            .unwrap_err();
         assert!(matches!(error, Error::UnsupportedUrl), "{url}: {error}");
         assert!(!error.to_string().contains("secret"));
     }
@@ -249,12 +260,12 @@ async fn tells_the_observer_of_every_statement(kind: Kind) {
     on_empty(kind, async |url| {
         let count = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&count);
-        let options = Options {
+        let options = DatabaseOptions {
             observer: Some(Arc::new(move |sql, _| {
                 assert!(!sql.is_empty());
                 seen.fetch_add(1, Ordering::Relaxed);
             })),
-            ..Options::default()
+            ..DatabaseOptions::default()
         };
         let db = Database::connect(&url, &options).await.unwrap();
         db.migrate().await.unwrap();
@@ -271,7 +282,7 @@ async fn tells_the_observer_of_every_statement(kind: Kind) {
 }
 
 /// Returns the versions before and after `work`, with SQLite.
-async fn around(db: &Database, work: impl AsyncFnOnce()) -> Option<(Version, Version)> {
+async fn around(db: &Database, work: impl AsyncFnOnce()) -> Option<(DataVersion, DataVersion)> {
     let before = db.version()?;
     work().await;
     Some((before, db.version().unwrap()))
@@ -309,9 +320,13 @@ async fn what_another_handle_writes_makes_another_version_even_after_the_file_wa
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("test.sqlite3");
     let url = format!("sqlite://{}", file.display());
-    let first = Database::connect(&url, &Options::default()).await.unwrap();
+    let first = Database::connect(&url, &DatabaseOptions::default())
+        .await
+        .unwrap();
     first.migrate().await.unwrap();
-    let watched = Database::connect(&url, &Options::default()).await.unwrap();
+    let watched = Database::connect(&url, &DatabaseOptions::default())
+        .await
+        .unwrap();
     let before = watched.version().unwrap();
     settings::put(first.write(), "k", "1").await.unwrap();
     let after = watched.version().unwrap();
@@ -323,7 +338,9 @@ async fn what_another_handle_writes_makes_another_version_even_after_the_file_wa
     assert_eq!(index.version(), None);
     let mut seen = vec![before, after];
     for _ in 0..2 {
-        let again = Database::connect(&url, &Options::default()).await.unwrap();
+        let again = Database::connect(&url, &DatabaseOptions::default())
+            .await
+            .unwrap();
         settings::get(again.read(), "k").await.unwrap();
         let version = index.version().unwrap();
         assert!(!seen.contains(&version));
@@ -335,14 +352,14 @@ async fn what_another_handle_writes_makes_another_version_even_after_the_file_wa
 
 async fn an_answer_is_remembered_until_something_is_written(kind: Kind) {
     on_migrated(kind, async |db| {
-        let remembered = Remembered::<u8, u32>::new(10, |_| 1);
+        let remembered = VersionedCache::<u8, u32>::new(10, |_| 1);
         let asked = AtomicUsize::new(0);
         let ask = async |key: u8| {
             let answer = async {
                 asked.fetch_add(1, Ordering::Relaxed);
                 if key == 0 { Err(()) } else { Ok(7) }
             };
-            remembered.recall(&db, key, answer).await
+            remembered.get_or_load(&db, key, answer).await
         };
         let asked_by = async |key: u8| {
             let before = asked.load(Ordering::Relaxed);
@@ -364,16 +381,16 @@ async fn an_answer_is_remembered_until_something_is_written(kind: Kind) {
 
 async fn an_answer_that_a_write_came_in_between_is_not_remembered(kind: Kind) {
     on_migrated(kind, async |db| {
-        let remembered = Remembered::<(), String>::new(10, |_| 1);
+        let remembered = VersionedCache::<(), String>::new(10, |_| 1);
         settings::put(db.write(), "k", "1").await.unwrap();
         let overtaken = async {
             let read = settings::get(db.read(), "k").await?.unwrap();
             settings::put(db.write(), "k", "2").await?;
             Ok::<_, DbErr>(read)
         };
-        assert_eq!(remembered.recall(&db, (), overtaken).await.unwrap(), "1");
+        assert_eq!(remembered.get_or_load(&db, (), overtaken).await.unwrap(), "1");
         let now = async { Ok::<_, DbErr>(settings::get(db.read(), "k").await?.unwrap()) };
-        assert_eq!(remembered.recall(&db, (), now).await.unwrap(), "2");
+        assert_eq!(remembered.get_or_load(&db, (), now).await.unwrap(), "2");
     })
     .await;
 }

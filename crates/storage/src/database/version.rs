@@ -20,12 +20,12 @@ const HEADER: usize = 48;
 /// Version of the database's state on one day. While [`super::Database::version`] returns an equal value, no
 /// commit was made and no expiry date passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Version {
+pub struct DataVersion {
     day: NaiveDate,
     /// Counter of the files found at the path.
     file: u64,
     /// Counter of explicit invalidations.
-    forgotten: u64,
+    invalidations: u64,
     header: [u8; HEADER],
 }
 
@@ -34,7 +34,7 @@ pub struct Version {
 pub(super) struct LogIndex {
     path: PathBuf,
     opened: RwLock<Opened>,
-    forgotten: AtomicU64,
+    invalidations: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -53,13 +53,13 @@ impl LogIndex {
         Self {
             path: path.into(),
             opened: RwLock::default(),
-            forgotten: AtomicU64::default(),
+            invalidations: AtomicU64::default(),
         }
     }
 
     /// Returns the current version; none if the database is not open in any process or the header is being
     /// written.
-    pub(super) fn version(&self) -> Option<Version> {
+    pub(super) fn version(&self) -> Option<DataVersion> {
         let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = opened.file.as_ref().filter(|file| is_linked(file)) {
             return self.read(file, opened.count);
@@ -70,7 +70,7 @@ impl LogIndex {
 
     /// Opens the current file at the path. A new file always has a new version. SQLite removes the index with
     /// the last connection, and a new index starts with a header of zeros again.
-    fn open(&self) -> Option<Version> {
+    fn open(&self) -> Option<DataVersion> {
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         if !opened.file.as_ref().is_some_and(is_linked) {
             opened.count += 1;
@@ -88,18 +88,18 @@ impl LogIndex {
     }
 
     /// Changes the version.
-    pub(super) fn forget(&self) {
-        self.forgotten.fetch_add(1, Ordering::SeqCst);
+    pub(super) fn invalidate(&self) {
+        self.invalidations.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn read(&self, file: &File, count: u64) -> Option<Version> {
+    fn read(&self, file: &File, count: u64) -> Option<DataVersion> {
         let mut copies = [[0; HEADER]; 2];
         file.read_exact_at(copies.as_flattened_mut(), 0).ok()?;
         let [header, second] = copies;
-        (header == second).then(|| Version {
+        (header == second).then(|| DataVersion {
             day: Utc::now().date_naive(),
             file: count,
-            forgotten: self.forgotten.load(Ordering::SeqCst),
+            invalidations: self.invalidations.load(Ordering::SeqCst),
             header,
         })
     }

@@ -2,59 +2,60 @@
 
 use std::hash::Hash;
 
-use super::{Database, Version};
+use super::{DataVersion, Database};
 
-/// Cache for one kind of query. An entry is valid only while the database has the [`Version`] at which it was
+/// Cache for one kind of query. An entry is valid only while the database has the [`DataVersion`] at which it was
 /// stored. PostgreSQL has no version, so nothing is cached.
-pub struct Remembered<K, V> {
-    answers: moka::sync::Cache<K, (Version, V)>,
+pub struct VersionedCache<K, V> {
+    entries: moka::sync::Cache<K, (DataVersion, V)>,
 }
 
-impl<K, V> Remembered<K, V>
+impl<K, V> VersionedCache<K, V>
 where
     K: Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
     /// Creates a cache with a maximum total weight; `weigh` returns the weight of a value.
-    pub fn new(most: u64, weigh: fn(&V) -> usize) -> Self {
-        let weigher = move |_: &K, (_, value): &(Version, V)| u32::try_from(weigh(value)).unwrap_or(u32::MAX);
-        let answers = moka::sync::Cache::builder()
-            .max_capacity(most)
+    pub fn new(capacity: u64, weigh: fn(&V) -> usize) -> Self {
+        let weigher =
+            move |_: &K, (_, value): &(DataVersion, V)| u32::try_from(weigh(value)).unwrap_or(u32::MAX);
+        let entries = moka::sync::Cache::builder()
+            .max_capacity(capacity)
             .weigher(weigher)
             .build();
-        Self { answers }
+        Self { entries }
     }
 
     /// Returns the value stored at this version.
-    pub fn known(&self, version: Version, key: &K) -> Option<V> {
-        let (given_at, value) = self.answers.get(key)?;
-        (given_at == version).then_some(value)
+    pub fn get(&self, version: DataVersion, key: &K) -> Option<V> {
+        let (stored_at, value) = self.entries.get(key)?;
+        (stored_at == version).then_some(value)
     }
 
     /// Stores a value. The version must be read before the query, so that a concurrent write invalidates the
     /// entry.
-    pub fn keep(&self, version: Version, key: K, value: V) {
-        self.answers.insert(key, (version, value));
+    pub fn insert(&self, version: DataVersion, key: K, value: V) {
+        self.entries.insert(key, (version, value));
     }
 
-    /// Returns the value of `key` from the cache, else from `ask`. Errors are not cached.
+    /// Returns the value of `key` from the cache, else from `load`. Errors are not cached.
     ///
     /// # Errors
-    /// The error of `ask`.
-    pub async fn recall<E>(
+    /// The error of `load`.
+    pub async fn get_or_load<E>(
         &self,
         database: &Database,
         key: K,
-        ask: impl Future<Output = Result<V, E>>,
+        load: impl Future<Output = Result<V, E>>,
     ) -> Result<V, E> {
         let Some(version) = database.version() else {
-            return ask.await;
+            return load.await;
         };
-        if let Some(known) = self.known(version, &key) {
+        if let Some(known) = self.get(version, &key) {
             return Ok(known);
         }
-        let value = ask.await?;
-        self.keep(version, key, value.clone());
+        let value = load.await?;
+        self.insert(version, key, value.clone());
         Ok(value)
     }
 }

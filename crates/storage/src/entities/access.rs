@@ -13,7 +13,7 @@ use sea_orm::{
     sea_query::{Expr, IntoColumnRef, IntoTableRef, Query, SelectStatement, TableRef, UnionType},
 };
 
-use super::selectivity::{TARGET, few};
+use super::selectivity::{TARGET_ID, if_few};
 use super::{
     AccessLevel, Visibility, group_shares, members, namespace_ancestors, namespaces, project_shares,
     projects, unexpired,
@@ -61,7 +61,7 @@ pub async fn project_level(
 
 /// Roles of a user on the projects of a page and on their namespaces, by ID. Missing entries mean no role.
 #[derive(Debug, Default)]
-pub struct Levels {
+pub struct RoleLevels {
     /// Effective roles on the projects.
     pub projects: HashMap<i64, AccessLevel>,
     /// Roles on the projects by direct membership.
@@ -79,9 +79,9 @@ pub async fn levels(
     user_id: i64,
     found: &[(i64, i64)],
     today: NaiveDate,
-) -> Result<Levels, DbErr> {
+) -> Result<RoleLevels, DbErr> {
     if found.is_empty() {
-        return Ok(Levels::default());
+        return Ok(RoleLevels::default());
     }
     let namespace_ids: Vec<i64> = found.iter().map(|(_, namespace)| *namespace).collect();
     let namespaces = group_levels(db, user_id, &namespace_ids, today).await?;
@@ -108,7 +108,7 @@ pub async fn levels(
             *level = Ord::max(*level, *inherited);
         }
     }
-    Ok(Levels {
+    Ok(RoleLevels {
         projects,
         direct,
         namespaces,
@@ -166,7 +166,7 @@ pub fn projects_with_level(user_id: i64, least: AccessLevel, today: NaiveDate) -
 ///
 /// # Errors
 /// Any database error.
-pub async fn held_projects(
+pub async fn projects_with_role(
     db: &impl ConnectionTrait,
     user_id: i64,
     least: AccessLevel,
@@ -175,11 +175,11 @@ pub async fn held_projects(
     let own = project_grants(user_id, today).into_iter();
     let inherited = group_grants(user_id, today).into_iter().map(Grant::on_projects);
     let all = own.chain(inherited).map(|grant| grant.targets(least));
-    match few(db, together(UnionType::All, all)).await? {
+    match if_few(db, together(UnionType::All, all)).await? {
         Some(ids) => Ok(Condition::all().add(projects::Column::Id.is_in(ids))),
         None => {
             let columns = [projects::Column::Id, projects::Column::NamespaceId];
-            Ok(held_by(user_id, least, today, columns.map(passed_by)))
+            Ok(held_by(user_id, least, today, columns.map(unindexed)))
         }
     }
 }
@@ -190,7 +190,7 @@ pub async fn held_projects(
 ///
 /// # Errors
 /// Any database error.
-pub async fn admitted_among(
+pub async fn visible_among(
     db: &impl ConnectionTrait,
     viewer: Viewer,
     user_id: Option<i64>,
@@ -198,7 +198,7 @@ pub async fn admitted_among(
     least: Option<AccessLevel>,
     today: NaiveDate,
 ) -> Result<BTreeSet<i64>, DbErr> {
-    let rows: Vec<(i64, i64, Visibility)> = projects::live()
+    let rows: Vec<(i64, i64, Visibility)> = projects::not_deleted()
         .select_only()
         .columns([
             projects::Column::Id,
@@ -212,7 +212,7 @@ pub async fn admitted_among(
     let is_open = |visibility: Visibility| match viewer {
         Viewer::Admin => true,
         Viewer::Anonymous => visibility == Visibility::Public,
-        Viewer::User { external, .. } => open_to(external).contains(&visibility),
+        Viewer::User { external, .. } => visibilities_without_role(external).contains(&visibility),
     };
     let (open, closed): (Vec<_>, Vec<_>) = rows
         .into_iter()
@@ -233,7 +233,7 @@ pub async fn admitted_among(
 }
 
 /// Returns a column of `projects` as an expression that matches no index.
-pub fn passed_by(column: projects::Column) -> Expr {
+pub fn unindexed(column: projects::Column) -> Expr {
     column.into_expr().add(0)
 }
 
@@ -264,7 +264,7 @@ pub fn visible_projects(viewer: Viewer, today: NaiveDate) -> Condition {
         Viewer::Anonymous => live.add(projects::Column::Visibility.eq(Visibility::Public)),
         Viewer::User { id, external } => live.add(
             Condition::any()
-                .add(projects::Column::Visibility.is_in(open_to(external)))
+                .add(projects::Column::Visibility.is_in(visibilities_without_role(external)))
                 .add(projects_with_level(id, AccessLevel::Guest, today)),
         ),
     }
@@ -286,7 +286,7 @@ pub fn code_readable_projects(viewer: Viewer, today: NaiveDate) -> Condition {
         Viewer::Admin => there,
         Viewer::Anonymous => open(vec![Visibility::Public]),
         Viewer::User { id, external } => Condition::any()
-            .add(open(open_to(external)))
+            .add(open(visibilities_without_role(external)))
             .add(there.add(projects_with_level(id, AccessLevel::Reporter, today))),
     }
 }
@@ -331,14 +331,14 @@ fn projects_with(feature: projects::Column, viewer: Viewer, today: NaiveDate) ->
 /// excluded.
 pub fn visible_groups(viewer: Viewer, today: NaiveDate) -> Condition {
     let live = Condition::all()
-        .add(namespaces::Column::Kind.eq(namespaces::Kind::Group))
+        .add(namespaces::Column::Kind.eq(namespaces::NamespaceKind::Group))
         .add(namespaces::Column::DeletionStartedAt.is_null());
     match viewer {
         Viewer::Admin => live,
         Viewer::Anonymous => live.add(namespaces::Column::Visibility.eq(Visibility::Public)),
         Viewer::User { id, external } => live.add(
             Condition::any()
-                .add(namespaces::Column::Visibility.is_in(open_to(external)))
+                .add(namespaces::Column::Visibility.is_in(visibilities_without_role(external)))
                 .add(groups_with_level(id, AccessLevel::Guest, today))
                 .add(namespaces::Column::Id.in_subquery(above_own_projects(id, today))),
         ),
@@ -346,7 +346,7 @@ pub fn visible_groups(viewer: Viewer, today: NaiveDate) -> Condition {
 }
 
 /// Returns the visibilities that a signed-in user can see without a role.
-pub(super) fn open_to(external: bool) -> Vec<Visibility> {
+pub(super) fn visibilities_without_role(external: bool) -> Vec<Visibility> {
     if external {
         vec![Visibility::Public]
     } else {
@@ -412,7 +412,7 @@ impl Grant {
     fn select(self) -> SelectStatement {
         let mut tables = self.tables.into_iter();
         let mut select = Query::select();
-        select.expr_as(self.target, TARGET).cond_where(self.rules);
+        select.expr_as(self.target, TARGET_ID).cond_where(self.rules);
         if let Some(first) = tables.next() {
             select.from(first);
         }
@@ -565,9 +565,9 @@ async fn highest(
 
 fn highest_of(grants: impl IntoIterator<Item = SelectStatement>) -> SelectStatement {
     Query::select()
-        .column(TARGET)
+        .column(TARGET_ID)
         .expr_as(Expr::col("access_level").max(), "access_level")
         .from_subquery(together(UnionType::All, grants), "grants")
-        .group_by_col(TARGET)
+        .group_by_col(TARGET_ID)
         .take()
 }

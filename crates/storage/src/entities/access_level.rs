@@ -35,18 +35,18 @@ pub enum AccessLevel {
 
 impl AccessLevel {
     /// Returns the role of an access level.
-    pub fn of_number(number: i64) -> Option<Self> {
+    pub fn from_number(number: i64) -> Option<Self> {
         Self::try_from(i32::try_from(number).ok()?).ok()
     }
 
     /// Returns the role of a name, ignoring case.
-    pub fn of_word(word: &str) -> Option<Self> {
+    pub fn from_name(word: &str) -> Option<Self> {
         let mut all = Self::iter();
         all.find(|level| level.word().eq_ignore_ascii_case(word))
     }
 
     /// Returns the name of the role in messages.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Guest => "Guest",
             Self::Reporter => "Reporter",

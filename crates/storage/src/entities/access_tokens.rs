@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum TokenKind {
     /// Created by the user.
     Personal,
     /// Created by an administrator to act as the user.
@@ -31,7 +31,7 @@ pub struct Model {
     /// The name given by its owner.
     pub name: String,
     /// The kind.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// The SHA-256 of the token in hex; the token itself is not stored.
     pub digest: String,
     /// The scopes, separated by spaces.
@@ -94,7 +94,7 @@ pub async fn by_digest(
     db: &impl ConnectionTrait,
     digest: &str,
 ) -> Result<Option<(Model, super::users::Model)>, DbErr> {
-    super::users::one_beside(db, Entity::find().filter(Column::Digest.eq(digest))).await
+    super::users::find_with_user(db, Entity::find().filter(Column::Digest.eq(digest))).await
 }
 
 /// As above, by ID.
@@ -105,11 +105,11 @@ pub async fn by_id(
     db: &impl ConnectionTrait,
     id: i64,
 ) -> Result<Option<(Model, super::users::Model)>, DbErr> {
-    super::users::one_beside(db, Entity::find().filter(Column::Id.eq(id))).await
+    super::users::find_with_user(db, Entity::find().filter(Column::Id.eq(id))).await
 }
 
 /// Selects the tokens of a user of one kind, ordered by ID.
-pub fn of_user(user_id: i64, kind: Kind) -> Select<Entity> {
+pub fn of_user(user_id: i64, kind: TokenKind) -> Select<Entity> {
     Entity::find()
         .filter(Column::UserId.eq(user_id))
         .filter(Column::Kind.eq(kind))
@@ -123,7 +123,7 @@ const USE_GRANULARITY: TimeDelta = TimeDelta::minutes(10);
 ///
 /// # Errors
 /// Any database error.
-pub async fn touch(db: &impl ConnectionTrait, token: &Model, now: DateTime<Utc>) -> Result<(), DbErr> {
+pub async fn record_use(db: &impl ConnectionTrait, token: &Model, now: DateTime<Utc>) -> Result<(), DbErr> {
     if token
         .last_used_at
         .is_some_and(|last| now - last < USE_GRANULARITY)

@@ -37,10 +37,10 @@ impl ActiveModelBehavior for ActiveModel {}
 
 /// Selects the badges of a project with those of its ancestor groups, or the badges of a group.
 /// `namespace_id` is the group, or the namespace of the project.
-pub fn shown(scope: Scope, namespace_id: i64) -> Select<Entity> {
+pub fn inherited_by(scope: Scope, namespace_id: i64) -> Select<Entity> {
     let (project, namespace) = (Column::ProjectId, Column::NamespaceId);
     Entity::find().filter(match scope {
-        Scope::Project(_) => scope.sees(namespace_id, project, namespace),
+        Scope::Project(_) => scope.owns_or_inherits(namespace_id, project, namespace),
         Scope::Group(_) => Condition::all().add(scope.owns(project, namespace)),
     })
 }

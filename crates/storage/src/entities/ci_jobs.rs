@@ -5,7 +5,7 @@ use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 use super::{pipelines, users};
-pub use pipelines::Status;
+pub use pipelines::PipelineStatus;
 
 /// The stage of jobs that are reported by external systems.
 pub const EXTERNAL: &str = "external";
@@ -26,7 +26,7 @@ pub struct Model {
     /// The stage.
     pub stage: String,
     /// The status.
-    pub status: Status,
+    pub status: PipelineStatus,
     /// The description given by the reporter.
     pub description: Option<String>,
     /// The URL with details given by the reporter.
@@ -86,7 +86,7 @@ impl ActiveModelBehavior for ActiveModel {}
 ///
 /// # Errors
 /// Any database error.
-pub async fn counting(db: &impl ConnectionTrait, pipeline_id: i64) -> Result<Vec<Model>, DbErr> {
+pub async fn current(db: &impl ConnectionTrait, pipeline_id: i64) -> Result<Vec<Model>, DbErr> {
     Entity::find()
         .filter(Column::PipelineId.eq(pipeline_id))
         .filter(Column::Retried.eq(false))

@@ -7,12 +7,12 @@ use sea_orm::entity::prelude::*;
 use super::Scope;
 
 /// Value of the column for variables of the instance.
-pub const INSTANCE: i32 = 1;
+pub const INSTANCE_ID: i32 = 1;
 
 /// How jobs receive a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum Kind {
+pub enum VariableKind {
     /// As an environment variable.
     EnvVar,
     /// As the path of a file with the value.
@@ -26,7 +26,7 @@ pub struct Model {
     /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// [`INSTANCE`] for a variable of the instance.
+    /// [`INSTANCE_ID`] for a variable of the instance.
     pub instance: Option<i32>,
     /// The project, if it belongs to one.
     pub project_id: Option<i64>,
@@ -39,7 +39,7 @@ pub struct Model {
     /// The value, encrypted for this row.
     pub value_encrypted: String,
     /// How jobs receive the value.
-    pub kind: Kind,
+    pub kind: VariableKind,
     /// Whether only jobs of protected branches and tags receive it.
     pub protected: bool,
     /// Whether job logs hide the value.
@@ -60,7 +60,7 @@ impl ActiveModelBehavior for ActiveModel {}
 pub fn within(scope: Option<Scope>) -> Select<Entity> {
     let own = match scope {
         Some(scope) => scope.owns(Column::ProjectId, Column::NamespaceId),
-        None => Column::Instance.eq(INSTANCE),
+        None => Column::Instance.eq(INSTANCE_ID),
     };
     Entity::find().filter(own).order_by_asc(Column::Id)
 }

@@ -7,7 +7,7 @@ use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
 
 /// Owner of a custom attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
+pub enum AttributeOwner {
     /// The project with this ID.
     Project(i64),
     /// The group with this ID.
@@ -45,7 +45,7 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-impl Owner {
+impl AttributeOwner {
     /// Returns the column of the owner.
     #[must_use]
     pub fn column(self) -> Column {
@@ -66,7 +66,7 @@ impl Owner {
 }
 
 /// Selects the attributes of an owner, ordered by key.
-pub fn of(owner: Owner) -> Select<Entity> {
+pub fn of(owner: AttributeOwner) -> Select<Entity> {
     Entity::find()
         .filter(owner.column().eq(owner.id()))
         .order_by_asc(Column::Key)
@@ -103,7 +103,7 @@ async fn all(db: &impl ConnectionTrait, which: Expr) -> Result<Vec<Model>, DbErr
 }
 
 /// Selects the values of `column` for owners of an attribute with this value, for use in conditions.
-pub fn carriers(column: Column, key: &str, value: &str) -> SelectStatement {
+pub fn owners_with(column: Column, key: &str, value: &str) -> SelectStatement {
     Entity::find()
         .select_only()
         .column(column)

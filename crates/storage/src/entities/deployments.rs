@@ -7,7 +7,7 @@ use sea_orm::entity::prelude::*;
 /// Status of a deployment, with the values of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum Status {
+pub enum DeploymentStatus {
     /// Waiting.
     Created,
     /// Running.
@@ -20,7 +20,7 @@ pub enum Status {
     Canceled,
 }
 
-impl Status {
+impl DeploymentStatus {
     /// Returns whether the status is final.
     #[must_use]
     pub fn is_finished(self) -> bool {
@@ -48,7 +48,7 @@ pub struct Model {
     /// Whether the revision is a tag, as given.
     pub tag: bool,
     /// The status.
-    pub status: Status,
+    pub status: DeploymentStatus,
     /// The user who created it; none if deleted.
     pub user_id: Option<i64>,
     /// The job that determines the status, while it exists.

@@ -7,7 +7,7 @@ use sea_orm::entity::prelude::*;
 /// State of an environment, with the values of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum State {
+pub enum EnvironmentState {
     /// Available.
     Available,
     /// Stopped.
@@ -30,7 +30,7 @@ pub struct Model {
     /// The external URL.
     pub external_url: Option<String>,
     /// The state.
-    pub state: State,
+    pub state: EnvironmentState,
     /// When the row was created.
     pub created_at: DateTime<Utc>,
     /// When the row was last changed.

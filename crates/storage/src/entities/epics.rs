@@ -7,7 +7,7 @@ use sea_orm::sea_query::{ExprTrait, Query};
 use sea_orm::{Condition, QuerySelect};
 
 use super::access::{self, Viewer};
-use super::issues::State;
+use super::issues::IssueState;
 use super::{AccessLevel, fold, namespaces};
 
 /// Epics of groups, with issues of the projects below the group.
@@ -34,7 +34,7 @@ pub struct Model {
     /// The folded value.
     pub description_key: Option<String>,
     /// The state.
-    pub state: State,
+    pub state: IssueState,
     /// Whether only its author and members from Reporter on can see it.
     pub confidential: bool,
     /// The start date.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum EventAction {
     /// A merge request was approved.
     Approved,
     /// A target was closed.
@@ -39,7 +39,7 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
-pub enum TargetType {
+pub enum EventTargetType {
     /// A comment on a commit.
     CommitNote,
     /// An issue.
@@ -74,9 +74,9 @@ pub struct Model {
     /// The author; none if unknown or deleted.
     pub author_id: Option<i64>,
     /// The action.
-    pub action: Action,
+    pub action: EventAction,
     /// The type of the target.
-    pub target_type: Option<TargetType>,
+    pub target_type: Option<EventTargetType>,
     /// The ID of the target.
     pub target_id: Option<i64>,
     /// The IID of the target within the project.

@@ -6,7 +6,7 @@ use sea_orm::entity::prelude::*;
 /// Kind of a strategy, with the values of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text")]
-pub enum Kind {
+pub enum StrategyKind {
     /// All users.
     #[sea_orm(string_value = "default")]
     Default,
@@ -27,7 +27,7 @@ pub enum Kind {
     CompatibleUserList,
 }
 
-impl Kind {
+impl StrategyKind {
     /// Returns whether the strategy uses a user list.
     #[must_use]
     pub fn has_list(self) -> bool {
@@ -45,7 +45,7 @@ pub struct Model {
     /// The flag.
     pub feature_flag_id: i64,
     /// The kind.
-    pub name: Kind,
+    pub name: StrategyKind,
     /// The parameters: a JSON object of texts.
     pub parameters: String,
     /// The user list, if the strategy uses one.

@@ -61,7 +61,7 @@ pub async fn current(
 ///
 /// # Errors
 /// Any database error.
-pub async fn over(db: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<Vec<Model>, DbErr> {
+pub async fn expired(db: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<Vec<Model>, DbErr> {
     let orphaned = Condition::all()
         .add(Column::NamespaceId.is_null())
         .add(Column::StoredAt.is_not_null());

@@ -10,7 +10,7 @@ use super::jobs;
 /// State of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum State {
+pub enum ImportState {
     /// The group exists, and the archive waits to be read.
     Scheduled,
     /// The archive is being read, or its records are being created.
@@ -35,7 +35,7 @@ pub struct Model {
     /// The secret part of the archive's storage key: 32 hex digits; none if the archive is no longer needed.
     pub secret: Option<String>,
     /// The state.
-    pub state: State,
+    pub state: ImportState,
     /// Why it failed.
     pub error: Option<String>,
     /// The result as JSON.
@@ -67,7 +67,7 @@ pub async fn of_group(db: &impl ConnectionTrait, namespace_id: i64) -> Result<Op
 fn unfinished() -> Select<Entity> {
     Entity::find()
         .filter(Column::NamespaceId.is_not_null())
-        .filter(Column::State.is_in([State::Scheduled, State::Started]))
+        .filter(Column::State.is_in([ImportState::Scheduled, ImportState::Started]))
 }
 
 /// Returns whether a user has an unfinished import.
@@ -84,7 +84,7 @@ pub async fn is_importing(db: &impl ConnectionTrait, user_id: i64) -> Result<boo
 ///
 /// # Errors
 /// Any database error.
-pub async fn lost(db: &impl ConnectionTrait, kind: &str, limit: u64) -> Result<Vec<Model>, DbErr> {
+pub async fn without_job(db: &impl ConnectionTrait, kind: &str, limit: u64) -> Result<Vec<Model>, DbErr> {
     let id = Expr::col((Entity, Column::Id)).cast_as("text");
     let live = Query::select()
         .expr(Expr::val(1))
@@ -106,11 +106,15 @@ pub async fn lost(db: &impl ConnectionTrait, kind: &str, limit: u64) -> Result<V
 ///
 /// # Errors
 /// Any database error.
-pub async fn over(db: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<Vec<Model>, DbErr> {
+pub async fn with_obsolete_archive(
+    db: &impl ConnectionTrait,
+    before: DateTime<Utc>,
+    limit: u64,
+) -> Result<Vec<Model>, DbErr> {
     let adrift = Condition::all()
         .add(Column::NamespaceId.is_null())
         .add(Column::CreatedAt.lt(before));
-    let ended = Column::State.is_in([State::Finished, State::Failed]);
+    let ended = Column::State.is_in([ImportState::Finished, ImportState::Failed]);
     Entity::find()
         .filter(Column::Secret.is_not_null())
         .filter(Condition::any().add(ended).add(adrift))

@@ -5,13 +5,13 @@ use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::project_hooks::Kind;
+use super::project_hooks::HookEvent;
 
 /// State of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum DeliveryState {
     /// Not delivered yet.
     Pending,
     /// The receiver accepted it.
@@ -34,11 +34,11 @@ pub struct Model {
     /// The UUID by which the receiver recognizes repeated requests.
     pub uuid: String,
     /// The kind of the event.
-    pub kind: Kind,
+    pub kind: HookEvent,
     /// The URL without credentials.
     pub url: String,
     /// The state.
-    pub state: State,
+    pub state: DeliveryState,
     /// Number of attempts.
     pub attempts: i32,
     /// Time of the next attempt.
@@ -98,10 +98,10 @@ impl ActiveModelBehavior for ActiveModel {}
 ///
 /// # Errors
 /// Any database error.
-pub async fn head(db: &impl ConnectionTrait, hook_id: i64) -> Result<Option<Model>, DbErr> {
+pub async fn next(db: &impl ConnectionTrait, hook_id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find()
         .filter(Column::HookId.eq(hook_id))
-        .filter(Column::State.eq(State::Pending))
+        .filter(Column::State.eq(DeliveryState::Pending))
         .order_by_asc(Column::Id)
         .one(db)
         .await

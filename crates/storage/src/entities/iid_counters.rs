@@ -9,7 +9,7 @@ use super::Scope;
 /// Kind of resource with IIDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum Subject {
+pub enum IidKind {
     /// Issues of a project.
     Issues,
     /// Merge requests of a project.
@@ -36,7 +36,7 @@ pub struct Model {
     /// The group, if it belongs to one.
     pub namespace_id: Option<i64>,
     /// The kind of resource.
-    pub subject: Subject,
+    pub subject: IidKind,
     /// The last IID assigned.
     pub last: i64,
 }
@@ -52,7 +52,7 @@ const USED_UP: &str = "the numbers are used up";
 
 /// Returns whether [`next`] failed because no IID is left.
 #[must_use]
-pub fn are_used_up(error: &DbErr) -> bool {
+pub fn is_exhausted(error: &DbErr) -> bool {
     matches!(error, DbErr::Custom(text) if text == USED_UP)
 }
 
@@ -60,8 +60,8 @@ pub fn are_used_up(error: &DbErr) -> bool {
 /// others wait, and a rollback leaves no gap.
 ///
 /// # Errors
-/// An error for which [`are_used_up`] returns true if no IID is left, and any database error.
-pub async fn next(transaction: &impl ConnectionTrait, scope: Scope, subject: Subject) -> Result<i64, DbErr> {
+/// An error for which [`is_exhausted`] returns true if no IID is left, and any database error.
+pub async fn next(transaction: &impl ConnectionTrait, scope: Scope, subject: IidKind) -> Result<i64, DbErr> {
     let last = Expr::col((Entity, Column::Last));
     let mut counted = counted(scope, last.clone().add(1));
     counted.action_and_where(last.lt(i64::MAX));
@@ -83,7 +83,7 @@ pub async fn next(transaction: &impl ConnectionTrait, scope: Scope, subject: Sub
 pub async fn reserve(
     transaction: &impl ConnectionTrait,
     scope: Scope,
-    subject: Subject,
+    subject: IidKind,
     number: i64,
 ) -> Result<i64, DbErr> {
     let last = Expr::col((Entity, Column::Last));
@@ -95,7 +95,7 @@ pub async fn reserve(
     Ok(number)
 }
 
-fn counter(scope: Scope, subject: Subject, last: i64) -> ActiveModel {
+fn counter(scope: Scope, subject: IidKind, last: i64) -> ActiveModel {
     ActiveModel {
         project_id: Set(scope.project_id()),
         namespace_id: Set(scope.namespace_id()),

@@ -32,7 +32,7 @@ impl ActiveModelBehavior for ActiveModel {}
 
 /// The identity that a database records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct InstanceIdentity {
     /// ID of the instance.
     pub instance_id: String,
     /// ID of the repository store.
@@ -45,27 +45,27 @@ pub struct Identity {
 ///
 /// # Errors
 /// Returns the error of the database.
-pub async fn get(db: &impl ConnectionTrait) -> Result<Option<Identity>, DbErr> {
+pub async fn get(db: &impl ConnectionTrait) -> Result<Option<InstanceIdentity>, DbErr> {
     let columns = Entity::find_by_id(ID)
         .select_only()
         .column(Column::InstanceId)
         .column(Column::RepositoryStoreId)
         .column(Column::KeyFingerprint);
     let found: Option<(String, String, String)> = columns.into_tuple().one(db).await?;
-    Ok(
-        found.map(|(instance_id, repository_store_id, key_fingerprint)| Identity {
+    Ok(found.map(
+        |(instance_id, repository_store_id, key_fingerprint)| InstanceIdentity {
             instance_id,
             repository_store_id,
             key_fingerprint,
-        }),
-    )
+        },
+    ))
 }
 
 /// Records an identity, unless the database has one.
 ///
 /// # Errors
 /// Returns the error of the database.
-pub async fn put_first(db: &impl ConnectionTrait, identity: Identity) -> Result<(), DbErr> {
+pub async fn put_first(db: &impl ConnectionTrait, identity: InstanceIdentity) -> Result<(), DbErr> {
     let keep = OnConflict::column(Column::Id).do_nothing().to_owned();
     put(db, identity, keep).await
 }
@@ -74,7 +74,7 @@ pub async fn put_first(db: &impl ConnectionTrait, identity: Identity) -> Result<
 ///
 /// # Errors
 /// Returns the error of the database.
-pub async fn replace(db: &impl ConnectionTrait, identity: Identity) -> Result<(), DbErr> {
+pub async fn replace(db: &impl ConnectionTrait, identity: InstanceIdentity) -> Result<(), DbErr> {
     let replace = OnConflict::column(Column::Id)
         .update_columns([
             Column::InstanceId,
@@ -86,7 +86,11 @@ pub async fn replace(db: &impl ConnectionTrait, identity: Identity) -> Result<()
     put(db, identity, replace).await
 }
 
-async fn put(db: &impl ConnectionTrait, identity: Identity, on_conflict: OnConflict) -> Result<(), DbErr> {
+async fn put(
+    db: &impl ConnectionTrait,
+    identity: InstanceIdentity,
+    on_conflict: OnConflict,
+) -> Result<(), DbErr> {
     let row = ActiveModel {
         id: Set(ID),
         instance_id: Set(identity.instance_id),

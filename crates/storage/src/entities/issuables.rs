@@ -11,14 +11,14 @@ use super::{labels, users};
 
 /// Kind of issuable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum IssuableKind {
     /// Issues.
     Issue,
     /// Merge requests.
     MergeRequest,
 }
 
-impl Kind {
+impl IssuableKind {
     /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Issue, Self::MergeRequest];
 
@@ -99,7 +99,7 @@ impl Kind {
 /// Any database error.
 pub async fn assignees_of(
     db: &impl ConnectionTrait,
-    kind: Kind,
+    kind: IssuableKind,
     ids: impl IntoIterator<Item = i64>,
 ) -> Result<HashMap<i64, Vec<users::Model>>, DbErr> {
     let mut statement = users::Entity::find().into_query();
@@ -115,7 +115,7 @@ pub async fn assignees_of(
 /// Any database error.
 pub async fn labels_of(
     db: &impl ConnectionTrait,
-    kind: Kind,
+    kind: IssuableKind,
     ids: impl IntoIterator<Item = i64>,
 ) -> Result<HashMap<i64, Vec<labels::Model>>, DbErr> {
     let mut statement = labels::Entity::find()
@@ -152,7 +152,7 @@ const OWNER: &str = "issuable";
 /// Joins the table between issuables of a kind and other rows.
 fn beside<'a>(
     statement: &'a mut SelectStatement,
-    kind: Kind,
+    kind: IssuableKind,
     table: &'static str,
     (column, other): (&'static str, &'static str),
     ids: impl IntoIterator<Item = i64>,

@@ -6,13 +6,13 @@ use sea_orm::sea_query::{ExprTrait, LockType, Query};
 use sea_orm::{Condition, QuerySelect};
 
 use super::access::{self, Viewer};
-use super::row_conditions::finds;
+use super::row_conditions::has_rows;
 use super::{AccessLevel, issue_assignees, projects};
 
 /// State of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum State {
+pub enum IssueState {
     /// Open.
     Opened,
     /// Closed.
@@ -37,7 +37,7 @@ pub struct Model {
     /// The description.
     pub description: Option<String>,
     /// The state.
-    pub state: State,
+    pub state: IssueState,
     /// Whether only its author, its assignees and members from Reporter on can see it.
     pub confidential: bool,
     /// Whether only members may comment.
@@ -127,7 +127,7 @@ impl Related<super::milestones::Entity> for Entity {
 impl ActiveModelBehavior for ActiveModel {}
 
 /// Selects an issue of a project by IID.
-pub fn numbered(project_id: i64, iid: i64) -> Select<Entity> {
+pub fn by_iid(project_id: i64, iid: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))
         .filter(Column::Iid.eq(iid))
@@ -174,7 +174,7 @@ pub fn in_projects(condition: Condition) -> Expr {
         )
         .cond_where(condition)
         .take();
-    finds(&mut project)
+    has_rows(&mut project)
 }
 
 /// Returns a condition for issues that are assigned to a user, evaluated for each row.
@@ -188,5 +188,5 @@ pub fn assigned_to(user_id: i64) -> Expr {
         )
         .and_where(Expr::col((issue_assignees::Entity, issue_assignees::Column::UserId)).eq(user_id))
         .take();
-    finds(&mut row)
+    has_rows(&mut row)
 }

@@ -47,7 +47,7 @@ impl ActiveModelBehavior for ActiveModel {}
 ///
 /// # Errors
 /// Any database error.
-pub async fn good(
+pub async fn find_valid(
     db: &impl ConnectionTrait,
     digest: &str,
     now: DateTime<Utc>,
@@ -59,7 +59,7 @@ pub async fn good(
 ///
 /// # Errors
 /// Any database error.
-pub async fn good_by_id(
+pub async fn find_valid_by_id(
     db: &impl ConnectionTrait,
     id: i64,
     now: DateTime<Utc>,
@@ -76,5 +76,5 @@ async fn one_with_user(
         .filter(which)
         .filter(Column::ExpiresAt.gt(now))
         .filter(super::users::Column::DeletionStartedAt.is_null());
-    super::users::one_beside(db, rows).await
+    super::users::find_with_user(db, rows).await
 }

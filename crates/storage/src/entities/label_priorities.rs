@@ -4,7 +4,7 @@ use sea_orm::DbBackend;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{ExprTrait, JoinType, LockType, Order, Query, SelectStatement, SubQueryStatement};
 
-use super::issuables::Kind;
+use super::issuables::IssuableKind;
 
 /// Label priorities of projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -43,9 +43,9 @@ impl ActiveModelBehavior for ActiveModel {}
 
 /// Issues and merge requests whose labels or label priorities changed.
 #[derive(Debug, Clone, Copy)]
-pub enum Labelled<'a> {
+pub enum LabeledItems<'a> {
     /// The issuables of a kind with these IDs.
-    Things(Kind, &'a [i64]),
+    Things(IssuableKind, &'a [i64]),
     /// All issuables with this label.
     With(i64),
     /// All issuables of the projects with these IDs.
@@ -57,18 +57,23 @@ pub enum Labelled<'a> {
 ///
 /// # Errors
 /// Any database error.
-pub async fn refresh(db: &impl ConnectionTrait, which: Labelled<'_>) -> Result<(), DbErr> {
+pub async fn refresh(db: &impl ConnectionTrait, which: LabeledItems<'_>) -> Result<(), DbErr> {
     match which {
-        Labelled::Things(_, []) => Ok(()),
-        Labelled::Things(kind, ids) => rank(db, kind, Expr::col("id").is_in(ids.iter().copied())).await,
-        Labelled::With(label_id) => {
-            for kind in Kind::ALL {
-                rank_many(db, kind, Expr::col("id").in_subquery(carriers(kind, label_id))).await?;
+        LabeledItems::Things(_, []) => Ok(()),
+        LabeledItems::Things(kind, ids) => rank(db, kind, Expr::col("id").is_in(ids.iter().copied())).await,
+        LabeledItems::With(label_id) => {
+            for kind in IssuableKind::ALL {
+                rank_many(
+                    db,
+                    kind,
+                    Expr::col("id").in_subquery(issuables_with_label(kind, label_id)),
+                )
+                .await?;
             }
             Ok(())
         }
-        Labelled::Of(projects) => {
-            for kind in Kind::ALL {
+        LabeledItems::Of(projects) => {
+            for kind in IssuableKind::ALL {
                 rank_many(db, kind, Expr::col(kind.project()).in_subquery(projects.clone())).await?;
             }
             Ok(())
@@ -77,7 +82,7 @@ pub async fn refresh(db: &impl ConnectionTrait, which: Labelled<'_>) -> Result<(
 }
 
 /// Selects the IDs of issuables with a label, for use in other statements.
-pub fn carriers(kind: Kind, label_id: i64) -> SelectStatement {
+pub fn issuables_with_label(kind: IssuableKind, label_id: i64) -> SelectStatement {
     Query::select()
         .column(kind.key())
         .from(kind.labels())
@@ -86,7 +91,7 @@ pub fn carriers(kind: Kind, label_id: i64) -> SelectStatement {
 }
 
 /// As [`rank`] for many issuables. They are locked in ID order first, to avoid deadlocks.
-async fn rank_many(db: &impl ConnectionTrait, kind: Kind, which: Expr) -> Result<(), DbErr> {
+async fn rank_many(db: &impl ConnectionTrait, kind: IssuableKind, which: Expr) -> Result<(), DbErr> {
     let all = Query::select()
         .column("id")
         .from(kind.table())
@@ -101,7 +106,7 @@ async fn rank_many(db: &impl ConnectionTrait, kind: Kind, which: Expr) -> Result
     rank(db, kind, which).await
 }
 
-async fn rank(db: &impl ConnectionTrait, kind: Kind, which: Expr) -> Result<(), DbErr> {
+async fn rank(db: &impl ConnectionTrait, kind: IssuableKind, which: Expr) -> Result<(), DbErr> {
     const RANKED: &str = "ranked";
     const CARRIED: &str = "carried";
     let lowest = Query::select()

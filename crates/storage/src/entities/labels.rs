@@ -57,5 +57,5 @@ pub fn within(scope: Scope) -> Select<Entity> {
 /// Selects the labels available in a project or group: its own and those of its ancestor groups.
 /// `namespace_id` is the group, or the namespace of the project.
 pub fn available(scope: Scope, namespace_id: i64) -> Select<Entity> {
-    Entity::find().filter(scope.sees(namespace_id, Column::ProjectId, Column::NamespaceId))
+    Entity::find().filter(scope.owns_or_inherits(namespace_id, Column::ProjectId, Column::NamespaceId))
 }

@@ -84,14 +84,14 @@ impl ActiveModelBehavior for ActiveModel {}
 
 /// The group or project of a membership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum MembershipSource {
     /// A group, by the ID of its namespace.
     Group(i64),
     /// A project, by its ID.
     Project(i64),
 }
 
-impl Source {
+impl MembershipSource {
     fn condition(self) -> SimpleExpr {
         match self {
             Self::Group(id) => Column::NamespaceId.eq(id),
@@ -102,7 +102,7 @@ impl Source {
 
 /// Selects the direct members of a group or project whose membership has not expired, with their users, in
 /// creation order.
-pub fn of(source: Source, today: NaiveDate) -> SelectTwo<Entity, super::users::Entity> {
+pub fn of(source: MembershipSource, today: NaiveDate) -> SelectTwo<Entity, super::users::Entity> {
     Entity::find()
         .filter(source.condition())
         .filter(unexpired((Entity, Column::ExpiresAt), today))
@@ -114,7 +114,11 @@ pub fn of(source: Source, today: NaiveDate) -> SelectTwo<Entity, super::users::E
 ///
 /// # Errors
 /// Any database error.
-pub async fn direct(db: &impl ConnectionTrait, source: Source, user_id: i64) -> Result<Option<Model>, DbErr> {
+pub async fn direct(
+    db: &impl ConnectionTrait,
+    source: MembershipSource,
+    user_id: i64,
+) -> Result<Option<Model>, DbErr> {
     Entity::find()
         .filter(source.condition())
         .filter(Column::UserId.eq(user_id))
@@ -134,14 +138,14 @@ pub async fn owners(db: &impl ConnectionTrait, namespace_id: i64, today: NaiveDa
 /// Selects owners of a group who are not blocked; deactivated ones count, because signing in reactivates
 /// them.
 fn acting_owners(namespace_id: i64, today: NaiveDate) -> Select<Entity> {
-    use super::users::{self, State};
+    use super::users::{self, UserState};
 
     Entity::find()
         .inner_join(users::Entity)
         .filter(Column::NamespaceId.eq(namespace_id))
         .filter(Column::AccessLevel.eq(AccessLevel::Owner))
         .filter(unexpired((Entity, Column::ExpiresAt), today))
-        .filter(users::Column::State.is_in([State::Active, State::Deactivated]))
+        .filter(users::Column::State.is_in([UserState::Active, UserState::Deactivated]))
         .filter(users::Column::DeletionStartedAt.is_null())
 }
 

@@ -7,12 +7,12 @@ use sea_orm::{Condition, QuerySelect};
 
 use super::access::{self, Viewer};
 use super::projects;
-use super::row_conditions::finds;
+use super::row_conditions::has_rows;
 
 /// State of a merge request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum State {
+pub enum MergeRequestState {
     /// Open.
     Opened,
     /// Closed.
@@ -59,7 +59,7 @@ pub struct Model {
     /// The description.
     pub description: Option<String>,
     /// The state.
-    pub state: State,
+    pub state: MergeRequestState,
     /// Whether only members may comment.
     pub discussion_locked: bool,
     /// The milestone.
@@ -171,7 +171,7 @@ impl Related<super::milestones::Entity> for Entity {
 impl ActiveModelBehavior for ActiveModel {}
 
 /// Selects a merge request of a project by IID.
-pub fn numbered(project_id: i64, iid: i64) -> Select<Entity> {
+pub fn by_iid(project_id: i64, iid: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::TargetProjectId.eq(project_id))
         .filter(Column::Iid.eq(iid))
@@ -204,7 +204,7 @@ pub fn in_projects(condition: Condition) -> Expr {
         )
         .cond_where(condition)
         .take();
-    finds(&mut project)
+    has_rows(&mut project)
 }
 
 /// Selects the open merge request between two branches; at most one exists.
@@ -214,5 +214,5 @@ pub fn open_between(source: (i64, &str), target: (i64, &str)) -> Select<Entity> 
         .filter(Column::SourceBranch.eq(source.1))
         .filter(Column::TargetProjectId.eq(target.0))
         .filter(Column::TargetBranch.eq(target.1))
-        .filter(Column::State.eq(State::Opened))
+        .filter(Column::State.eq(MergeRequestState::Opened))
 }

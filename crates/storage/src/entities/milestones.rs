@@ -9,7 +9,7 @@ use super::{Scope, fold};
 /// State of a milestone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum State {
+pub enum MilestoneState {
     /// Active.
     Active,
     /// Closed.
@@ -38,7 +38,7 @@ pub struct Model {
     /// The folded value.
     pub description_key: Option<String>,
     /// The state.
-    pub state: State,
+    pub state: MilestoneState,
     /// The start date.
     pub start_date: Option<NaiveDate>,
     /// The due date.
@@ -92,5 +92,5 @@ pub fn within(scope: Scope) -> Select<Entity> {
 /// Selects the milestones available in a project or group: its own and those of its ancestor groups.
 /// `namespace_id` is the group, or the namespace of the project.
 pub fn available(scope: Scope, namespace_id: i64) -> Select<Entity> {
-    Entity::find().filter(scope.sees(namespace_id, Column::ProjectId, Column::NamespaceId))
+    Entity::find().filter(scope.owns_or_inherits(namespace_id, Column::ProjectId, Column::NamespaceId))
 }

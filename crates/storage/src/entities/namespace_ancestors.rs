@@ -120,7 +120,7 @@ pub fn around_project(project_id: i64) -> SelectStatement {
 }
 
 /// Replaces the rows of a moved namespace and its descendants for its new parent. Must be called in the
-/// transaction that moves it, under [`super::namespaces::lock_shape`].
+/// transaction that moves it, under [`super::namespaces::lock_trees`].
 ///
 /// # Errors
 /// Any database error.

@@ -13,7 +13,7 @@ use super::{Visibility, fold, namespace_ancestors as ancestors, now, numeric_id,
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum NamespaceKind {
     /// The personal namespace of a user.
     User,
     /// A group.
@@ -52,7 +52,7 @@ pub struct Model {
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The kind.
-    pub kind: Kind,
+    pub kind: NamespaceKind,
     /// The parent group.
     pub parent_id: Option<i64>,
     /// The owner of a personal namespace.
@@ -158,7 +158,7 @@ impl ActiveModelBehavior for ActiveModel {
 /// # Errors
 /// Any database error.
 pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<Option<Model>, DbErr> {
-    live()
+    not_deleted()
         .filter(Column::FullPathKey.eq(fold(full_path)))
         .one(db)
         .await
@@ -169,8 +169,8 @@ pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<
 /// # Errors
 /// Any database error.
 pub async fn group_by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
-    live()
-        .filter(Column::Kind.eq(Kind::Group))
+    not_deleted()
+        .filter(Column::Kind.eq(NamespaceKind::Group))
         .filter(named(reference))
         .one(db)
         .await
@@ -189,7 +189,7 @@ pub fn named(reference: &str) -> Expr {
 /// # Errors
 /// Any database error.
 pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
-    live().filter(named(reference)).one(db).await
+    not_deleted().filter(named(reference)).one(db).await
 }
 
 /// Returns the personal namespace of a user.
@@ -219,16 +219,16 @@ const SHAPE_LOCK: i64 = 0x6e61_6d65_7370_6163;
 ///
 /// # Errors
 /// Any database error.
-pub async fn lock_shape(db: &impl ConnectionTrait) -> Result<(), DbErr> {
+pub async fn lock_trees(db: &impl ConnectionTrait) -> Result<(), DbErr> {
     advise(db, "SELECT pg_advisory_xact_lock($1)").await
 }
 
-/// Blocks [`lock_shape`] of other transactions until the transaction ends. Code that adds to a tree must call
+/// Blocks [`lock_trees`] of other transactions until the transaction ends. Code that adds to a tree must call
 /// this before [`lock`], because new rows refer to all ancestors and to paths that must not change.
 ///
 /// # Errors
 /// Any database error.
-pub async fn keep_shape(db: &impl ConnectionTrait) -> Result<(), DbErr> {
+pub async fn lock_trees_shared(db: &impl ConnectionTrait) -> Result<(), DbErr> {
     advise(db, "SELECT pg_advisory_xact_lock_shared($1)").await
 }
 
@@ -242,7 +242,7 @@ async fn advise(db: &impl ConnectionTrait, sql: &str) -> Result<(), DbErr> {
 }
 
 /// Updates the paths of all descendants after a change of a namespace's path; must be called under
-/// [`lock_shape`].
+/// [`lock_trees`].
 ///
 /// # Errors
 /// Any database error.
@@ -273,7 +273,7 @@ pub async fn rename_below(db: &impl ConnectionTrait, former: &Model, full_path: 
 ///
 /// # Errors
 /// Any database error.
-pub async fn forget_file_templates(
+pub async fn clear_file_template_project(
     db: &impl ConnectionTrait,
     namespace_id: i64,
     project_id: i64,
@@ -292,7 +292,7 @@ pub async fn forget_file_templates(
 ///
 /// # Errors
 /// Any database error.
-pub async fn path_taken(db: &impl ConnectionTrait, full_path: &str) -> Result<bool, DbErr> {
+pub async fn is_path_taken(db: &impl ConnectionTrait, full_path: &str) -> Result<bool, DbErr> {
     let key = fold(full_path);
     if Entity::find()
         .filter(Column::FullPathKey.eq(key.as_str()))
@@ -313,7 +313,7 @@ pub async fn path_taken(db: &impl ConnectionTrait, full_path: &str) -> Result<bo
 }
 
 /// Selects all namespaces that are not being deleted.
-pub fn live() -> Select<Entity> {
+pub fn not_deleted() -> Select<Entity> {
     Entity::find().filter(Column::DeletionStartedAt.is_null())
 }
 
@@ -322,7 +322,7 @@ pub fn live() -> Select<Entity> {
 /// # Errors
 /// Any database error.
 pub async fn hide(transaction: &DatabaseTransaction, root: i64) -> Result<bool, DbErr> {
-    lock_shape(transaction).await?;
+    lock_trees(transaction).await?;
     let hidden = Entity::update_many()
         .col_expr(Column::DeletionStartedAt, Expr::value(now()))
         .filter(Column::Id.in_subquery(ancestors::at_or_below(root)))

@@ -11,7 +11,7 @@ use super::{AccessLevel, issues, merge_requests, snippets};
 /// Kind of a note that is not a plain note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum Kind {
+pub enum NoteKind {
     /// A note on a line of a diff.
     Diff,
     /// A note of a discussion.
@@ -36,7 +36,7 @@ pub struct Model {
     /// The author; none if the user was deleted.
     pub author_id: Option<i64>,
     /// The kind, if it is not a plain note.
-    pub kind: Option<Kind>,
+    pub kind: Option<NoteKind>,
     /// The ID of the discussion.
     pub discussion_id: Option<String>,
     /// The text.
@@ -161,7 +161,7 @@ pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
 }
 
 /// Returns a condition on `notes`, evaluated for each row, for notes whose cross-references are all visible.
-pub fn naming_visible(viewer: Viewer, today: NaiveDate) -> Condition {
+pub fn visible_cross_references(viewer: Viewer, today: NaiveDate) -> Condition {
     let sees = |table: &'static str, column: Column, seen: Condition| {
         let named = Query::select()
             .expr(Expr::val(1))

@@ -79,7 +79,7 @@ pub async fn by_digest(
     db: &impl ConnectionTrait,
     digest: &str,
 ) -> Result<Option<(Model, super::users::Model)>, DbErr> {
-    super::users::one_beside(db, Entity::find().filter(Column::Digest.eq(digest))).await
+    super::users::find_with_user(db, Entity::find().filter(Column::Digest.eq(digest))).await
 }
 
 /// As above, by ID.
@@ -90,7 +90,7 @@ pub async fn by_id(
     db: &impl ConnectionTrait,
     id: i64,
 ) -> Result<Option<(Model, super::users::Model)>, DbErr> {
-    super::users::one_beside(db, Entity::find().filter(Column::Id.eq(id))).await
+    super::users::find_with_user(db, Entity::find().filter(Column::Id.eq(id))).await
 }
 
 /// Revokes all tokens of a family.

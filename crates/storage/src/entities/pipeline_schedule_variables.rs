@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-use super::ci_variables::Kind;
+use super::ci_variables::VariableKind;
 
 /// Variables of pipeline schedules.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -20,7 +20,7 @@ pub struct Model {
     /// The value, encrypted for this key of this schedule.
     pub value_encrypted: String,
     /// How jobs receive the value.
-    pub kind: Kind,
+    pub kind: VariableKind,
     /// When the row was created.
     pub created_at: DateTime<Utc>,
     /// When the row was last changed.

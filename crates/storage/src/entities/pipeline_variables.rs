@@ -3,7 +3,7 @@
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-use super::ci_variables::Kind;
+use super::ci_variables::VariableKind;
 
 /// Variables of pipelines.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -19,7 +19,7 @@ pub struct Model {
     /// The value, encrypted for this key of this pipeline.
     pub value_encrypted: String,
     /// How jobs receive the value.
-    pub kind: Kind,
+    pub kind: VariableKind,
 }
 
 /// Relations of the table.

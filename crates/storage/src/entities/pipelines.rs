@@ -9,7 +9,7 @@ use super::projects;
 /// Status of a pipeline or a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum Status {
+pub enum PipelineStatus {
     /// Waiting for earlier jobs.
     Created,
     /// Waiting for an exclusive resource.
@@ -34,7 +34,7 @@ pub enum Status {
     Scheduled,
 }
 
-impl Status {
+impl PipelineStatus {
     /// The final statuses.
     pub const FINISHED: [Self; 4] = [Self::Success, Self::Failed, Self::Canceled, Self::Skipped];
 
@@ -46,7 +46,7 @@ impl Status {
 
     /// Returns the name in the API.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Created => "created",
             Self::WaitingForResource => "waiting_for_resource",
@@ -66,7 +66,7 @@ impl Status {
 /// Source of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum Source {
+pub enum PipelineSource {
     /// The API.
     Api,
     /// A trigger token.
@@ -77,10 +77,10 @@ pub enum Source {
     External,
 }
 
-impl Source {
+impl PipelineSource {
     /// Returns the name in webhooks.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Api => "api",
             Self::Trigger => "trigger",
@@ -106,9 +106,9 @@ pub struct Model {
     /// Whether it runs for a tag.
     pub tag: bool,
     /// The source.
-    pub source: Source,
+    pub source: PipelineSource,
     /// The status, derived from its jobs.
-    pub status: Status,
+    pub status: PipelineStatus,
     /// The user who created it; none if deleted.
     pub user_id: Option<i64>,
     /// The trigger that created it, while it exists.

@@ -63,7 +63,7 @@ pub fn of_project(project_id: i64) -> SelectStatement {
 ///
 /// # Errors
 /// Any database error.
-pub async fn belongs(db: &impl ConnectionTrait, user_id: i64, project_id: i64) -> Result<bool, DbErr> {
+pub async fn is_bot_of(db: &impl ConnectionTrait, user_id: i64, project_id: i64) -> Result<bool, DbErr> {
     let found = Entity::find()
         .filter(Column::UserId.eq(user_id))
         .filter(Column::ProjectId.eq(project_id))

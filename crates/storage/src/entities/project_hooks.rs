@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum HookEvent {
     /// A push to a branch.
     Push,
     /// A push of a tag.
@@ -32,7 +32,7 @@ pub enum Kind {
     WikiPage,
 }
 
-impl Kind {
+impl HookEvent {
     /// Returns the value of the event header.
     #[must_use]
     pub fn title(self) -> &'static str {
@@ -166,7 +166,11 @@ pub fn of_project(project_id: i64) -> Select<Entity> {
 ///
 /// # Errors
 /// Any database error.
-pub async fn told_of(db: &impl ConnectionTrait, project_id: i64, kind: Kind) -> Result<Vec<Model>, DbErr> {
+pub async fn subscribed_to(
+    db: &impl ConnectionTrait,
+    project_id: i64,
+    kind: HookEvent,
+) -> Result<Vec<Model>, DbErr> {
     of_project(project_id)
         .filter(kind.column().eq(true))
         .all(db)

@@ -43,7 +43,7 @@ pub async fn of_project(db: &impl ConnectionTrait, project_id: i64) -> Result<Ve
 }
 
 /// Selects the IDs of projects that use a language, ignoring case, for use in conditions.
-pub fn users_of(name: &str) -> SelectStatement {
+pub fn projects_with(name: &str) -> SelectStatement {
     Entity::find()
         .select_only()
         .column(Column::ProjectId)

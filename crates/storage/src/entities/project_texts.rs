@@ -7,7 +7,7 @@ use sea_orm::{
     sea_query::{BinOper, Expr, Query},
 };
 
-use super::selectivity::{TARGET, few};
+use super::selectivity::{TARGET_ID, if_few};
 
 const TABLE: &str = "project_texts";
 
@@ -15,7 +15,7 @@ const TABLE: &str = "project_texts";
 const SHORTEST: usize = 3;
 
 /// Returns whether the database has the table. PostgreSQL uses an index of the projects table instead.
-pub fn are_kept(db: &impl ConnectionTrait) -> bool {
+pub fn is_supported(db: &impl ConnectionTrait) -> bool {
     db.get_database_backend() == DatabaseBackend::Sqlite
 }
 
@@ -25,14 +25,14 @@ pub fn are_kept(db: &impl ConnectionTrait) -> bool {
 /// # Errors
 /// Any database error.
 pub async fn candidates(db: &impl ConnectionTrait, word: &str) -> Result<Option<BTreeSet<i64>>, DbErr> {
-    if !are_kept(db) || word.chars().count() < SHORTEST {
+    if !is_supported(db) || word.chars().count() < SHORTEST {
         return Ok(None);
     }
     let phrase = format!("\"{}\"", word.replace('"', "\"\""));
     let holders = Query::select()
-        .expr_as(Expr::col("rowid"), TARGET)
+        .expr_as(Expr::col("rowid"), TARGET_ID)
         .from(TABLE)
         .and_where(Expr::col(TABLE).binary(BinOper::Custom("MATCH"), phrase))
         .take();
-    few(db, holders).await
+    if_few(db, holders).await
 }

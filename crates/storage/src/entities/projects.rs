@@ -51,7 +51,7 @@ pub enum DeployStrategy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
-pub enum Switch {
+pub enum OnOff {
     /// On.
     Enabled,
     /// Off.
@@ -156,7 +156,7 @@ pub struct Model {
     /// The deployment strategy of Auto DevOps.
     pub auto_devops_deploy_strategy: DeployStrategy,
     /// Whether a newer pipeline cancels older pending ones.
-    pub auto_cancel_pending_pipelines: Switch,
+    pub auto_cancel_pending_pipelines: OnOff,
     /// The path of the pipeline definition, if not the default.
     pub ci_config_path: Option<String>,
     /// Number of commits that a job fetches; all if absent.
@@ -285,7 +285,10 @@ impl ActiveModelBehavior for ActiveModel {
 ///
 /// # Errors
 /// Any database error.
-pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<Option<Found>, DbErr> {
+pub async fn by_full_path(
+    db: &impl ConnectionTrait,
+    full_path: &str,
+) -> Result<Option<ProjectWithNamespace>, DbErr> {
     let Some((namespace, path)) = full_path.rsplit_once('/') else {
         return Ok(None);
     };
@@ -299,7 +302,10 @@ pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<
 ///
 /// # Errors
 /// Any database error.
-pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Found>, DbErr> {
+pub async fn by_reference(
+    db: &impl ConnectionTrait,
+    reference: &str,
+) -> Result<Option<ProjectWithNamespace>, DbErr> {
     match numeric_id(reference) {
         Some(id) => one_with_namespace(db, Condition::all().add(Column::Id.eq(id))).await,
         None => by_full_path(db, reference).await,
@@ -311,7 +317,11 @@ pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<
 /// # Errors
 /// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
-    live().filter(Column::Id.eq(id)).lock_exclusive().one(db).await
+    not_deleted()
+        .filter(Column::Id.eq(id))
+        .lock_exclusive()
+        .one(db)
+        .await
 }
 
 /// As [`lock`], but only against other calls of this function. Used to add to a project or to change its
@@ -320,21 +330,26 @@ pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, D
 ///
 /// # Errors
 /// Any database error.
-pub async fn hold(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
-    let found = live().filter(Column::Id.eq(id)).lock(LockType::NoKeyUpdate);
+pub async fn lock_for_insert(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
+    let found = not_deleted()
+        .filter(Column::Id.eq(id))
+        .lock(LockType::NoKeyUpdate);
     found.one(db).await
 }
 
 /// Selects all projects that are not being deleted.
-pub fn live() -> Select<Entity> {
+pub fn not_deleted() -> Select<Entity> {
     Entity::find().filter(Column::DeletionStartedAt.is_null())
 }
 
 /// A project with its namespace.
-pub type Found = (Model, super::namespaces::Model);
+pub type ProjectWithNamespace = (Model, super::namespaces::Model);
 
-async fn one_with_namespace(db: &impl ConnectionTrait, named: Condition) -> Result<Option<Found>, DbErr> {
-    let found = live()
+async fn one_with_namespace(
+    db: &impl ConnectionTrait,
+    named: Condition,
+) -> Result<Option<ProjectWithNamespace>, DbErr> {
+    let found = not_deleted()
         .find_also_related(super::namespaces::Entity)
         .filter(named)
         .one(db)

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum RefUpdateKind {
     /// `git push`.
     Push,
     /// The API.
@@ -21,7 +21,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum RefUpdateState {
     /// Not confirmed: in progress, or interrupted by a killed server.
     Pending,
     /// Applied.
@@ -41,11 +41,11 @@ pub struct Model {
     /// The user who updates the references.
     pub user_id: Option<i64>,
     /// The origin.
-    pub kind: Kind,
+    pub kind: RefUpdateKind,
     /// The ref changes, as JSON.
     pub changes: String,
     /// The state.
-    pub state: State,
+    pub state: RefUpdateState,
     /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
@@ -74,9 +74,9 @@ impl ActiveModelBehavior for ActiveModel {}
 ///
 /// # Errors
 /// Any database error.
-pub async fn unsettled(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Result<Vec<Model>, DbErr> {
+pub async fn pending(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Result<Vec<Model>, DbErr> {
     Entity::find()
-        .filter(Column::State.eq(State::Pending))
+        .filter(Column::State.eq(RefUpdateState::Pending))
         .filter(Column::CreatedAt.lt(before))
         .order_by_asc(Column::Id)
         .all(db)
@@ -87,14 +87,14 @@ pub async fn unsettled(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Resu
 ///
 /// # Errors
 /// Any database error.
-pub async fn settled(
+pub async fn applied(
     db: &impl ConnectionTrait,
     project_id: i64,
     since: DateTime<Utc>,
 ) -> Result<Vec<Model>, DbErr> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))
-        .filter(Column::State.eq(State::Applied))
+        .filter(Column::State.eq(RefUpdateState::Applied))
         .filter(Column::CreatedAt.gte(since))
         .order_by_asc(Column::Id)
         .all(db)

@@ -32,11 +32,11 @@ impl ActiveModelBehavior for ActiveModel {}
 
 /// Selects the repositories of a project that are not being deleted.
 pub fn of_project(project_id: i64) -> Select<Entity> {
-    live().filter(Column::ProjectId.eq(project_id))
+    not_deleted().filter(Column::ProjectId.eq(project_id))
 }
 
 /// Selects all repositories that are not being deleted.
-pub fn live() -> Select<Entity> {
+pub fn not_deleted() -> Select<Entity> {
     Entity::find().filter(Column::DeletionStartedAt.is_null())
 }
 
@@ -45,8 +45,10 @@ pub fn live() -> Select<Entity> {
 ///
 /// # Errors
 /// Any database error.
-pub async fn hold(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
-    let found = live().filter(Column::Id.eq(id)).lock(LockType::NoKeyUpdate);
+pub async fn lock_for_push(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
+    let found = not_deleted()
+        .filter(Column::Id.eq(id))
+        .lock(LockType::NoKeyUpdate);
     found.one(db).await
 }
 
@@ -55,7 +57,7 @@ pub async fn hold(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, D
 ///
 /// # Errors
 /// Any database error.
-pub async fn keep(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
-    let found = live().filter(Column::Id.eq(id)).lock(LockType::KeyShare);
+pub async fn lock_shared(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
+    let found = not_deleted().filter(Column::Id.eq(id)).lock(LockType::KeyShare);
     found.one(db).await
 }

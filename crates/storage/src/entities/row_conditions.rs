@@ -7,6 +7,6 @@ use sea_orm::sea_query::{Expr, SelectStatement};
 /// Without `LIMIT` and `OFFSET`, PostgreSQL converts the subquery to a join or evaluates it first. It then
 /// orders the list by a wrong estimate: for a page of twenty it reads a hundred thousand rows. An explicit
 /// `OFFSET 0` prevents both.
-pub fn finds(row: &mut SelectStatement) -> Expr {
+pub fn has_rows(row: &mut SelectStatement) -> Expr {
     Expr::exists(row.limit(1).offset(0).take())
 }

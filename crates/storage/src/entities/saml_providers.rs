@@ -51,7 +51,7 @@ pub fn of_group(namespace_id: i64) -> Select<Entity> {
 ///
 /// # Errors
 /// Any database error.
-pub async fn in_force(db: &impl ConnectionTrait, namespace_id: i64) -> Result<Option<Model>, DbErr> {
+pub async fn effective(db: &impl ConnectionTrait, namespace_id: i64) -> Result<Option<Model>, DbErr> {
     use namespace_ancestors::Column as Above;
 
     Entity::find()

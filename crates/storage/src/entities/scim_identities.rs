@@ -84,7 +84,7 @@ pub async fn by_extern_uid(
     extern_uid: &str,
 ) -> Result<Option<(Model, users::Model)>, DbErr> {
     let rows = provisioned(saml_provider_id).filter(Column::ExternUidKey.eq(fold(extern_uid)));
-    users::one_beside(db, rows).await
+    users::find_with_user(db, rows).await
 }
 
 impl Model {
@@ -104,7 +104,7 @@ impl Model {
 ///
 /// # Errors
 /// Any database error.
-pub async fn former(
+pub async fn find_former(
     db: &impl ConnectionTrait,
     saml_provider_id: i64,
     user_id: i64,
@@ -120,7 +120,7 @@ pub async fn former(
 }
 
 /// Selects the accounts that a provider created, provisioned or not.
-pub fn made(saml_provider_id: i64) -> Select<Entity> {
+pub fn created_by(saml_provider_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::SamlProviderId.eq(saml_provider_id))
 }
 
@@ -136,7 +136,7 @@ pub fn at_group(namespace_id: i64, user_id: i64) -> Select<Entity> {
 }
 
 /// Selects the current identities of users at a provider.
-pub fn among(saml_provider_id: i64, users: impl IntoIterator<Item = i64>) -> Select<Entity> {
+pub fn of_users(saml_provider_id: i64, users: impl IntoIterator<Item = i64>) -> Select<Entity> {
     Entity::find()
         .filter(Column::SamlProviderId.eq(saml_provider_id))
         .filter(Column::ExternUidKey.is_not_null())

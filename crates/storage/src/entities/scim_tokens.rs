@@ -49,7 +49,10 @@ pub fn of_provider(saml_provider_id: i64) -> Select<Entity> {
 ///
 /// # Errors
 /// Any database error.
-pub async fn opens(db: &impl ConnectionTrait, digest: &str) -> Result<Option<saml_providers::Model>, DbErr> {
+pub async fn find_provider(
+    db: &impl ConnectionTrait,
+    digest: &str,
+) -> Result<Option<saml_providers::Model>, DbErr> {
     saml_providers::Entity::find()
         .inner_join(Entity)
         .filter(Column::Digest.eq(digest))

@@ -42,7 +42,7 @@ impl Scope {
 
     /// Returns a condition for rows of the scope or an ancestor group, given the same columns. `namespace_id`
     /// is the group, or the namespace of the project.
-    pub fn sees(
+    pub fn owns_or_inherits(
         self,
         namespace_id: i64,
         project: impl ColumnTrait,

@@ -9,26 +9,26 @@ use sea_orm::{
 };
 
 /// Name of the ID column.
-pub const TARGET: &str = "target_id";
+pub const TARGET_ID: &str = "target_id";
 
 /// Maximum number of IDs that are selected individually.
-const FEW: u64 = 500;
+const MAX_SELECTED: u64 = 500;
 
-/// Returns the values of a one-column statement, whose column is called [`TARGET`], or none if there are too
+/// Returns the values of a one-column statement, whose column is called [`TARGET_ID`], or none if there are too
 /// many.
 ///
 /// # Errors
 /// Any database error.
-pub async fn few(db: &impl ConnectionTrait, ids: SelectStatement) -> Result<Option<BTreeSet<i64>>, DbErr> {
+pub async fn if_few(db: &impl ConnectionTrait, ids: SelectStatement) -> Result<Option<BTreeSet<i64>>, DbErr> {
     let some = Query::select()
-        .column(TARGET)
+        .column(TARGET_ID)
         .from_subquery(ids, "few")
-        .limit(FEW + 1)
+        .limit(MAX_SELECTED + 1)
         .take();
     let rows = db.query_all(&some).await?;
-    if rows.len() as u64 > FEW {
+    if rows.len() as u64 > MAX_SELECTED {
         return Ok(None);
     }
-    let ids = rows.iter().map(|row| row.try_get("", TARGET));
+    let ids = rows.iter().map(|row| row.try_get("", TARGET_ID));
     ids.collect::<Result<_, _>>().map(Some)
 }

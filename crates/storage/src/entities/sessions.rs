@@ -56,5 +56,5 @@ pub async fn by_digest(
     let rows = Entity::find()
         .filter(Column::Digest.eq(digest))
         .filter(Column::ExpiresAt.gt(now));
-    super::users::one_beside(db, rows).await
+    super::users::find_with_user(db, rows).await
 }

@@ -81,7 +81,7 @@ pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
     let placed = Condition::any()
         .add(Column::ProjectId.is_null())
         .add(in_projects(access::projects_with_snippets(viewer, today)));
-    let open = |external: bool| Column::Visibility.is_in(access::open_to(external));
+    let open = |external: bool| Column::Visibility.is_in(access::visibilities_without_role(external));
     match viewer {
         Viewer::Admin => placed,
         Viewer::Anonymous => Condition::all()

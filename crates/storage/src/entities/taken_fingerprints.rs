@@ -27,7 +27,7 @@ impl ActiveModelBehavior for ActiveModel {}
 
 /// Owner of a fingerprint.
 #[derive(Debug, Clone, Copy)]
-pub enum Holder {
+pub enum FingerprintOwner {
     /// A key of a user, by its ID.
     UserKey(i64),
     /// A deploy key, by its ID.
@@ -38,10 +38,14 @@ pub enum Holder {
 ///
 /// # Errors
 /// Any database error.
-pub async fn take(db: &impl ConnectionTrait, fingerprint: &str, holder: Holder) -> Result<(), DbErr> {
+pub async fn take(
+    db: &impl ConnectionTrait,
+    fingerprint: &str,
+    holder: FingerprintOwner,
+) -> Result<(), DbErr> {
     let (user_key_id, deploy_key_id) = match holder {
-        Holder::UserKey(id) => (Some(id), None),
-        Holder::DeployKey(id) => (None, Some(id)),
+        FingerprintOwner::UserKey(id) => (Some(id), None),
+        FingerprintOwner::DeployKey(id) => (None, Some(id)),
     };
     let row = ActiveModel {
         fingerprint: Set(fingerprint.to_owned()),

@@ -12,7 +12,7 @@ use super::{AccessLevel, epics, issues, merge_requests, notes};
 /// Reason for a to-do item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum Action {
+pub enum TodoAction {
     /// The target was assigned to the user.
     Assigned,
     /// A text mentions the user.
@@ -32,7 +32,7 @@ pub enum Action {
 /// State of a to-do item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum State {
+pub enum TodoState {
     /// Pending.
     Pending,
     /// Done.
@@ -41,7 +41,7 @@ pub enum State {
 
 /// Target of a to-do item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum TodoTarget {
     /// An issue, by its ID.
     Issue(i64),
     /// A merge request, by its ID.
@@ -50,10 +50,10 @@ pub enum Target {
     Epic(i64),
 }
 
-impl Target {
+impl TodoTarget {
     /// Returns a row with only the target set.
     #[must_use]
-    pub fn row(self) -> ActiveModel {
+    pub fn to_row(self) -> ActiveModel {
         let mut row = <ActiveModel as Default>::default();
         match self {
             Self::Issue(id) => row.issue_id = Set(Some(id)),
@@ -65,7 +65,7 @@ impl Target {
 
     /// Returns a condition for rows with the target.
     #[must_use]
-    pub fn holds(self) -> Expr {
+    pub fn condition(self) -> Expr {
         match self {
             Self::Issue(id) => Column::IssueId.eq(id),
             Self::MergeRequest(id) => Column::MergeRequestId.eq(id),
@@ -98,9 +98,9 @@ pub struct Model {
     /// The note that caused it.
     pub note_id: Option<i64>,
     /// The reason.
-    pub action: Action,
+    pub action: TodoAction,
     /// The state.
-    pub state: State,
+    pub state: TodoState,
     /// When the row was created.
     pub created_at: DateTime<Utc>,
     /// When the row was last changed.
@@ -130,10 +130,10 @@ impl ActiveModelBehavior for ActiveModel {}
 impl Model {
     /// Returns the target.
     #[must_use]
-    pub fn target(&self) -> Option<Target> {
-        let issue = self.issue_id.map(Target::Issue);
-        let merge_request = self.merge_request_id.map(Target::MergeRequest);
-        issue.or(merge_request).or(self.epic_id.map(Target::Epic))
+    pub fn target(&self) -> Option<TodoTarget> {
+        let issue = self.issue_id.map(TodoTarget::Issue);
+        let merge_request = self.merge_request_id.map(TodoTarget::MergeRequest);
+        issue.or(merge_request).or(self.epic_id.map(TodoTarget::Epic))
     }
 }
 

@@ -11,7 +11,7 @@ use super::{fold, numeric_id};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum UserState {
     /// Can sign in and act.
     Active,
     /// Blocked by an administrator.
@@ -46,7 +46,7 @@ pub struct Model {
     /// Whether the user is an administrator.
     pub admin: bool,
     /// The state.
-    pub state: State,
+    pub state: UserState,
     /// Whether the user is a bot, such as the user of a project access token.
     pub bot: bool,
     /// Whether the user is external and sees internal projects only as a member.
@@ -126,7 +126,7 @@ impl ActiveModelBehavior for ActiveModel {
 /// # Errors
 /// Any database error.
 pub async fn by_username(db: &impl ConnectionTrait, username: &str) -> Result<Option<Model>, DbErr> {
-    live()
+    not_deleted()
         .filter(Column::UsernameKey.eq(fold(username)))
         .one(db)
         .await
@@ -137,14 +137,17 @@ pub async fn by_username(db: &impl ConnectionTrait, username: &str) -> Result<Op
 /// # Errors
 /// Any database error.
 pub async fn by_email(db: &impl ConnectionTrait, email: &str) -> Result<Option<Model>, DbErr> {
-    live().filter(Column::EmailKey.eq(fold(email))).one(db).await
+    not_deleted()
+        .filter(Column::EmailKey.eq(fold(email)))
+        .one(db)
+        .await
 }
 
 /// Returns the only selected row and its user; none if either is missing.
 ///
 /// # Errors
 /// Any database error.
-pub async fn one_beside<E: EntityTrait + Related<Entity>>(
+pub async fn find_with_user<E: EntityTrait + Related<Entity>>(
     db: &impl ConnectionTrait,
     rows: Select<E>,
 ) -> Result<Option<(E::Model, Model)>, DbErr> {
@@ -158,7 +161,7 @@ pub async fn one_beside<E: EntityTrait + Related<Entity>>(
 /// Any database error.
 pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
     match numeric_id(reference) {
-        Some(id) => live().filter(Column::Id.eq(id)).one(db).await,
+        Some(id) => not_deleted().filter(Column::Id.eq(id)).one(db).await,
         None => by_username(db, reference).await,
     }
 }
@@ -168,9 +171,9 @@ pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<
 /// # Errors
 /// Any database error.
 pub async fn first_administrator(db: &impl ConnectionTrait) -> Result<Option<Model>, DbErr> {
-    live()
+    not_deleted()
         .filter(Column::Admin.eq(true))
-        .filter(Column::State.eq(State::Active))
+        .filter(Column::State.eq(UserState::Active))
         .order_by_asc(Column::Id)
         .one(db)
         .await
@@ -181,10 +184,14 @@ pub async fn first_administrator(db: &impl ConnectionTrait) -> Result<Option<Mod
 /// # Errors
 /// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
-    live().filter(Column::Id.eq(id)).lock_exclusive().one(db).await
+    not_deleted()
+        .filter(Column::Id.eq(id))
+        .lock_exclusive()
+        .one(db)
+        .await
 }
 
 /// Selects all users that are not being deleted.
-pub fn live() -> Select<Entity> {
+pub fn not_deleted() -> Select<Entity> {
     Entity::find().filter(Column::DeletionStartedAt.is_null())
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// State of a vulnerability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
-pub enum State {
+pub enum VulnerabilityState {
     /// Not decided.
     Opened,
     /// Confirmed.
@@ -102,7 +102,7 @@ pub struct Model {
     /// A digest of title and description, which shows whether a report changes them.
     pub text_digest: String,
     /// The state.
-    pub state: State,
+    pub state: VulnerabilityState,
     /// The severity.
     pub severity: Severity,
     /// The confidence.

@@ -1,8 +1,8 @@
 //! Background jobs, stored in the database with the data they refer to and run at least once.
 //!
 //! A job is a small serializable struct that implements [`Job`]. [`enqueue`] adds it in the transaction of
-//! the change that causes it, so both happen or neither. A [`Runner`] on any node runs it with the handler
-//! its [`Registry`] has for the kind. If a node dies during a job, the lease on the job expires and another
+//! the change that causes it, so both happen or neither. A [`JobRunner`] on any node runs it with the handler
+//! its [`JobRegistry`] has for the kind. If a node dies during a job, the lease on the job expires and another
 //! node starts it again. Handlers must therefore be idempotent.
 //!
 //! For the reasons against a library, see `docs/adr/0004-store-background-jobs-in-the-database.md`.
@@ -22,9 +22,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::error_chain::error_chain;
 
 pub use queue::{
-    Backlog, EnqueueError, backlog, enqueue, enqueue_at, purge_dead, release_abandoned, withdraw,
+    EnqueueError, JobBacklog, backlog, cancel, enqueue, enqueue_at, purge_dead, requeue_abandoned,
 };
-pub use runner::{Options, Runner};
+pub use runner::{JobRunner, RunnerOptions};
 
 /// A unit of deferred work: its payload and its limits.
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
@@ -47,14 +47,14 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 
 /// Position of an attempt among the allowed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attempt {
+pub struct JobAttempt {
     /// The number of the attempt, from 1.
     pub number: i32,
     /// The maximum number of attempts.
     pub of: i32,
 }
 
-impl Attempt {
+impl JobAttempt {
     /// Returns whether the job fails permanently if this attempt fails.
     pub fn is_last(self) -> bool {
         self.number >= self.of
@@ -63,12 +63,12 @@ impl Attempt {
 
 /// The reason why an attempt failed. An error leads to a retry unless it is marked as permanent.
 #[derive(Debug)]
-pub struct Failure {
+pub struct JobFailure {
     reason: String,
     permanent: bool,
 }
 
-impl Failure {
+impl JobFailure {
     /// Creates a failure that a retry cannot fix: the job fails at once.
     pub fn permanent(reason: impl fmt::Display) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Failure {
     }
 
     /// Creates a failure that a retry may fix.
-    pub fn passing(reason: impl fmt::Display) -> Self {
+    pub fn transient(reason: impl fmt::Display) -> Self {
         Self {
             reason: reason.to_string(),
             permanent: false,
@@ -86,20 +86,20 @@ impl Failure {
     }
 }
 
-impl<E: StdError> From<E> for Failure {
+impl<E: StdError> From<E> for JobFailure {
     fn from(error: E) -> Self {
-        Self::passing(error_chain(&error))
+        Self::transient(error_chain(&error))
     }
 }
 
 /// Handlers by kind. A runner ignores kinds without a handler, which may belong to nodes that already run the
 /// next version.
 #[derive(Clone, Default)]
-pub struct Registry {
+pub struct JobRegistry {
     handlers: HashMap<&'static str, Registered>,
 }
 
-type Work = Arc<dyn Fn(&str, Attempt) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+type Work = Arc<dyn Fn(&str, JobAttempt) -> BoxFuture<'static, Result<(), JobFailure>> + Send + Sync>;
 
 #[derive(Clone)]
 struct Registered {
@@ -107,19 +107,19 @@ struct Registered {
     timeout: Duration,
 }
 
-impl Registry {
+impl JobRegistry {
     /// Adds the handler of a kind, replacing an earlier one.
     #[must_use]
     pub fn handle<J, F, Fut>(mut self, work: F) -> Self
     where
         J: Job,
-        F: Fn(J, Attempt) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), Failure>> + Send + 'static,
+        F: Fn(J, JobAttempt) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), JobFailure>> + Send + 'static,
     {
         let work: Work = Arc::new(move |payload, attempt| match serde_json::from_str::<J>(payload) {
             Ok(job) => work(job, attempt).boxed(),
             Err(error) => {
-                let failure = Failure::permanent(format!("malformed payload: {error}"));
+                let failure = JobFailure::permanent(format!("malformed payload: {error}"));
                 std::future::ready(Err(failure)).boxed()
             }
         });
@@ -152,7 +152,7 @@ impl Registry {
     }
 }
 
-impl fmt::Debug for Registry {
+impl fmt::Debug for JobRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.handlers.keys()).finish()
     }

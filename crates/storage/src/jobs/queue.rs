@@ -89,7 +89,7 @@ pub async fn enqueue_at<J: Job>(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn withdraw<J: Job>(db: &impl ConnectionTrait, job: &J) -> Result<(), DbErr> {
+pub async fn cancel<J: Job>(db: &impl ConnectionTrait, job: &J) -> Result<(), DbErr> {
     let Some(key) = job.dedup_key() else {
         return Ok(());
     };
@@ -108,7 +108,7 @@ const EXCLUDED: &str = "excluded";
 
 /// Number of jobs by state, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backlog {
+pub struct JobBacklog {
     /// Jobs that wait, due or not.
     pub waiting: u64,
     /// Jobs that run or whose runner was lost.
@@ -121,7 +121,7 @@ pub struct Backlog {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn backlog(db: &impl ConnectionTrait) -> Result<Backlog, DbErr> {
+pub async fn backlog(db: &impl ConnectionTrait) -> Result<JobBacklog, DbErr> {
     let alive = || Expr::col(Column::DeadAt).is_null();
     let waiting = alive().and(Expr::col(Column::LockedBy).is_null());
     let running = alive().and(Expr::col(Column::LockedBy).is_not_null());
@@ -138,7 +138,7 @@ pub async fn backlog(db: &impl ConnectionTrait) -> Result<Backlog, DbErr> {
         Some(row) => row.try_get::<i64>("", name).map(i64::unsigned_abs),
         None => Ok(0),
     };
-    Ok(Backlog {
+    Ok(JobBacklog {
         waiting: number("waiting")?,
         running: number("running")?,
         dead: number("dead")?,
@@ -239,20 +239,20 @@ pub(super) async fn retry(
 ) -> Result<(), DbErr> {
     let row = ActiveModel {
         run_at: Set(run_at),
-        last_error: Set(Some(cut(error))),
+        last_error: Set(Some(truncate(error))),
         ..unlocked()
     };
-    give_back(db, job, row).await
+    requeue(db, job, row).await
 }
 
 /// Releases all jobs of a runner as if they had not been claimed.
-pub(super) async fn release_all(db: &impl ConnectionTrait, runner: &str) -> Result<(), DbErr> {
+pub(super) async fn requeue_all(db: &impl ConnectionTrait, runner: &str) -> Result<(), DbErr> {
     for job in Entity::find().filter(Column::LockedBy.eq(runner)).all(db).await? {
         let row = ActiveModel {
             attempts: Set(job.attempts - 1),
             ..unlocked()
         };
-        give_back(db, &job, row).await?;
+        requeue(db, &job, row).await?;
     }
     Ok(())
 }
@@ -262,7 +262,7 @@ pub(super) async fn release_all(db: &impl ConnectionTrait, runner: &str) -> Resu
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn release_abandoned(db: &impl ConnectionTrait) -> Result<u64, DbErr> {
+pub async fn requeue_abandoned(db: &impl ConnectionTrait) -> Result<u64, DbErr> {
     let held = Entity::find()
         .filter(Column::LockedBy.is_not_null())
         .filter(Column::DeadAt.is_null())
@@ -272,13 +272,13 @@ pub async fn release_abandoned(db: &impl ConnectionTrait) -> Result<u64, DbErr> 
         .await?;
     let count = held.len() as u64;
     for job in held {
-        give_back(db, &job, unlocked()).await?;
+        requeue(db, &job, unlocked()).await?;
     }
     Ok(count)
 }
 
 /// Marks a claimed job as permanently failed and stores its error.
-pub(super) async fn bury(
+pub(super) async fn mark_dead(
     db: &impl ConnectionTrait,
     job: &Model,
     now: DateTime<Utc>,
@@ -286,14 +286,14 @@ pub(super) async fn bury(
 ) -> Result<(), DbErr> {
     let row = ActiveModel {
         dead_at: Set(Some(now)),
-        last_error: Set(Some(cut(error))),
+        last_error: Set(Some(truncate(error))),
         ..unlocked()
     };
     update_claimed(db, job, row).await.map(drop)
 }
 
 /// Marks jobs as permanently failed if their runner was lost in the last attempt, and returns their number.
-pub(super) async fn bury_lost(db: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<u64, DbErr> {
+pub(super) async fn mark_lost_dead(db: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<u64, DbErr> {
     let row = ActiveModel {
         dead_at: Set(Some(now)),
         last_error: Set(Some("the runner was lost during the last attempt".to_owned())),
@@ -319,7 +319,7 @@ fn unlocked() -> ActiveModel {
 
 /// Returns a claimed job to the waiting state. If a job with the same key waits already, the claimed one is
 /// deleted.
-async fn give_back(db: &impl ConnectionTrait, job: &Model, row: ActiveModel) -> Result<(), DbErr> {
+async fn requeue(db: &impl ConnectionTrait, job: &Model, row: ActiveModel) -> Result<(), DbErr> {
     match update_claimed(db, job, row).await {
         Err(error) if Violation::is_unique(&error, "uq_jobs_kind_dedup_key") => complete(db, job).await,
         outcome => outcome.map(drop),
@@ -344,7 +344,7 @@ fn claimed(job: &Model) -> Condition {
         .add(Column::Attempts.eq(job.attempts))
 }
 
-fn cut(error: &str) -> String {
+fn truncate(error: &str) -> String {
     let end = error.floor_char_boundary(ERROR_LENGTH);
     error.get(..end).unwrap_or(error).to_owned()
 }

@@ -12,14 +12,14 @@ use tokio::{
 };
 use tracing::Instrument;
 
-use super::{Attempt, Failure, Registry, queue};
+use super::{JobAttempt, JobFailure, JobRegistry, queue};
 use crate::database::Database;
 use crate::entities;
 use crate::entities::jobs::Model;
 
 /// Options of a runner.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct RunnerOptions {
     /// Number of jobs that run concurrently.
     pub concurrency: usize,
     /// Duration of a claim without renewal, at least one millisecond. It is renewed three times within this
@@ -36,7 +36,7 @@ pub struct Options {
     pub drain: Duration,
 }
 
-impl Default for Options {
+impl Default for RunnerOptions {
     fn default() -> Self {
         Self {
             concurrency: 4,
@@ -49,12 +49,12 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl RunnerOptions {
     /// Returns the delay after the given number of attempts. It doubles each time up to the maximum. The
     /// result is random between half of that and all of it, so that jobs that failed together do not retry
     /// together.
     #[must_use]
-    pub fn wait_after(&self, attempts: i32) -> Duration {
+    pub fn retry_delay(&self, attempts: i32) -> Duration {
         let doublings = u32::try_from(attempts - 1).unwrap_or(0).min(31);
         let whole = self
             .backoff
@@ -66,16 +66,16 @@ impl Options {
 
 /// Claims jobs and runs them until it is stopped.
 #[derive(Debug)]
-pub struct Runner {
+pub struct JobRunner {
     db: Database,
-    registry: Registry,
-    options: Options,
+    registry: JobRegistry,
+    options: RunnerOptions,
     id: String,
 }
 
-impl Runner {
+impl JobRunner {
     /// Creates a runner with a unique ID.
-    pub fn new(db: Database, registry: Registry, options: Options) -> Self {
+    pub fn new(db: Database, registry: JobRegistry, options: RunnerOptions) -> Self {
         Self {
             db,
             registry,
@@ -84,7 +84,7 @@ impl Runner {
         }
     }
 
-    /// Runs jobs until `shutdown` is ready, then waits for running jobs, at most [`Options::drain`]. Database
+    /// Runs jobs until `shutdown` is ready, then waits for running jobs, at most [`RunnerOptions::drain`]. Database
     /// errors are logged and retried.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let mut shutdown = pin!(shutdown);
@@ -105,7 +105,7 @@ impl Runner {
             tokio::select! {
                 () = &mut shutdown => break,
                 Some(_) = running.join_next() => {}
-                () = commits.with_work(), if !full => {}
+                () = commits.wait(), if !full => {}
                 () = sleep(self.options.poll), if !full => {}
             }
         }
@@ -118,7 +118,7 @@ impl Runner {
         let claimed = async {
             match queue::claim(self.db.write(), kinds, &self.id, now, lease(&self.options)).await? {
                 None => {
-                    let lost = queue::bury_lost(self.db.write(), now).await?;
+                    let lost = queue::mark_lost_dead(self.db.write(), now).await?;
                     if lost > 0 {
                         tracing::error!(lost, "marked jobs of lost runners as failed");
                     }
@@ -151,7 +151,7 @@ impl Runner {
         }
         tracing::warn!(jobs = running.len(), "shutdown timed out with jobs still running");
         running.shutdown().await;
-        if let Err(error) = queue::release_all(self.db.write(), &self.id).await {
+        if let Err(error) = queue::requeue_all(self.db.write(), &self.id).await {
             tracing::error!(%error, "failed to release jobs; they restart when their leases expire");
         }
     }
@@ -160,8 +160,8 @@ impl Runner {
 /// An attempt at a job.
 struct Execution {
     db: Database,
-    registry: Registry,
-    options: Options,
+    registry: JobRegistry,
+    options: RunnerOptions,
     job: Model,
 }
 
@@ -183,19 +183,22 @@ impl Execution {
         }
     }
 
-    async fn work(&self) -> Result<(), Failure> {
-        let attempt = Attempt {
+    async fn work(&self) -> Result<(), JobFailure> {
+        let attempt = JobAttempt {
             number: self.job.attempts,
             of: self.job.max_attempts,
         };
         let Some(registered) = self.registry.get(&self.job.kind) else {
-            return Err(Failure::passing("no handler for the job kind"));
+            return Err(JobFailure::transient("no handler for the job kind"));
         };
         let work = AssertUnwindSafe(async { (registered.work)(&self.job.payload, attempt).await });
         match timeout(registered.timeout, work.catch_unwind()).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(panic)) => Err(Failure::passing(format!("panicked: {}", panic_text(&*panic)))),
-            Err(_) => Err(Failure::passing(format!(
+            Ok(Err(panic)) => Err(JobFailure::transient(format!(
+                "panicked: {}",
+                panic_text(&*panic)
+            ))),
+            Err(_) => Err(JobFailure::transient(format!(
                 "took longer than {:?}",
                 registered.timeout
             ))),
@@ -219,21 +222,21 @@ impl Execution {
         }
     }
 
-    async fn fail(&self, failure: Failure) -> Result<(), DbErr> {
+    async fn fail(&self, failure: JobFailure) -> Result<(), DbErr> {
         let now = entities::now();
         let reason = failure.reason.as_str();
         if failure.permanent || self.job.attempts >= self.job.max_attempts {
             tracing::error!(reason, "job failed permanently");
-            return queue::bury(self.db.write(), &self.job, now, reason).await;
+            return queue::mark_dead(self.db.write(), &self.job, now, reason).await;
         }
-        let wait = self.options.wait_after(self.job.attempts);
+        let wait = self.options.retry_delay(self.job.attempts);
         tracing::warn!(reason, ?wait, "job failed and was rescheduled");
         let run_at = now + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
         queue::retry(self.db.write(), &self.job, run_at, reason).await
     }
 }
 
-fn lease(options: &Options) -> TimeDelta {
+fn lease(options: &RunnerOptions) -> TimeDelta {
     TimeDelta::from_std(options.lease).unwrap_or(TimeDelta::MAX)
 }
 

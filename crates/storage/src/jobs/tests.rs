@@ -54,11 +54,11 @@ fn greet(name: &str) -> Greet {
     }
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> RunnerOptions {
+    RunnerOptions {
         poll: NEVER,
         backoff: Duration::from_millis(1),
-        ..Options::default()
+        ..RunnerOptions::default()
     }
 }
 
@@ -79,11 +79,11 @@ async fn claim(db: &Database, runner: &str, now: DateTime<Utc>) -> Option<rows::
 /// Starts a runner in the background and returns a way to stop it.
 fn start(
     db: &Database,
-    registry: Registry,
-    options: Options,
+    registry: JobRegistry,
+    options: RunnerOptions,
 ) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let (stop, stopped) = oneshot::channel::<()>();
-    let runner = Runner::new(db.clone(), registry, options);
+    let runner = JobRunner::new(db.clone(), registry, options);
     let task = tokio::spawn(runner.run(async {
         let _ = stopped.await;
     }));
@@ -93,7 +93,7 @@ fn start(
 async fn begins_a_job_at_once_when_its_transaction_commits(kind: Kind) {
     on_migrated(kind, async |db| {
         let (sender, mut greeted) = mpsc::unbounded_channel();
-        let registry = Registry::default().handle(move |job: Greet, attempt| {
+        let registry = JobRegistry::default().handle(move |job: Greet, attempt| {
             sender.send((job, attempt)).unwrap();
             async { Ok(()) }
         });
@@ -104,7 +104,7 @@ async fn begins_a_job_at_once_when_its_transaction_commits(kind: Kind) {
                 .unwrap();
             assert_eq!(
                 greeted.recv().await.unwrap(),
-                (greet(name), Attempt { number: 1, of: 3 })
+                (greet(name), JobAttempt { number: 1, of: 3 })
             );
         }
         stop.send(()).unwrap();
@@ -120,13 +120,13 @@ async fn takes_back_a_job_that_waits_but_not_one_that_runs_or_another_one(kind: 
         for job in [&mine, &other] {
             enqueue(db.write(), job).await.unwrap();
         }
-        withdraw(db.write(), &mine).await.unwrap();
+        cancel(db.write(), &mine).await.unwrap();
         let left = all(&db).await;
         let keys: Vec<_> = left.iter().map(|job| job.dedup_key.as_deref()).collect();
         assert_eq!(keys, [Some("2")]);
 
         let claimed = claim(&db, "node", entities::now()).await.expect("the other one");
-        withdraw(db.write(), &other).await.unwrap();
+        cancel(db.write(), &other).await.unwrap();
         assert_eq!(all(&db).await, [claimed]);
     })
     .await;
@@ -279,7 +279,9 @@ async fn a_claim_lasts_until_its_lease_ends_and_a_lost_one_settles_nothing(kind:
 
         assert!(!queue::renew(db.write(), &first, at(112), LEASE).await.unwrap());
         queue::complete(db.write(), &first).await.unwrap();
-        queue::bury(db.write(), &first, at(112), "late").await.unwrap();
+        queue::mark_dead(db.write(), &first, at(112), "late")
+            .await
+            .unwrap();
         let left = all(&db).await;
         assert_eq!(
             (left.len(), left[0].dead_at, left[0].locked_by.as_deref()),
@@ -298,10 +300,10 @@ async fn a_job_that_loses_its_runner_in_the_last_attempt_is_given_up(kind: Kind)
         }
         let end = start + LEASE * 6;
         assert_eq!(claim(&db, "b", end).await, None);
-        assert_eq!(queue::bury_lost(db.write(), end).await.unwrap(), 1);
+        assert_eq!(queue::mark_lost_dead(db.write(), end).await.unwrap(), 1);
         assert_eq!(
             backlog(db.read()).await.unwrap(),
-            Backlog {
+            JobBacklog {
                 waiting: 0,
                 running: 0,
                 dead: 1
@@ -338,18 +340,18 @@ async fn a_job_that_follows_another_is_never_missed_by_the_count(kind: Kind) {
 async fn tries_again_after_errors_and_panics_and_keeps_the_last_error_when_it_gives_up(kind: Kind) {
     on_migrated(kind, async |db| {
         let (sender, mut attempts) = mpsc::unbounded_channel();
-        let registry = Registry::default().handle(move |_: Greet, attempt: Attempt| {
+        let registry = JobRegistry::default().handle(move |_: Greet, attempt: JobAttempt| {
             let sender = sender.clone();
             async move {
                 sender.send((attempt.number, attempt.is_last())).unwrap();
                 assert!(attempt.number != 2, "second thoughts");
-                Err(Failure::from(std::io::Error::other(format!(
+                Err(JobFailure::from(std::io::Error::other(format!(
                     "attempt {}",
                     attempt.number
                 ))))
             }
         });
-        let quick = Options {
+        let quick = RunnerOptions {
             poll: Duration::from_millis(1),
             ..options()
         };
@@ -374,8 +376,8 @@ async fn gives_up_at_once_on_permanent_failures_and_malformed_payloads(kind: Kin
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
             .await
             .unwrap();
-        let registry = Registry::default()
-            .handle(|_: Greet, _| async { Err(Failure::permanent("no such person")) })
+        let registry = JobRegistry::default()
+            .handle(|_: Greet, _| async { Err(JobFailure::permanent("no such person")) })
             .handle(|_: Broken, _| async { Ok(()) });
         let (stop, task) = start(&db, registry, options());
         while backlog(db.read()).await.unwrap().dead < 2 {
@@ -417,7 +419,7 @@ async fn runners_side_by_side_run_every_job_once(kind: Kind) {
         let runners: Vec<_> = (0..4)
             .map(|_| {
                 let (counts, sender) = (Arc::clone(&counts), sender.clone());
-                let registry = Registry::default().handle(move |job: Greet, _| {
+                let registry = JobRegistry::default().handle(move |job: Greet, _| {
                     *counts.lock().unwrap().entry(job.name).or_default() += 1;
                     sender.send(()).unwrap();
                     async { Ok(()) }
@@ -425,7 +427,7 @@ async fn runners_side_by_side_run_every_job_once(kind: Kind) {
                 start(
                     &db,
                     registry,
-                    Options {
+                    RunnerOptions {
                         poll: Duration::from_millis(5),
                         ..options()
                     },
@@ -451,14 +453,14 @@ async fn renews_the_lease_while_a_job_runs(kind: Kind) {
     on_migrated(kind, async |db| {
         let release = Arc::new(Notify::new());
         let held = Arc::clone(&release);
-        let registry = Registry::default().handle(move |_: Greet, _| {
+        let registry = JobRegistry::default().handle(move |_: Greet, _| {
             let held = Arc::clone(&held);
             async move {
                 held.notified().await;
                 Ok(())
             }
         });
-        let quick = Options {
+        let quick = RunnerOptions {
             lease: Duration::from_millis(600),
             ..options()
         };
@@ -483,7 +485,7 @@ async fn a_stopped_runner_finishes_what_runs_and_begins_nothing(kind: Kind) {
     on_migrated(kind, async |db| {
         let (release, began) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (held, beginning) = (Arc::clone(&release), Arc::clone(&began));
-        let registry = Registry::default().handle(move |_: Greet, _| {
+        let registry = JobRegistry::default().handle(move |_: Greet, _| {
             let (held, beginning) = (Arc::clone(&held), Arc::clone(&beginning));
             async move {
                 beginning.notify_one();
@@ -496,7 +498,7 @@ async fn a_stopped_runner_finishes_what_runs_and_begins_nothing(kind: Kind) {
         let (stop, task) = start(
             &db,
             registry,
-            Options {
+            RunnerOptions {
                 concurrency: 1,
                 ..options()
             },
@@ -517,12 +519,12 @@ async fn a_stopped_runner_gives_back_what_does_not_end_in_time(kind: Kind) {
     on_migrated(kind, async |db| {
         let began = Arc::new(Notify::new());
         let beginning = Arc::clone(&began);
-        let registry = Registry::default().handle(move |_: Greet, _| {
+        let registry = JobRegistry::default().handle(move |_: Greet, _| {
             beginning.notify_one();
-            std::future::pending::<Result<(), Failure>>()
+            std::future::pending::<Result<(), JobFailure>>()
         });
         enqueue(db.write(), &greet("ada")).await.unwrap();
-        let hasty = Options {
+        let hasty = RunnerOptions {
             drain: Duration::from_millis(1),
             ..options()
         };

@@ -15,7 +15,7 @@ use domain::identity::job_tokens;
 use futures_util::StreamExt as _;
 use place::{Place, attach, place};
 use serde_json::{Value, json};
-use storage::entities::access_tokens::Kind;
+use storage::entities::access_tokens::TokenKind;
 use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::people::Person;
@@ -219,7 +219,7 @@ impl<'a> Fixture<'a> {
         let new = NewToken {
             user_id: target.id,
             name: "impersonation".to_owned(),
-            kind: Kind::Impersonation,
+            kind: TokenKind::Impersonation,
             scopes: vec!["api".to_owned()],
             expires_at: None,
             created_by_id: None,

@@ -219,9 +219,9 @@ async fn webhook(server: &TestServer, project_id: i64) -> (i64, i64) {
     let row = hook_deliveries::ActiveModel {
         hook_id: Set(hook),
         uuid: Set("of a test".to_owned()),
-        kind: Set(project_hooks::Kind::Push),
+        kind: Set(project_hooks::HookEvent::Push),
         url: Set("http://127.0.0.1:1/".to_owned()),
-        state: Set(hook_deliveries::State::Failed),
+        state: Set(hook_deliveries::DeliveryState::Failed),
         next_attempt_at: Set(now()),
         request_body: Set(Some("{}".to_owned())),
         created_at: Set(now()),

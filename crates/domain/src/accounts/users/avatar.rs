@@ -30,7 +30,7 @@ impl HasAvatar for users::Model {
 /// # Errors
 /// Returns `NotFound` if the user does not exist or has no avatar with this name.
 pub async fn avatar(backend: &Backend, user_id: i64, file_name: &str) -> Result<Download> {
-    let found = users::live()
+    let found = users::not_deleted()
         .filter(users::Column::Id.eq(user_id))
         .one(backend.database.read())
         .await?;

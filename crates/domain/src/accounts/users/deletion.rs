@@ -147,7 +147,7 @@ async fn solely_owned(db: &impl ConnectionTrait, user_id: i64, today: NaiveDate)
         .into_tuple()
         .all(db)
         .await?;
-    let live: Vec<i64> = namespaces::live()
+    let live: Vec<i64> = namespaces::not_deleted()
         .select_only()
         .column(namespaces::Column::Id)
         .filter(namespaces::Column::Id.is_in(owned))
@@ -159,9 +159,9 @@ async fn solely_owned(db: &impl ConnectionTrait, user_id: i64, today: NaiveDate)
 }
 
 async fn other_admins(db: &impl ConnectionTrait, user_id: i64) -> Result<u64> {
-    let others = users::live()
+    let others = users::not_deleted()
         .filter(users::Column::Admin.eq(true))
-        .filter(users::Column::State.eq(users::State::Active))
+        .filter(users::Column::State.eq(users::UserState::Active))
         .filter(users::Column::Id.ne(user_id));
     Ok(others.count(db).await?)
 }

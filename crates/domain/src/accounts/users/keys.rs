@@ -4,7 +4,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
 };
 use storage::database::Violation;
-use storage::entities::taken_fingerprints::{self, Holder};
+use storage::entities::taken_fingerprints::{self, FingerprintOwner};
 use storage::entities::user_keys::{self, Column, Entity, Model};
 use storage::entities::{now, users};
 
@@ -63,7 +63,7 @@ pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> R
                 return Err(Error::attribute("keys", text));
             }
             let made = row.insert(transaction).await.map_err(refused)?;
-            let holder = Holder::UserKey(made.id);
+            let holder = FingerprintOwner::UserKey(made.id);
             taken_fingerprints::take(transaction, &made.fingerprint, holder)
                 .await
                 .map_err(refused)?;

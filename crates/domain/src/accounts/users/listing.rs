@@ -7,7 +7,7 @@ use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, FromQueryResult, JoinType, Order, QueryFilter,
     QueryOrder, QuerySelect, QueryTrait, RelationTrait, Select,
 };
-use storage::entities::users::{self, Column, State};
+use storage::entities::users::{self, Column, UserState};
 use storage::entities::{fold, members, namespaces, projects, user_identities};
 
 use crate::kernel::Backend;
@@ -180,7 +180,7 @@ pub async fn circumstances(backend: &Backend, user_id: i64) -> Result<Circumstan
 }
 
 fn filtered(filter: Filter, admin: bool) -> Select<users::Entity> {
-    let mut wanted = users::live();
+    let mut wanted = users::not_deleted();
     if let Some(username) = filter.username.filter(|name| !name.is_empty()) {
         wanted = wanted.filter(Column::UsernameKey.eq(fold(&username)));
     }
@@ -188,10 +188,10 @@ fn filtered(filter: Filter, admin: bool) -> Select<users::Entity> {
         wanted = wanted.filter(matching(&text));
     }
     if filter.active {
-        wanted = wanted.filter(Column::State.eq(State::Active));
+        wanted = wanted.filter(Column::State.eq(UserState::Active));
     }
     if filter.blocked {
-        wanted = wanted.filter(Column::State.is_in([State::Blocked, State::LdapBlocked]));
+        wanted = wanted.filter(Column::State.is_in([UserState::Blocked, UserState::LdapBlocked]));
     }
     if filter.external {
         wanted = wanted.filter(Column::External.eq(true));
@@ -231,7 +231,7 @@ fn without_projects() -> Condition {
         .select_only()
         .column(members::Column::UserId)
         .filter(members::Column::ProjectId.is_not_null());
-    let owners = projects::live()
+    let owners = projects::not_deleted()
         .select_only()
         .column(namespaces::Column::OwnerId)
         .join(JoinType::InnerJoin, projects::Relation::Namespace.def())
@@ -274,7 +274,7 @@ async fn circumstances_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<Hash
             .identities
             .push(identity);
     }
-    let owned = projects::live()
+    let owned = projects::not_deleted()
         .select_only()
         .column(namespaces::Column::OwnerId)
         .column_as(projects::Column::Id.count(), "projects")

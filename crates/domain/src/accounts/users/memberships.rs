@@ -13,13 +13,13 @@ use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::page_of;
 
-pub use storage::entities::members::Source;
+pub use storage::entities::members::MembershipSource;
 
 /// A direct membership with the name of its group or project.
 #[derive(Debug, Clone)]
 pub struct Named {
     /// The group or project.
-    pub source: Source,
+    pub source: MembershipSource,
     /// The name.
     pub name: String,
     /// The role.
@@ -66,10 +66,10 @@ pub async fn list(
     let mut groups = group_names(db, found.items.iter().filter_map(|row| row.namespace_id)).await?;
     Ok(found.map(|row| {
         let (source, name) = match (row.project_id, row.namespace_id) {
-            (Some(id), _) => (Source::Project(id), projects.remove(&id)),
+            (Some(id), _) => (MembershipSource::Project(id), projects.remove(&id)),
             (None, id) => {
                 let id = id.unwrap_or_default();
-                (Source::Group(id), groups.remove(&id))
+                (MembershipSource::Group(id), groups.remove(&id))
             }
         };
         Named {

@@ -223,7 +223,7 @@ async fn insert(transaction: &DatabaseTransaction, row: users::ActiveModel) -> R
         .await
         .map_err(taken)?;
     let namespace = namespaces::ActiveModel {
-        kind: Set(namespaces::Kind::User),
+        kind: Set(namespaces::NamespaceKind::User),
         owner_id: Set(Some(user.id)),
         visibility: Set(Visibility::Public),
         description: Set(String::new()),

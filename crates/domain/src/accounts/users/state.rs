@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
-use storage::entities::users::State;
+use storage::entities::users::UserState;
 use storage::entities::{access_tokens, now, pipeline_schedules, users};
 
 use super::end_sessions;
@@ -25,13 +25,13 @@ pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
         ));
     }
     refuse_directory(user)?;
-    let (from, id) = ([State::Active, State::Deactivated], user.id);
+    let (from, id) = ([UserState::Active, UserState::Deactivated], user.id);
     backend
         .database
         .transaction(async |transaction| {
             end_sessions(transaction, id).await?;
             pipeline_schedules::deactivate_of(transaction, id, now()).await?;
-            change_state(transaction, id, &from, State::Blocked).await
+            change_state(transaction, id, &from, UserState::Blocked).await
         })
         .await
 }
@@ -43,7 +43,7 @@ pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
 /// signing in.
 pub async fn unblock(backend: &Backend, user: &users::Model) -> Result<bool> {
     refuse_directory(user)?;
-    if user.state == State::Deactivated {
+    if user.state == UserState::Deactivated {
         return Err(Error::forbidden_because(
             "Deactivated users cannot be unblocked by the API",
         ));
@@ -52,7 +52,7 @@ pub async fn unblock(backend: &Backend, user: &users::Model) -> Result<bool> {
     backend
         .database
         .transaction(async |transaction| {
-            change_state(transaction, id, &[State::Blocked], State::Active).await
+            change_state(transaction, id, &[UserState::Blocked], UserState::Active).await
         })
         .await
 }
@@ -70,13 +70,13 @@ pub async fn deactivate(backend: &Backend, access: &UserAccess) -> Result<bool> 
         ));
     }
     match user.state {
-        State::Blocked | State::LdapBlocked => {
+        UserState::Blocked | UserState::LdapBlocked => {
             return Err(Error::forbidden_because(
                 "A blocked user cannot be deactivated by the API",
             ));
         }
-        State::Deactivated => return Ok(false),
-        State::Active => {}
+        UserState::Deactivated => return Ok(false),
+        UserState::Active => {}
     }
     if user.bot {
         return Err(Error::forbidden_because(
@@ -93,7 +93,7 @@ pub async fn deactivate(backend: &Backend, access: &UserAccess) -> Result<bool> 
         .database
         .transaction(async |transaction| {
             end_sessions(transaction, id).await?;
-            change_state(transaction, id, &[State::Active], State::Deactivated).await
+            change_state(transaction, id, &[UserState::Active], UserState::Deactivated).await
         })
         .await
 }
@@ -118,7 +118,7 @@ async fn was_active(backend: &Backend, user: &users::Model) -> Result<bool> {
 /// # Errors
 /// Returns `Forbidden` for blocked users.
 pub async fn activate(backend: &Backend, user: &users::Model) -> Result<bool> {
-    if matches!(user.state, State::Blocked | State::LdapBlocked) {
+    if matches!(user.state, UserState::Blocked | UserState::LdapBlocked) {
         return Err(Error::forbidden_because(
             "A blocked user must be unblocked to be activated",
         ));
@@ -127,14 +127,14 @@ pub async fn activate(backend: &Backend, user: &users::Model) -> Result<bool> {
     backend
         .database
         .transaction(async |transaction| {
-            change_state(transaction, id, &[State::Deactivated], State::Active).await
+            change_state(transaction, id, &[UserState::Deactivated], UserState::Active).await
         })
         .await
 }
 
 fn refuse_directory(user: &users::Model) -> Result<()> {
     match user.state {
-        State::LdapBlocked => Err(Error::forbidden_because(
+        UserState::LdapBlocked => Err(Error::forbidden_because(
             "LDAP blocked users cannot be modified by the API",
         )),
         _ => Ok(()),
@@ -144,8 +144,8 @@ fn refuse_directory(user: &users::Model) -> Result<()> {
 async fn change_state(
     transaction: &DatabaseTransaction,
     user_id: i64,
-    from: &[State],
-    to: State,
+    from: &[UserState],
+    to: UserState,
 ) -> Result<bool> {
     let change = users::ActiveModel {
         state: Set(to),

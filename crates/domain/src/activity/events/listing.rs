@@ -6,7 +6,7 @@ use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 use sea_orm::sea_query::{ColumnRef, Expr, ExprTrait, IntoColumnRef, IntoTableRef, Query};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
 use storage::entities::access::{Viewer, code_readable_projects, projects_with_level, visible_projects};
-use storage::entities::events::{Action, Column, Entity, Model, TargetType};
+use storage::entities::events::{Column, Entity, EventAction, EventTargetType, Model};
 use storage::entities::{AccessLevel, commit_comments, issues, merge_requests, notes, now, projects, users};
 
 use crate::activity::push_data::PushData;
@@ -21,9 +21,9 @@ use crate::kernel::query::page_of;
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Action of the events.
-    pub action: Option<Action>,
+    pub action: Option<EventAction>,
     /// Types of the targets.
-    pub targets: Option<Vec<TargetType>>,
+    pub targets: Option<Vec<EventTargetType>>,
     /// Only events before this day.
     pub before: Option<NaiveDate>,
     /// Only events after this day.
@@ -125,19 +125,19 @@ pub async fn own(
 }
 
 /// Types whose updates only trigger webhooks and are not listed.
-const FOR_HOOKS: [TargetType; 4] = [
-    TargetType::Issue,
-    TargetType::Job,
-    TargetType::MergeRequest,
-    TargetType::Pipeline,
+const FOR_HOOKS: [EventTargetType; 4] = [
+    EventTargetType::Issue,
+    EventTargetType::Job,
+    EventTargetType::MergeRequest,
+    EventTargetType::Pipeline,
 ];
 
 /// Matches events that reveal code.
 fn is_about_code() -> Condition {
-    Condition::any().add(Column::Action.eq(Action::Pushed)).add(
+    Condition::any().add(Column::Action.eq(EventAction::Pushed)).add(
         Condition::all()
             .add(Column::TargetType.is_not_null())
-            .add(Column::TargetType.eq(TargetType::CommitNote)),
+            .add(Column::TargetType.eq(EventTargetType::CommitNote)),
     )
 }
 
@@ -150,19 +150,19 @@ fn targets_are_visible(viewer: Viewer) -> Condition {
     let note = (notes::Entity, notes::Column::Id).into_column_ref();
     Condition::all()
         .add(about(
-            TargetType::Issue,
+            EventTargetType::Issue,
             issues::Entity,
             issue,
             issues::visible(viewer, today),
         ))
         .add(about(
-            TargetType::MergeRequest,
+            EventTargetType::MergeRequest,
             merge_requests::Entity,
             merge_request,
             merge_requests::visible(viewer, today),
         ))
         .add(about(
-            TargetType::Note,
+            EventTargetType::Note,
             notes::Entity,
             note,
             notes::visible(viewer, today),
@@ -170,7 +170,7 @@ fn targets_are_visible(viewer: Viewer) -> Condition {
 }
 
 /// Matches events of one type whose target meets a condition, and all events of other types.
-fn about(kind: TargetType, table: impl IntoTableRef, id: ColumnRef, condition: Condition) -> Condition {
+fn about(kind: EventTargetType, table: impl IntoTableRef, id: ColumnRef, condition: Condition) -> Condition {
     let target = Query::select()
         .expr(Expr::val(1))
         .from(table)
@@ -218,7 +218,7 @@ async fn listed(
     // Lists show the author, so events without one are left out. Updates, pipelines and jobs only trigger
     // webhooks.
     let edits = Condition::all()
-        .add(Column::Action.eq(Action::Updated))
+        .add(Column::Action.eq(EventAction::Updated))
         .add(Column::TargetType.is_not_null())
         .add(Column::TargetType.is_in(FOR_HOOKS));
     let mut wanted = wanted.filter(Column::AuthorId.is_not_null()).filter(edits.not());
@@ -257,18 +257,18 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
     if events.is_empty() {
         return Ok(Vec::new());
     }
-    let ids = |kind: TargetType| {
+    let ids = |kind: EventTargetType| {
         let about = events.iter().filter(move |event| event.target_type == Some(kind));
         about.filter_map(|event| event.target_id)
     };
     let comments = commit_comments::Entity::find()
-        .filter(commit_comments::Column::Id.is_in(ids(TargetType::CommitNote)))
+        .filter(commit_comments::Column::Id.is_in(ids(EventTargetType::CommitNote)))
         .all(db)
         .await?;
     let noted = notes::Entity::find()
         .find_also_related(issues::Entity)
         .find_also_related(merge_requests::Entity)
-        .filter(notes::Column::Id.is_in(ids(TargetType::Note)))
+        .filter(notes::Column::Id.is_in(ids(EventTargetType::Note)))
         .all(db)
         .await?;
     let mut noted: HashMap<i64, _> = noted.into_iter().map(|row| (row.0.id, row)).collect();
@@ -285,7 +285,7 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
         // A user removed since the page was read took the event along.
         let author = people.get(&event.author_id?)?.clone();
         let comment = match (event.target_type, event.target_id) {
-            (Some(TargetType::CommitNote), Some(id)) => comments.remove(&id),
+            (Some(EventTargetType::CommitNote), Some(id)) => comments.remove(&id),
             _ => None,
         };
         let comment = comment.and_then(|comment| {
@@ -293,7 +293,7 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
             Some((comment, writer))
         });
         let note = match (event.target_type, event.target_id) {
-            (Some(TargetType::Note), Some(id)) => noted.remove(&id),
+            (Some(EventTargetType::Note), Some(id)) => noted.remove(&id),
             _ => None,
         };
         let note = note.and_then(|(note, issue, merge_request)| {
@@ -303,7 +303,7 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
             Some(Noted { note, writer, iid })
         });
         let push = match event.action {
-            Action::Pushed => event
+            EventAction::Pushed => event
                 .data
                 .as_deref()
                 .and_then(|data| serde_json::from_str(data).ok()),

@@ -11,7 +11,7 @@ use sea_orm::{
 };
 use serde::Serialize;
 
-pub use storage::entities::events::{Action, TargetType};
+pub use storage::entities::events::{EventAction, EventTargetType};
 use storage::entities::{events, now, projects};
 
 use crate::activity::outbox::{self, WebhookTarget};
@@ -25,7 +25,7 @@ pub struct NewEvent {
     /// ID of the user who caused it.
     pub author_id: Option<i64>,
     /// What the user did.
-    pub action: Action,
+    pub action: EventAction,
     /// The target of the action.
     pub target: Option<Target>,
     /// Further details, as JSON.
@@ -38,7 +38,7 @@ pub struct NewEvent {
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Its type.
-    pub kind: TargetType,
+    pub kind: EventTargetType,
     /// Its ID.
     pub id: i64,
     /// Its IID.
@@ -50,7 +50,7 @@ pub struct Target {
 impl NewEvent {
     /// Creates an event of a user in a project, which no webhook receives by default.
     #[must_use]
-    pub fn new(project_id: i64, author_id: i64, action: Action) -> Self {
+    pub fn new(project_id: i64, author_id: i64, action: EventAction) -> Self {
         Self {
             project_id: Some(project_id),
             author_id: Some(author_id),
@@ -75,7 +75,7 @@ impl NewEvent {
 #[must_use]
 pub fn project_target(project: &projects::Model) -> Target {
     Target {
-        kind: TargetType::Project,
+        kind: EventTargetType::Project,
         id: project.id,
         iid: None,
         title: Some(project.name.clone()),

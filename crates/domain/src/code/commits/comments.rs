@@ -5,13 +5,13 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
 };
 use storage::entities::commit_comments;
-use storage::entities::project_hooks::Kind;
+use storage::entities::project_hooks::HookEvent;
 use storage::entities::{now, users};
 
 use crate::kernel::page::{Page, PageRequest};
 pub use storage::entities::commit_comments::LineType;
 
-use crate::activity::events::{self, Action, NewEvent, Target, TargetType};
+use crate::activity::events::{self, EventAction, EventTargetType, NewEvent, Target};
 use crate::activity::outbox::WebhookTarget;
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -103,16 +103,16 @@ pub async fn create(
             let comment = row.insert(transaction).await?;
             let event = NewEvent {
                 target: Some(Target {
-                    kind: TargetType::CommitNote,
+                    kind: EventTargetType::CommitNote,
                     id: comment.id,
                     iid: None,
                     title: Some(title),
                 }),
                 told: Some(WebhookTarget {
-                    kind: Kind::Note,
+                    kind: HookEvent::Note,
                     branch: None,
                 }),
-                ..NewEvent::new(access.project.id, author.id, Action::Commented)
+                ..NewEvent::new(access.project.id, author.id, EventAction::Commented)
             };
             events::record(transaction, event).await?;
             Ok::<_, Error>(comment)

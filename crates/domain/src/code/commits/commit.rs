@@ -1,7 +1,7 @@
 //! Shared parts of commits created through the API: signatures, branch updates and error messages.
 
 use git::{CommitRequest, CommitResult, PreparedCommit, Repository, Signature};
-use storage::entities::ref_updates::Kind;
+use storage::entities::ref_updates::RefUpdateKind;
 
 use crate::code::branch_protection;
 use crate::code::ref_updates::moving_prepared;
@@ -54,7 +54,7 @@ pub(crate) fn mover(access: &ProjectAccess) -> RefUpdate {
     RefUpdate {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
-        kind: Kind::Api,
+        kind: RefUpdateKind::Api,
     }
 }
 

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use sea_orm::{ColumnTrait, PaginatorTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
 use storage::entities::projects;
-use storage::jobs::{Failure, Job};
+use storage::jobs::{Job, JobFailure};
 
 use crate::code::repository_access::ensure_repository;
 use crate::kernel::Backend;
@@ -35,8 +35,8 @@ impl Job for CreateRepository {
 ///
 /// # Errors
 /// Returns an error if the file system or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: CreateRepository) -> Result<(), Failure> {
-    let wanted = projects::live().filter(projects::Column::Id.eq(job.project_id));
+pub async fn run(backend: Backend, job: CreateRepository) -> Result<(), JobFailure> {
+    let wanted = projects::not_deleted().filter(projects::Column::Id.eq(job.project_id));
     if wanted.count(backend.database.read()).await? > 0 {
         ensure_repository(&backend, job.project_id, &job.default_branch).await?;
     }

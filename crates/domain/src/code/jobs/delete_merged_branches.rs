@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use git::RepositoryId;
 use sea_orm::{ColumnTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
-use storage::entities::ref_updates::Kind;
+use storage::entities::ref_updates::RefUpdateKind;
 use storage::entities::{projects, protected_branches};
-use storage::jobs::{Failure, Job};
+use storage::jobs::{Job, JobFailure};
 
 use crate::code::ref_updates::moving;
 use crate::kernel::Backend;
@@ -36,9 +36,9 @@ impl Job for DeleteMergedBranches {
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), Failure> {
+pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), JobFailure> {
     let db = backend.database.read();
-    let project = projects::live()
+    let project = projects::not_deleted()
         .filter(projects::Column::Id.eq(job.project_id))
         .one(db)
         .await?;
@@ -64,7 +64,7 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), Fail
     let mover = RefUpdate {
         project_id,
         user_id: job.user_id,
-        kind: Kind::Api,
+        kind: RefUpdateKind::Api,
     };
     moving(&backend, mover, planned, async move {
         let deleted = repository

@@ -5,7 +5,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
 use storage::entities::projects;
-use storage::jobs::{Failure, Job};
+use storage::jobs::{Job, JobFailure};
 
 use crate::code::code_analysis;
 use crate::code::repository_access::commit_count;
@@ -31,7 +31,7 @@ impl Job for MaintainRepository {
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), Failure> {
+pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), JobFailure> {
     let id = RepositoryId::of_project(job.project_id);
     let repository = backend.repositories.repository(&id);
     match repository.write_commit_graph().await {
@@ -41,7 +41,7 @@ pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), Failur
     if repository.is_scattered().await? {
         repository.repack(Repack::Geometric).await?;
     }
-    let project = projects::live()
+    let project = projects::not_deleted()
         .filter(projects::Column::Id.eq(job.project_id))
         .one(backend.database.read())
         .await?;

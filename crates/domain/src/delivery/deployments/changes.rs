@@ -7,8 +7,8 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     PaginatorTrait, QueryFilter,
 };
-use storage::entities::deployments::{self, ActiveModel, Column, Entity, Model, Status};
-use storage::entities::iid_counters::{self, Subject};
+use storage::entities::deployments::{self, ActiveModel, Column, DeploymentStatus, Entity, Model};
+use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::{Scope, ci_jobs, now, pipelines};
 
 use super::{Row, missing, one};
@@ -36,7 +36,7 @@ pub struct NewDeployment {
     /// Whether the ref is a tag.
     pub tag: bool,
     /// Status of the deployment. The status of its job takes precedence.
-    pub status: Status,
+    pub status: DeploymentStatus,
     /// ID of the job that deploys.
     pub job_id: Option<i64>,
 }
@@ -65,7 +65,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
             let row = ActiveModel {
                 project_id: Set(project_id),
                 environment_id: Set(environment.id),
-                iid: Set(iid_counters::next(transaction, scope, Subject::Deployments).await?),
+                iid: Set(iid_counters::next(transaction, scope, IidKind::Deployments).await?),
                 ref_name: Set(new.ref_name),
                 sha: Set(sha),
                 tag: Set(new.tag),
@@ -90,7 +90,12 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
 /// # Errors
 /// Returns `Error::NotFound` if the deployment does not exist. Returns `Error::Forbidden` if it belongs to a
 /// job. Fails like [`check_can_create`].
-pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, status: Status) -> Result<Row> {
+pub async fn update(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    status: DeploymentStatus,
+) -> Result<Row> {
     check_can_create(access)?;
     let project_id = access.project.id;
     let changed = backend
@@ -116,7 +121,7 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, status: 
 pub(super) async fn become_now(
     transaction: &DatabaseTransaction,
     deployment: Model,
-    status: Status,
+    status: DeploymentStatus,
 ) -> Result<Model> {
     if deployment.status == status {
         return Ok(deployment);

@@ -3,8 +3,8 @@
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use storage::entities::ci_jobs;
-use storage::entities::deployments::{Column, Entity, Status};
-use storage::entities::pipelines::Status as JobStatus;
+use storage::entities::deployments::{Column, DeploymentStatus, Entity};
+use storage::entities::pipelines::PipelineStatus as JobStatus;
 
 use super::changes::become_now;
 use crate::kernel::error::Result;
@@ -37,24 +37,24 @@ pub(crate) async fn pass_on(
     Entity::update_many()
         .col_expr(Column::JobId, Expr::value(job.id))
         .filter(Column::JobId.eq(old_job))
-        .filter(Column::Status.ne(Status::Success))
+        .filter(Column::Status.ne(DeploymentStatus::Success))
         .exec(transaction)
         .await?;
     Ok(())
 }
 
 /// Returns the status of the deployment of a job.
-pub(super) fn status_of(job: &ci_jobs::Model) -> Status {
+pub(super) fn status_of(job: &ci_jobs::Model) -> DeploymentStatus {
     match job.status {
         JobStatus::Created
         | JobStatus::WaitingForResource
         | JobStatus::Preparing
         | JobStatus::Pending
         | JobStatus::Manual
-        | JobStatus::Scheduled => Status::Created,
-        JobStatus::Running => Status::Running,
-        JobStatus::Success => Status::Success,
-        JobStatus::Failed => Status::Failed,
-        JobStatus::Canceled | JobStatus::Skipped => Status::Canceled,
+        | JobStatus::Scheduled => DeploymentStatus::Created,
+        JobStatus::Running => DeploymentStatus::Running,
+        JobStatus::Success => DeploymentStatus::Success,
+        JobStatus::Failed => DeploymentStatus::Failed,
+        JobStatus::Canceled | JobStatus::Skipped => DeploymentStatus::Canceled,
     }
 }

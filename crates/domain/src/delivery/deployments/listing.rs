@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder};
-use storage::entities::deployments::{self, Column, Status};
+use storage::entities::deployments::{self, Column, DeploymentStatus};
 
 use super::{Row, decorate};
 use crate::delivery::access::check_can_read;
@@ -36,7 +36,7 @@ pub struct Filter {
     /// Name of the environment.
     pub environment: Option<String>,
     /// Status of the deployments.
-    pub status: Option<Status>,
+    pub status: Option<DeploymentStatus>,
     /// Earliest time of the last change, inclusive.
     pub updated_after: Option<DateTime<Utc>>,
     /// Latest time of the last change, inclusive.

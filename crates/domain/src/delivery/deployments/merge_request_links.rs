@@ -11,9 +11,9 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     QueryOrder, QuerySelect, QueryTrait,
 };
-use storage::entities::deployments::{Column, Entity, Model, Status};
+use storage::entities::deployments::{Column, DeploymentStatus, Entity, Model};
 use storage::entities::{deployment_merge_requests as shipped, environments, merge_requests};
-use storage::jobs::{self, Failure};
+use storage::jobs::{self, JobFailure};
 
 use crate::delivery::jobs::link_merge_requests::ShipMergeRequests;
 use crate::kernel::Backend;
@@ -30,12 +30,12 @@ const AT_ONCE: usize = 500;
 /// # Errors
 /// Returns an error if the database fails.
 pub(super) async fn begin(transaction: &DatabaseTransaction, deployment: &Model) -> Result<()> {
-    if deployment.status != Status::Success {
+    if deployment.status != DeploymentStatus::Success {
         return Ok(());
     }
     let before = Entity::find()
         .filter(Column::EnvironmentId.eq(deployment.environment_id))
-        .filter(Column::Status.eq(Status::Success))
+        .filter(Column::Status.eq(DeploymentStatus::Success))
         .filter(Column::Id.lt(deployment.id))
         .order_by_desc(Column::Id)
         .one(transaction)
@@ -100,7 +100,7 @@ async fn unshipped(db: &impl ConnectionTrait, deployment: &Model) -> Result<Vec<
         .column(MergeRequest::MergeCommitSha)
         .column(MergeRequest::SquashCommitSha)
         .filter(MergeRequest::TargetProjectId.eq(deployment.project_id))
-        .filter(MergeRequest::State.eq(merge_requests::State::Merged))
+        .filter(MergeRequest::State.eq(merge_requests::MergeRequestState::Merged))
         .filter(MergeRequest::Id.not_in_subquery(there.into_query()))
         .into_tuple()
         .all(db)
@@ -177,6 +177,6 @@ pub(crate) async fn first_to_production(
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run_job(backend: Backend, job: ShipMergeRequests) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: ShipMergeRequests) -> Result<(), JobFailure> {
     Ok(ship(&backend, &job).await?)
 }

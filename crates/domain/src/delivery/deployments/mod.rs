@@ -19,7 +19,7 @@ pub use listing::{Filter, Order, list};
 pub(crate) use merge_request_links::first_to_production;
 
 use git::Oid;
-use storage::entities::deployments::{self, Column, Model, Status};
+use storage::entities::deployments::{self, Column, DeploymentStatus, Model};
 use storage::entities::{ci_jobs, environments, pipelines, users};
 
 use crate::code::repository_access;
@@ -93,7 +93,7 @@ pub(crate) async fn last_to(
 ) -> Result<Option<Row>> {
     let last = deployments::Entity::find()
         .filter(Column::EnvironmentId.eq(environment_id))
-        .filter(Column::Status.eq(Status::Success))
+        .filter(Column::Status.eq(DeploymentStatus::Success))
         .order_by_desc(Column::Id)
         .one(backend.database.read())
         .await?;

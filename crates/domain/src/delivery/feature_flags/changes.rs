@@ -8,7 +8,7 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::feature_flag_strategies as strategies;
-use storage::entities::feature_flag_strategies::Kind;
+use storage::entities::feature_flag_strategies::StrategyKind;
 use storage::entities::feature_flags::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{feature_flag_scopes as scopes, feature_flag_user_lists, now};
 
@@ -57,7 +57,7 @@ pub struct StrategyChange {
     /// Whether to delete it.
     pub remove: bool,
     /// Kind of the strategy.
-    pub kind: Option<Kind>,
+    pub kind: Option<StrategyKind>,
     /// Parameters of the strategy.
     pub parameters: Option<Parameters>,
     /// ID of the user list; `Some(None)` removes it.

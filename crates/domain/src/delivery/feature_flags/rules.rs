@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use storage::entities::feature_flag_strategies::Kind;
+use storage::entities::feature_flag_strategies::StrategyKind;
 
 use crate::delivery::feature_flag_user_lists::{NO_USERS, names_users};
 use crate::kernel::error::{Error, Result};
@@ -43,7 +43,11 @@ pub fn check_name(name: &str) -> Result<()> {
 }
 
 /// Returns the violation in the parameters or user list of a strategy, as attribute and text.
-pub fn fault(kind: Kind, parameters: &Parameters, has_list: bool) -> Option<(&'static str, &'static str)> {
+pub fn fault(
+    kind: StrategyKind,
+    parameters: &Parameters,
+    has_list: bool,
+) -> Option<(&'static str, &'static str)> {
     if kind.has_list() != has_list {
         let text = if has_list {
             "must be blank"
@@ -53,10 +57,10 @@ pub fn fault(kind: Kind, parameters: &Parameters, has_list: bool) -> Option<(&'s
         return Some(("user_list_id", text));
     }
     let names: &[&str] = match kind {
-        Kind::Default | Kind::UserList | Kind::CompatibleUserList => &[],
-        Kind::GradualRollout => &["groupId", "percentage"],
-        Kind::Users => &["userIds"],
-        Kind::FlexibleRollout => &["groupId", "rollout", "stickiness"],
+        StrategyKind::Default | StrategyKind::UserList | StrategyKind::CompatibleUserList => &[],
+        StrategyKind::GradualRollout => &["groupId", "percentage"],
+        StrategyKind::Users => &["userIds"],
+        StrategyKind::FlexibleRollout => &["groupId", "rollout", "stickiness"],
     };
     if !parameters.keys().eq(names.iter()) {
         return Some(("parameters", "parameters are invalid"));
@@ -125,14 +129,14 @@ mod tests {
             |stickiness| parameters(&[("groupId", "a"), ("rollout", "5"), ("stickiness", stickiness)]);
         let none = Parameters::new();
         for (kind, good, list) in [
-            (Kind::Default, none.clone(), false),
-            (Kind::UserList, none.clone(), true),
-            (Kind::CompatibleUserList, none.clone(), true),
-            (Kind::GradualRollout, rollout("0", "default"), false),
-            (Kind::GradualRollout, rollout("100", "a"), false),
-            (Kind::Users, parameters(&[("userIds", "a,b")]), false),
-            (Kind::Users, parameters(&[("userIds", "")]), false),
-            (Kind::FlexibleRollout, flexible("random"), false),
+            (StrategyKind::Default, none.clone(), false),
+            (StrategyKind::UserList, none.clone(), true),
+            (StrategyKind::CompatibleUserList, none.clone(), true),
+            (StrategyKind::GradualRollout, rollout("0", "default"), false),
+            (StrategyKind::GradualRollout, rollout("100", "a"), false),
+            (StrategyKind::Users, parameters(&[("userIds", "a,b")]), false),
+            (StrategyKind::Users, parameters(&[("userIds", "")]), false),
+            (StrategyKind::FlexibleRollout, flexible("random"), false),
         ] {
             assert_eq!(fault(kind, &good, list), None, "{kind:?} {good:?}");
             let other = if list { "can't be blank" } else { "must be blank" };
@@ -145,20 +149,20 @@ mod tests {
             );
         }
         for (kind, bad) in [
-            (Kind::GradualRollout, none),
-            (Kind::GradualRollout, parameters(&[("groupId", "a")])),
-            (Kind::GradualRollout, rollout("101", "a")),
-            (Kind::GradualRollout, rollout("-1", "a")),
-            (Kind::GradualRollout, rollout("05", "a")),
-            (Kind::GradualRollout, rollout("+5", "a")),
-            (Kind::GradualRollout, rollout("5.5", "a")),
-            (Kind::GradualRollout, rollout("", "a")),
-            (Kind::GradualRollout, rollout("5", "")),
-            (Kind::GradualRollout, rollout("5", "A")),
-            (Kind::GradualRollout, rollout("5", &"a".repeat(33))),
-            (Kind::Users, parameters(&[("userIds", "a,,b")])),
-            (Kind::FlexibleRollout, flexible("")),
-            (Kind::FlexibleRollout, flexible("Random")),
+            (StrategyKind::GradualRollout, none),
+            (StrategyKind::GradualRollout, parameters(&[("groupId", "a")])),
+            (StrategyKind::GradualRollout, rollout("101", "a")),
+            (StrategyKind::GradualRollout, rollout("-1", "a")),
+            (StrategyKind::GradualRollout, rollout("05", "a")),
+            (StrategyKind::GradualRollout, rollout("+5", "a")),
+            (StrategyKind::GradualRollout, rollout("5.5", "a")),
+            (StrategyKind::GradualRollout, rollout("", "a")),
+            (StrategyKind::GradualRollout, rollout("5", "")),
+            (StrategyKind::GradualRollout, rollout("5", "A")),
+            (StrategyKind::GradualRollout, rollout("5", &"a".repeat(33))),
+            (StrategyKind::Users, parameters(&[("userIds", "a,,b")])),
+            (StrategyKind::FlexibleRollout, flexible("")),
+            (StrategyKind::FlexibleRollout, flexible("Random")),
         ] {
             let found = fault(kind, &bad, false);
             assert_eq!(

@@ -11,10 +11,10 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel, QuerySelect,
 };
 use storage::entities::pipeline_schedules::{self, Entity, Model};
-use storage::entities::pipelines::Source;
-use storage::entities::users::{self, State};
+use storage::entities::pipelines::PipelineSource;
+use storage::entities::users::{self, UserState};
 use storage::entities::{now, projects};
-use storage::jobs::{self, Failure};
+use storage::jobs::{self, JobFailure};
 
 use super::{find, variables};
 use crate::delivery::access::check_can_create;
@@ -136,7 +136,7 @@ async fn outcome(backend: &Backend, schedule: &Model) -> Result<Outcome> {
         Some(id) => users::Entity::find_by_id(id).one(backend.database.read()).await?,
         None => None,
     };
-    let acts = |owner: &users::Model| owner.state == State::Active && owner.deletion_started_at.is_none();
+    let acts = |owner: &users::Model| owner.state == UserState::Active && owner.deletion_started_at.is_none();
     let Some(owner) = owner.filter(acts) else {
         return Ok(Outcome::End);
     };
@@ -170,7 +170,7 @@ async fn new(
     Ok(NewPipeline {
         project_id: schedule.project_id,
         reference,
-        source: Source::Schedule,
+        source: PipelineSource::Schedule,
         user_id,
         variables: variables::all(backend, schedule.id).await?,
         trigger_id: None,
@@ -180,7 +180,10 @@ async fn new(
 
 /// Locks the project and then the schedule; returns `None` if either was deleted.
 async fn lock(transaction: &DatabaseTransaction, schedule: &Model) -> Result<Option<Model>> {
-    if projects::hold(transaction, schedule.project_id).await?.is_none() {
+    if projects::lock_for_insert(transaction, schedule.project_id)
+        .await?
+        .is_none()
+    {
         return Ok(None);
     }
     let found = Entity::find_by_id(schedule.id).lock_exclusive();
@@ -191,6 +194,6 @@ async fn lock(transaction: &DatabaseTransaction, schedule: &Model) -> Result<Opt
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run_job(backend: Backend, job: RunSchedule) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: RunSchedule) -> Result<(), JobFailure> {
     Ok(run_due(&backend, job.schedule_id).await?)
 }

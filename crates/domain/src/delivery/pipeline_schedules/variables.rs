@@ -5,7 +5,7 @@ use sea_orm::{
     PaginatorTrait, QueryFilter,
 };
 use storage::database::Violation;
-use storage::entities::ci_variables::Kind;
+use storage::entities::ci_variables::VariableKind;
 use storage::entities::now;
 use storage::entities::pipeline_schedule_variables as rows;
 use storage::entities::pipeline_schedule_variables::{ActiveModel, Column, Entity, Model};
@@ -80,7 +80,7 @@ pub async fn update(
     schedule_id: i64,
     key: &str,
     value: Secret<String>,
-    kind: Option<Kind>,
+    kind: Option<VariableKind>,
 ) -> Result<Variable> {
     check_can_create(access)?;
     check_variable(None, &value)?;

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction};
-use storage::entities::ci_variables::Kind;
+use storage::entities::ci_variables::VariableKind;
 use storage::entities::now;
-use storage::entities::pipelines::{ActiveModel, Model, Source, Status};
+use storage::entities::pipelines::{ActiveModel, Model, PipelineSource, PipelineStatus};
 
 use super::variables::{self, NewVariable};
 use super::{Row, with_user};
@@ -52,7 +52,7 @@ pub(crate) struct NewPipeline {
     /// The ref.
     pub reference: Reference,
     /// The source of the pipeline.
-    pub source: Source,
+    pub source: PipelineSource,
     /// The user who creates it.
     pub user_id: i64,
     /// The variables for its jobs.
@@ -81,7 +81,7 @@ pub async fn create(
     let new = NewPipeline {
         project_id: access.project.id,
         reference,
-        source: Source::Api,
+        source: PipelineSource::Api,
         user_id: access.caller.signed_in()?.id,
         variables: given,
         trigger_id: None,
@@ -190,7 +190,7 @@ pub(crate) async fn insert(
         ref_name: Set(new.reference.name),
         tag: Set(new.reference.tag),
         source: Set(new.source),
-        status: Set(Status::Pending),
+        status: Set(PipelineStatus::Pending),
         user_id: Set(Some(new.user_id)),
         trigger_id: Set(new.trigger_id),
         schedule_id: Set(new.schedule.map(|(id, _)| id)),
@@ -206,7 +206,7 @@ pub(crate) async fn insert(
         given.push(NewVariable {
             key: FROZEN.to_owned(),
             value: Secret::new("true".to_owned()),
-            kind: Kind::EnvVar,
+            kind: VariableKind::EnvVar,
         });
     }
     variables::insert(backend, transaction, made.id, given).await?;

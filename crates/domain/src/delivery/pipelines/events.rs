@@ -4,8 +4,8 @@
 use chrono::{DateTime, Utc};
 use sea_orm::DatabaseTransaction;
 use serde::{Deserialize, Serialize};
-use storage::entities::events::{Action, TargetType};
-use storage::entities::project_hooks::{self, Kind};
+use storage::entities::events::{EventAction, EventTargetType};
+use storage::entities::project_hooks::{self, HookEvent};
 use storage::entities::{ci_jobs, pipelines};
 
 use crate::activity::events::{self, NewEvent};
@@ -91,11 +91,11 @@ pub(crate) async fn pipeline(
     author: Option<i64>,
 ) -> Result<()> {
     let data = PipelineData::of(pipeline, jobs);
-    let target = (TargetType::Pipeline, pipeline.id);
+    let target = (EventTargetType::Pipeline, pipeline.id);
     tell(
         transaction,
         pipeline.project_id,
-        Kind::Pipeline,
+        HookEvent::Pipeline,
         target,
         &data,
         author,
@@ -113,20 +113,28 @@ pub(super) async fn job(
     job: &ci_jobs::Model,
     author: Option<i64>,
 ) -> Result<()> {
-    let target = (TargetType::Job, job.id);
+    let target = (EventTargetType::Job, job.id);
     let data = JobData::from(job);
-    tell(transaction, pipeline.project_id, Kind::Job, target, &data, author).await
+    tell(
+        transaction,
+        pipeline.project_id,
+        HookEvent::Job,
+        target,
+        &data,
+        author,
+    )
+    .await
 }
 
 async fn tell(
     transaction: &DatabaseTransaction,
     project_id: i64,
-    kind: Kind,
-    (target, id): (TargetType, i64),
+    kind: HookEvent,
+    (target, id): (EventTargetType, i64),
     data: &impl Serialize,
     author: Option<i64>,
 ) -> Result<()> {
-    if project_hooks::told_of(transaction, project_id, kind)
+    if project_hooks::subscribed_to(transaction, project_id, kind)
         .await?
         .is_empty()
     {
@@ -135,7 +143,7 @@ async fn tell(
     let event = NewEvent {
         project_id: Some(project_id),
         author_id: author,
-        action: Action::Updated,
+        action: EventAction::Updated,
         target: Some(events::Target {
             kind: target,
             id,

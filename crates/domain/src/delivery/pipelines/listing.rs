@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
-use storage::entities::pipelines::{self, Column, Model, Status};
+use storage::entities::pipelines::{self, Column, Model, PipelineStatus};
 use storage::entities::{fold, users};
 
 use crate::delivery::access::check_can_read;
@@ -50,7 +50,7 @@ pub struct Filter {
     /// Only this subset.
     pub scope: Option<Scope>,
     /// Only pipelines with this status.
-    pub status: Option<Status>,
+    pub status: Option<PipelineStatus>,
     /// Only pipelines of this branch or tag.
     pub ref_name: Option<String>,
     /// Only pipelines of this commit.
@@ -105,9 +105,9 @@ pub async fn list(
 
 fn condition(project_id: i64, filter: Filter) -> Condition {
     let scope = filter.scope.map(|scope| match scope {
-        Scope::Running => Column::Status.eq(Status::Running),
-        Scope::Pending => Column::Status.eq(Status::Pending),
-        Scope::Finished => Column::Status.is_in(Status::FINISHED),
+        Scope::Running => Column::Status.eq(PipelineStatus::Running),
+        Scope::Pending => Column::Status.eq(PipelineStatus::Pending),
+        Scope::Finished => Column::Status.is_in(PipelineStatus::FINISHED),
         Scope::Branches => newest_of_each(project_id, false),
         Scope::Tags => newest_of_each(project_id, true),
     });

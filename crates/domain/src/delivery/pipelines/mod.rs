@@ -26,7 +26,7 @@ pub(crate) use variables::{
 };
 pub use variables::{NewVariable, Variable, list as list_variables};
 
-use storage::entities::pipelines::{self, Entity, Model, Status};
+use storage::entities::pipelines::{self, Entity, Model, PipelineStatus};
 use storage::entities::{ci_jobs, now, users};
 
 use crate::delivery::access::{can_read_pipelines, check_can_create, check_can_read};
@@ -135,14 +135,14 @@ pub async fn delete(
 /// protected branch that the caller may neither push to nor merge into.
 pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     change(backend, access, id, async |transaction, pipeline, user| {
-        let jobs = ci_jobs::counting(transaction, pipeline.id).await?;
+        let jobs = ci_jobs::current(transaction, pipeline.id).await?;
         if jobs.is_empty() && !pipeline.status.is_finished() {
-            return status::become_now(transaction, pipeline, Status::Canceled, Some(user)).await;
+            return status::become_now(transaction, pipeline, PipelineStatus::Canceled, Some(user)).await;
         }
         let at = now();
         for job in jobs.into_iter().filter(|job| !job.status.is_finished()) {
             let mut row = job.into_active_model();
-            row.status = Set(Status::Canceled);
+            row.status = Set(PipelineStatus::Canceled);
             row.finished_at = Set(Some(at));
             row.updated_at = Set(at);
             let job = row.update(transaction).await?;
@@ -159,10 +159,11 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Resul
 /// Returns the errors of [`cancel`].
 pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     change(backend, access, id, async |transaction, pipeline, user| {
-        let jobs = ci_jobs::counting(transaction, pipeline.id).await?;
-        let again = |status: Status| matches!(status, Status::Failed | Status::Canceled);
+        let jobs = ci_jobs::current(transaction, pipeline.id).await?;
+        let again =
+            |status: PipelineStatus| matches!(status, PipelineStatus::Failed | PipelineStatus::Canceled);
         if jobs.is_empty() && again(pipeline.status) {
-            return status::become_now(transaction, pipeline, Status::Pending, Some(user)).await;
+            return status::become_now(transaction, pipeline, PipelineStatus::Pending, Some(user)).await;
         }
         for job in jobs.into_iter().filter(|job| again(job.status)) {
             let at = now();
@@ -171,7 +172,7 @@ pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result
                 pipeline_id: Set(job.pipeline_id),
                 name: Set(job.name.clone()),
                 stage: Set(job.stage.clone()),
-                status: Set(Status::Pending),
+                status: Set(PipelineStatus::Pending),
                 description: Set(job.description.clone()),
                 target_url: Set(job.target_url.clone()),
                 allow_failure: Set(job.allow_failure),

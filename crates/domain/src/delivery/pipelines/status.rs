@@ -4,7 +4,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     QueryFilter, QueryOrder, QuerySelect,
 };
-use storage::entities::pipelines::{Model, Status};
+use storage::entities::pipelines::{Model, PipelineStatus};
 use storage::entities::{ci_jobs, merge_requests, now};
 use storage::jobs;
 
@@ -23,7 +23,7 @@ pub(crate) async fn settle(
     pipeline: Model,
     author: Option<i64>,
 ) -> Result<Model> {
-    let jobs = ci_jobs::counting(transaction, pipeline.id).await?;
+    let jobs = ci_jobs::current(transaction, pipeline.id).await?;
     let statuses = jobs.iter().map(|job| (job.status, job.allow_failure));
     let Some(status) = status_of(statuses) else {
         return Ok(pipeline);
@@ -70,7 +70,7 @@ pub(crate) async fn job_changed(
 pub(super) async fn become_now(
     transaction: &DatabaseTransaction,
     pipeline: Model,
-    status: Status,
+    status: PipelineStatus,
     author: Option<i64>,
 ) -> Result<Model> {
     let mut row = pipeline.into_active_model();
@@ -89,7 +89,7 @@ pub(super) async fn become_now(
 /// # Errors
 /// Returns an error if a database query fails.
 pub(super) async fn wake(transaction: &DatabaseTransaction, pipeline: &Model) -> Result<()> {
-    if !matches!(pipeline.status, Status::Success | Status::Skipped) || pipeline.tag {
+    if !matches!(pipeline.status, PipelineStatus::Success | PipelineStatus::Skipped) || pipeline.tag {
         return Ok(());
     }
     let waiting: Vec<i64> = merge_requests::Entity::find()
@@ -98,7 +98,7 @@ pub(super) async fn wake(transaction: &DatabaseTransaction, pipeline: &Model) ->
         .filter(merge_requests::Column::SourceProjectId.eq(pipeline.project_id))
         .filter(merge_requests::Column::SourceBranch.eq(&pipeline.ref_name))
         .filter(merge_requests::Column::HeadSha.eq(&pipeline.sha))
-        .filter(merge_requests::Column::State.eq(merge_requests::State::Opened))
+        .filter(merge_requests::Column::State.eq(merge_requests::MergeRequestState::Opened))
         .filter(merge_requests::Column::MergeWhenPipelineSucceeds.eq(true))
         .order_by_asc(merge_requests::Column::Id)
         .into_tuple()
@@ -120,12 +120,12 @@ fn coverage(jobs: &[ci_jobs::Model]) -> Option<f64> {
 
 /// Derives the status of a pipeline from the statuses of its jobs and whether each may fail. Returns `None`
 /// without jobs.
-fn status_of(jobs: impl Iterator<Item = (Status, bool)>) -> Option<Status> {
-    use Status::{
+fn status_of(jobs: impl Iterator<Item = (PipelineStatus, bool)>) -> Option<PipelineStatus> {
+    use PipelineStatus::{
         Canceled, Created, Failed, Manual, Pending, Preparing, Running, Scheduled, Skipped, Success,
         WaitingForResource,
     };
-    let all: Vec<Status> = jobs
+    let all: Vec<PipelineStatus> = jobs
         .map(|(status, may_fail)| match status {
             Failed | Canceled if may_fail => Success,
             status => status,
@@ -134,8 +134,8 @@ fn status_of(jobs: impl Iterator<Item = (Status, bool)>) -> Option<Status> {
     if all.is_empty() {
         return None;
     }
-    let only = |these: &[Status]| all.iter().all(|status| these.contains(status));
-    let any = |these: &[Status]| all.iter().any(|status| these.contains(status));
+    let only = |these: &[PipelineStatus]| all.iter().all(|status| these.contains(status));
+    let any = |these: &[PipelineStatus]| all.iter().any(|status| these.contains(status));
     let status = if only(&[Skipped]) {
         Skipped
     } else if only(&[Success, Skipped]) {
@@ -168,13 +168,13 @@ fn status_of(jobs: impl Iterator<Item = (Status, bool)>) -> Option<Status> {
 mod tests {
     use super::*;
 
-    fn of(jobs: &[(Status, bool)]) -> Option<Status> {
+    fn of(jobs: &[(PipelineStatus, bool)]) -> Option<PipelineStatus> {
         status_of(jobs.iter().copied())
     }
 
     #[test]
     fn a_pipeline_is_what_its_jobs_are() {
-        use Status::{
+        use PipelineStatus::{
             Canceled, Created, Failed, Manual, Pending, Preparing, Running, Scheduled, Skipped, Success,
             WaitingForResource,
         };
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_may_fail_spoils_nothing() {
-        use Status::{Canceled, Failed, Running, Success};
+        use PipelineStatus::{Canceled, Failed, Running, Success};
         assert_eq!(of(&[(Success, false), (Failed, true)]), Some(Success));
         assert_eq!(of(&[(Failed, true)]), Some(Success));
         assert_eq!(of(&[(Canceled, true), (Success, false)]), Some(Success));

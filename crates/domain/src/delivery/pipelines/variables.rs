@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait};
-use storage::entities::ci_variables::Kind;
+use storage::entities::ci_variables::VariableKind;
 use storage::entities::pipeline_variables::{self, ActiveModel, Entity};
 
 use crate::delivery::access::check_can_read;
@@ -27,17 +27,17 @@ pub struct Variable {
     /// The value.
     pub value: Secret<String>,
     /// Whether jobs get the value or a file with it.
-    pub kind: Kind,
+    pub kind: VariableKind,
 }
 
 impl Variable {
     /// Creates a variable, by default of the kind that passes the value.
     #[must_use]
-    pub fn new(key: String, value: Secret<String>, kind: Option<Kind>) -> Self {
+    pub fn new(key: String, value: Secret<String>, kind: Option<VariableKind>) -> Self {
         Self {
             key,
             value,
-            kind: kind.unwrap_or(Kind::EnvVar),
+            kind: kind.unwrap_or(VariableKind::EnvVar),
         }
     }
 }

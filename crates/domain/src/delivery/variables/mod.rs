@@ -10,7 +10,7 @@ use sea_orm::{
     EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
 };
 use storage::database::Violation;
-use storage::entities::ci_variables::{self, ActiveModel, Column, Entity, INSTANCE, Kind, Model};
+use storage::entities::ci_variables::{self, ActiveModel, Column, Entity, INSTANCE_ID, Model, VariableKind};
 use storage::entities::{Scope, namespaces, now, projects};
 
 use crate::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
@@ -61,7 +61,7 @@ pub struct Change {
     /// The value.
     pub value: Option<Secret<String>>,
     /// Whether jobs get the value or a file with it.
-    pub kind: Option<Kind>,
+    pub kind: Option<VariableKind>,
     /// Whether only jobs of protected branches and tags get it.
     pub protected: Option<bool>,
     /// Whether job logs mask the value.
@@ -113,13 +113,13 @@ pub async fn create(backend: &Backend, holder: Holder, key: String, change: Chan
     rules::check(Some(&key), &value, masked, &scope)?;
     let at = now();
     let row = ActiveModel {
-        instance: Set(holder.0.is_none().then_some(INSTANCE)),
+        instance: Set(holder.0.is_none().then_some(INSTANCE_ID)),
         project_id: Set(holder.0.and_then(Scope::project_id)),
         namespace_id: Set(holder.0.and_then(Scope::namespace_id)),
         key: Set(key.clone()),
         environment_scope: Set(scope),
         value_encrypted: Set(String::new()),
-        kind: Set(change.kind.unwrap_or(Kind::EnvVar)),
+        kind: Set(change.kind.unwrap_or(VariableKind::EnvVar)),
         protected: Set(change.protected.unwrap_or(false)),
         masked: Set(masked),
         created_at: Set(at),

@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
-use storage::entities::events::Action;
+use storage::entities::events::EventAction;
 use storage::entities::notes::{ActiveModel, Entity, Model};
 use storage::entities::now;
-use storage::entities::project_hooks::Kind;
+use storage::entities::project_hooks::HookEvent;
 
 use super::listing::{Row, of_one, read};
-use crate::activity::events::{self, NewEvent, Target, TargetType};
+use crate::activity::events::{self, EventTargetType, NewEvent, Target};
 use crate::activity::outbox::WebhookTarget;
 use crate::discussion::award_emoji::{self, Award, Awardable};
 use crate::discussion::note_lookup::find;
@@ -213,18 +213,18 @@ async fn tell(
         return Ok(());
     };
     let kind = match on.is_confidential() || note.confidential {
-        true => Kind::ConfidentialNote,
-        false => Kind::Note,
+        true => HookEvent::ConfidentialNote,
+        false => HookEvent::Note,
     };
     let event = NewEvent {
         target: Some(Target {
-            kind: TargetType::Note,
+            kind: EventTargetType::Note,
             id: note.id,
             iid: None,
             title: Some(on.title().to_owned()),
         }),
         told: Some(WebhookTarget { kind, branch: None }),
-        ..NewEvent::new(project.id, author, Action::Commented)
+        ..NewEvent::new(project.id, author, EventAction::Commented)
     };
     events::record(transaction, event).await
 }

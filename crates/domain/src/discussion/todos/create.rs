@@ -1,7 +1,7 @@
 //! Creation of a to-do item by its user.
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
-use storage::entities::todos::{Action, Column, Entity, State};
+use storage::entities::todos::{Column, Entity, TodoAction, TodoState};
 
 use super::row::{self, Row};
 use crate::discussion::noteable::{Key, Noteable};
@@ -32,13 +32,13 @@ pub async fn mark(backend: &Backend, place: &Place, key: Key) -> Result<Row> {
         .database
         .transaction(async |transaction| {
             Noteable::lock(transaction, place, key).await?;
-            if todo_writer::create(transaction, target, cause, vec![(user, Action::Marked)]).await? == 0 {
+            if todo_writer::create(transaction, target, cause, vec![(user, TodoAction::Marked)]).await? == 0 {
                 return Err(Error::NotModified);
             }
             let pending = Entity::find()
                 .filter(Column::UserId.eq(user))
-                .filter(Column::State.eq(State::Pending))
-                .filter(target.holds());
+                .filter(Column::State.eq(TodoState::Pending))
+                .filter(target.condition());
             let created = pending.one(transaction).await?;
             created.ok_or_else(|| Error::not_found(""))
         })

@@ -2,7 +2,7 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
-use storage::entities::todos::{self, Action, Column, Entity, State};
+use storage::entities::todos::{self, Column, Entity, TodoAction, TodoState};
 use storage::entities::{namespace_ancestors, now, projects};
 
 use super::row::{self, Row};
@@ -27,7 +27,7 @@ pub enum Subject {
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// The reason.
-    pub action: Option<Action>,
+    pub action: Option<TodoAction>,
     /// The user who caused it.
     pub author_id: Option<i64>,
     /// The project.
@@ -35,7 +35,7 @@ pub struct Filter {
     /// The group, including all its subgroups and projects.
     pub group_id: Option<i64>,
     /// The state; pending by default.
-    pub state: Option<State>,
+    pub state: Option<TodoState>,
     /// The type of the target.
     pub subject: Option<Subject>,
 }
@@ -53,7 +53,7 @@ pub async fn list(
     let db = backend.database.read();
     let wanted = Entity::find()
         .filter(Column::UserId.eq(caller.signed_in()?.id))
-        .filter(Column::State.eq(filter.state.unwrap_or(State::Pending)))
+        .filter(Column::State.eq(filter.state.unwrap_or(TodoState::Pending)))
         .filter(filter.condition())
         .filter(todos::visible(caller.viewer(), now().date_naive()))
         .order_by_desc(Column::Id);

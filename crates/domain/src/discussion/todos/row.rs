@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::access::Viewer;
-use storage::entities::todos::{Model, Target};
+use storage::entities::todos::{Model, TodoTarget};
 use storage::entities::{namespaces, notes, projects, users};
 
 use crate::discussion::todos::targets::{Thing, Things};
@@ -62,7 +62,7 @@ pub(super) async fn decorate(
     let homes = homes(db, found.iter().filter_map(|todo| todo.project_id)).await?;
     let notes = texts(db, found.iter().filter_map(|todo| todo.note_id)).await?;
     let paths = homes.iter().map(|(id, home)| (*id, home.path.clone()));
-    let targets: Vec<Target> = found.iter().filter_map(Model::target).collect();
+    let targets: Vec<TodoTarget> = found.iter().filter_map(Model::target).collect();
     let authors = found.iter().filter_map(|todo| todo.author_id).collect();
     let things = Things::load(db, viewer, &targets, paths.collect(), authors).await?;
     let rows = found.into_iter().filter_map(|todo| {

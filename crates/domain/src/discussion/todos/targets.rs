@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::access::Viewer;
-use storage::entities::todos::Target;
+use storage::entities::todos::TodoTarget;
 use storage::entities::{epics, issues, merge_requests, namespaces, users};
 
 use crate::kernel::error::Result;
@@ -26,7 +26,7 @@ pub enum Thing {
 /// The targets of a page.
 #[derive(Debug)]
 pub(super) struct Things {
-    things: HashMap<Target, Thing>,
+    things: HashMap<TodoTarget, Thing>,
     people: HashMap<i64, users::Model>,
 }
 
@@ -39,7 +39,7 @@ impl Things {
     pub async fn load(
         db: &impl ConnectionTrait,
         viewer: Viewer,
-        targets: &[Target],
+        targets: &[TodoTarget],
         paths: HashMap<i64, String>,
         people: Vec<i64>,
     ) -> Result<Self> {
@@ -59,7 +59,7 @@ impl Things {
     }
 
     /// Returns a target, or `None` if it was deleted since the page was read.
-    pub fn get(&self, target: Target) -> Option<&Thing> {
+    pub fn get(&self, target: TodoTarget) -> Option<&Thing> {
         self.things.get(&target)
     }
 
@@ -77,13 +77,13 @@ struct Found {
 }
 
 impl Found {
-    async fn read(db: &impl ConnectionTrait, viewer: Viewer, targets: &[Target]) -> Result<Self> {
+    async fn read(db: &impl ConnectionTrait, viewer: Viewer, targets: &[TodoTarget]) -> Result<Self> {
         let (mut in_issues, mut in_requests, mut in_epics) = (Vec::new(), Vec::new(), Vec::new());
         for target in targets {
             match target {
-                Target::Issue(id) => in_issues.push(*id),
-                Target::MergeRequest(id) => in_requests.push(*id),
-                Target::Epic(id) => in_epics.push(*id),
+                TodoTarget::Issue(id) => in_issues.push(*id),
+                TodoTarget::MergeRequest(id) => in_requests.push(*id),
+                TodoTarget::Epic(id) => in_epics.push(*id),
             }
         }
         let issues = issues::Entity::find().filter(issues::Column::Id.is_in(in_issues.clone()));
@@ -115,7 +115,7 @@ impl Found {
         of_issues: Belongings,
         of_requests: Belongings,
         people: &HashMap<i64, users::Model>,
-    ) -> Result<HashMap<Target, Thing>> {
+    ) -> Result<HashMap<TodoTarget, Thing>> {
         let epics = self.epics.into_iter().filter_map(|(epic, group)| {
             let author = epic.author_id.and_then(|id| people.get(&id).cloned());
             Some((group?, author, epic))
@@ -123,14 +123,14 @@ impl Found {
         let issues = issues_service::rows(self.issues, of_issues).into_iter();
         let requests = merge_requests_service::rows(db, self.merge_requests, of_requests).await?;
         let epics = epics_service::rows(db, viewer, epics.collect()).await?;
-        let issues = issues.map(|row| (Target::Issue(row.issue.id), Thing::Issue(Box::new(row))));
+        let issues = issues.map(|row| (TodoTarget::Issue(row.issue.id), Thing::Issue(Box::new(row))));
         let requests = requests.into_iter().map(|row| {
-            let target = Target::MergeRequest(row.merge_request.id);
+            let target = TodoTarget::MergeRequest(row.merge_request.id);
             (target, Thing::MergeRequest(Box::new(row)))
         });
         let epics = epics
             .into_iter()
-            .map(|row| (Target::Epic(row.epic.id), Thing::Epic(Box::new(row))));
+            .map(|row| (TodoTarget::Epic(row.epic.id), Thing::Epic(Box::new(row))));
         Ok(issues.chain(requests).chain(epics).collect())
     }
 }

@@ -8,7 +8,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait, QueryFilter,
 };
-use storage::entities::users::{self, State};
+use storage::entities::users::{self, UserState};
 use storage::entities::{now, oauth_grants, oauth_tokens};
 
 use super::applications::Application;
@@ -190,9 +190,9 @@ async fn issue(
     transaction: &DatabaseTransaction,
     basis: Basis,
 ) -> Result<std::result::Result<Issued, Fault>> {
-    let user = users::live()
+    let user = users::not_deleted()
         .filter(users::Column::Id.eq(basis.user_id))
-        .filter(users::Column::State.eq(State::Active))
+        .filter(users::Column::State.eq(UserState::Active))
         .one(transaction)
         .await?;
     if user.is_none() {

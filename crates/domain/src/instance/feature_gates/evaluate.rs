@@ -34,7 +34,7 @@ pub async fn is_open(backend: &Backend, name: &str, default: bool, actors: Actor
     let state = backend
         .caches
         .gates
-        .recall(&backend.database, query, state(db, name, actors));
+        .get_or_load(&backend.database, query, state(db, name, actors));
     Ok(match state.await? {
         GateState::Unset => default,
         GateState::Open => true,

@@ -184,7 +184,7 @@ async fn find(transaction: &DatabaseTransaction, gate: i64, targets: &Targets) -
     }
     if let Some(path) = &targets.group
         && let Some(group) = namespaces::by_full_path(transaction, path).await?
-        && group.kind == namespaces::Kind::Group
+        && group.kind == namespaces::NamespaceKind::Group
     {
         found.push(TargetRow {
             namespace_id: Set(Some(group.id)),

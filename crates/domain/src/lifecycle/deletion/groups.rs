@@ -4,7 +4,7 @@ use chrono::NaiveDate;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
 use storage::entities::{namespaces, now};
-use storage::jobs::{self, Failure};
+use storage::jobs::{self, JobFailure};
 
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
@@ -103,6 +103,6 @@ pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate
 ///
 /// # Errors
 /// Returns an error if the file system or the database fails; the job is then retried.
-pub async fn run_job(backend: Backend, job: DeleteGroup) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: DeleteGroup) -> Result<(), JobFailure> {
     Ok(erase(&backend, job.group_id, job.marked_on).await?)
 }

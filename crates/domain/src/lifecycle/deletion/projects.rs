@@ -5,11 +5,11 @@ use git::RepositoryId;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect};
 use storage::entities::{namespaces, now, project_bots, projects, users};
-use storage::jobs::{self, Failure};
+use storage::jobs::{self, JobFailure};
 
 use crate::accounts::uploads;
 use crate::accounts::users::deletion::delete_bots;
-use crate::activity::events::{self, Action, NewEvent, project_target};
+use crate::activity::events::{self, EventAction, NewEvent, project_target};
 use crate::code::deploy_keys;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -75,7 +75,7 @@ fn removal(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
     NewEvent {
         project_id: None,
         author_id: user_id,
-        action: Action::Destroyed,
+        action: EventAction::Destroyed,
         target: Some(project_target(project)),
         data: None,
         told: None,
@@ -101,7 +101,7 @@ pub async fn restore(backend: &Backend, access: ProjectAccess) -> Result<Project
         .filter(projects::Column::DeletionStartedAt.is_null())
         .exec(db)
         .await?;
-    let project = projects::live()
+    let project = projects::not_deleted()
         .filter(projects::Column::Id.eq(access.project.id))
         .one(db)
         .await?
@@ -166,9 +166,9 @@ pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> 
     backend
         .database
         .transaction(async |transaction| {
-            namespaces::forget_file_templates(transaction, project.namespace_id, project.id).await?;
+            namespaces::clear_file_template_project(transaction, project.namespace_id, project.id).await?;
             let bots = project_bots::of_project(project.id);
-            let bots = users::live().filter(users::Column::Id.in_subquery(bots));
+            let bots = users::not_deleted().filter(users::Column::Id.in_subquery(bots));
             let bots: Vec<i64> = bots
                 .select_only()
                 .column(users::Column::Id)
@@ -200,6 +200,6 @@ pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> 
 ///
 /// # Errors
 /// Returns an error if the file system or the database fails; the job is then retried.
-pub async fn run_job(backend: Backend, job: DeleteProject) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: DeleteProject) -> Result<(), JobFailure> {
     Ok(erase(&backend, job.project_id, job.marked_on, job.user_id).await?)
 }

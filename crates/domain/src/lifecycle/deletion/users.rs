@@ -2,7 +2,7 @@
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::{commit_comments, namespaces, users};
-use storage::jobs::Failure;
+use storage::jobs::JobFailure;
 
 use crate::accounts::avatars;
 use crate::accounts::jobs::delete_user::DeleteUser;
@@ -14,7 +14,7 @@ use crate::lifecycle::deletion::namespaces::remove_tree;
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run_job(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: DeleteUser) -> Result<(), JobFailure> {
     // Only a user who is marked for deletion: the payload alone is not sufficient proof. The user row is
     // deleted last.
     let user = users::Entity::find_by_id(job.user_id)

@@ -1,7 +1,7 @@
 //! Lookups of labels and milestones by the title of a former one, from the location of a project.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Func, JoinType, Order, Query, SelectStatement, SubQueryStatement};
-use storage::entities::issuables::Kind;
+use storage::entities::issuables::IssuableKind;
 
 /// Alias of another row of the same table.
 pub(super) const OTHER: &str = "other";
@@ -28,7 +28,7 @@ pub(super) fn scalar(statement: SelectStatement) -> Expr {
 }
 
 /// Returns the project of the issue or merge request with this ID.
-pub(super) fn project_of(kind: Kind, id: Expr) -> Expr {
+pub(super) fn project_of(kind: IssuableKind, id: Expr) -> Expr {
     scalar(
         Query::select()
             .expr(kind.column(kind.project()))

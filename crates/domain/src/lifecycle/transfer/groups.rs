@@ -4,7 +4,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     QueryFilter, QuerySelect,
 };
-use storage::entities::members::{self, Source};
+use storage::entities::members::{self, MembershipSource};
 use storage::entities::{AccessLevel, Scope, fold, namespace_ancestors, namespaces, now};
 
 use crate::identity::access::{GroupAccess, ProjectAccess};
@@ -27,7 +27,7 @@ pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<
     backend
         .database
         .transaction(async |transaction| {
-            namespaces::lock_shape(transaction).await?;
+            namespaces::lock_trees(transaction).await?;
             let parent = match parent {
                 Some(parent) => Some(rules::locked(transaction, parent.id).await?),
                 None => None,
@@ -110,7 +110,7 @@ async fn ensure_owner(transaction: &DatabaseTransaction, group_id: i64, user_id:
     if members::owners(transaction, group_id, now().date_naive()).await? > 0 {
         return Ok(());
     }
-    let row = match members::direct(transaction, Source::Group(group_id), user_id).await? {
+    let row = match members::direct(transaction, MembershipSource::Group(group_id), user_id).await? {
         Some(member) => member.into_active_model(),
         None => members::ActiveModel {
             user_id: Set(user_id),

@@ -5,7 +5,7 @@ use storage::entities::issuables::lock_rows;
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement, UnionType};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
-use storage::entities::issuables::Kind;
+use storage::entities::issuables::IssuableKind;
 use storage::entities::{Scope, namespace_ancestors};
 
 use crate::kernel::error::Result;
@@ -20,7 +20,7 @@ pub(crate) struct InheritedItems {
 
 impl InheritedItems {
     /// Creates the transfer from the ancestors before and after it. The caller holds
-    /// [`storage::entities::namespaces::lock_shape`].
+    /// [`storage::entities::namespaces::lock_trees`].
     pub fn new(
         what: Scope,
         before: &[namespace_ancestors::Model],
@@ -59,7 +59,7 @@ impl InheritedItems {
     }
 
     /// Selects the IDs of their issues or merge requests.
-    pub(super) fn things(&self, kind: Kind) -> SelectStatement {
+    pub(super) fn things(&self, kind: IssuableKind) -> SelectStatement {
         ids(
             kind.table(),
             Expr::col(kind.project()).in_subquery(self.projects()),
@@ -80,7 +80,7 @@ impl InheritedItems {
         if self.lost.is_empty() {
             return Ok(());
         }
-        for kind in Kind::ALL {
+        for kind in IssuableKind::ALL {
             let mut concerned = ids(
                 kind.table(),
                 Expr::col("milestone_id").in_subquery(self.out_of_reach("milestones")),
@@ -135,7 +135,7 @@ impl InheritedItems {
         let delete = Query::delete()
             .from_table("epic_issues")
             .and_where(Expr::col("epic_id").in_subquery(self.out_of_reach("epics")))
-            .and_where(Expr::col("issue_id").in_subquery(self.things(Kind::Issue)))
+            .and_where(Expr::col("issue_id").in_subquery(self.things(IssuableKind::Issue)))
             .take();
         transaction.execute(&delete).await?;
         let Scope::Group(id) = self.what else {

@@ -2,8 +2,8 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait, JoinType, OnConflict, Query, SelectStatement, UnionType};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
-use storage::entities::issuables::Kind;
-use storage::entities::label_priorities::{self, Labelled};
+use storage::entities::issuables::IssuableKind;
+use storage::entities::label_priorities::{self, LabeledItems};
 use storage::entities::{namespace_ancestors, now};
 
 use super::by_title::{FORMER, FOUND, HOME, OTHER, above, ids, nearest, own, project_of, scalar};
@@ -64,7 +64,7 @@ impl InheritedItems {
             .and_where(Expr::col("label_id").in_subquery(self.out_of_reach("labels")))
             .and_where(Expr::col("project_id").in_subquery(self.projects()))
             .take();
-        for kind in Kind::ALL {
+        for kind in IssuableKind::ALL {
             let of_things = Query::select()
                 .expr_as(kind.column(kind.project()), "project_id")
                 .column((kind.labels(), "label_id"))
@@ -99,7 +99,7 @@ impl InheritedItems {
         insert_labels(transaction, "project_id", alike).await?;
         let mut changed = 0;
         for (table, key) in CARRIERS {
-            let (here, project) = match Kind::ALL.into_iter().find(|kind| kind.labels() == table) {
+            let (here, project) = match IssuableKind::ALL.into_iter().find(|kind| kind.labels() == table) {
                 Some(kind) => (self.things(kind), project_of(kind, Expr::col((table, key)))),
                 None => (self.projects(), Expr::col((table, key))),
             };
@@ -110,7 +110,7 @@ impl InheritedItems {
             changed += self.replace(transaction, (table, key), here, nearest).await?;
         }
         if changed > 0 {
-            label_priorities::refresh(transaction, Labelled::Of(&self.projects())).await?;
+            label_priorities::refresh(transaction, LabeledItems::Of(&self.projects())).await?;
         }
         Ok(())
     }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, JoinType, Order, Query, SelectStatement, UnionType};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, DatabaseTransaction, FromQueryResult};
-use storage::entities::iid_counters::{self, Subject};
-use storage::entities::issuables::Kind;
+use storage::entities::iid_counters::{self, IidKind};
+use storage::entities::issuables::IssuableKind;
 use storage::entities::{Scope, milestones, now};
 
 use super::by_title::{FORMER, HOME, OTHER, above, nearest, own, scalar};
@@ -15,12 +15,12 @@ use crate::kernel::error::Result;
 impl InheritedItems {
     /// Replaces unavailable milestones by available ones with the same title.
     pub(super) async fn replan(&self, transaction: &DatabaseTransaction) -> Result<()> {
-        let concerned = |kind: Kind| {
+        let concerned = |kind: IssuableKind| {
             kind.column("milestone_id")
                 .in_subquery(self.out_of_reach("milestones"))
                 .and(kind.column(kind.project()).in_subquery(self.projects()))
         };
-        let planned = |kind: Kind| {
+        let planned = |kind: IssuableKind| {
             Query::select()
                 .expr_as(kind.column(kind.project()), "project_id")
                 .column((kind.table(), "milestone_id"))
@@ -28,11 +28,11 @@ impl InheritedItems {
                 .and_where(concerned(kind))
                 .take()
         };
-        let [first, second] = Kind::ALL.map(planned);
+        let [first, second] = IssuableKind::ALL.map(planned);
         let mut planned = first;
         planned.union(UnionType::Distinct, second);
         self.make_milestones(transaction, planned).await?;
-        for kind in Kind::ALL {
+        for kind in IssuableKind::ALL {
             let nearest = nearest(
                 "milestones",
                 kind.column("milestone_id"),
@@ -95,7 +95,7 @@ impl InheritedItems {
             let at = now();
             let alike = milestones::ActiveModel {
                 project_id: Set(Some(project_id)),
-                iid: Set(iid_counters::next(transaction, scope, Subject::Milestones).await?),
+                iid: Set(iid_counters::next(transaction, scope, IidKind::Milestones).await?),
                 title: Set(like.title),
                 description: Set(like.description),
                 state: Set(like.state),

@@ -3,8 +3,8 @@
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, IntoActiveModel, QueryFilter,
 };
-use storage::entities::members::{self, Source};
-use storage::entities::namespaces::{self, Kind};
+use storage::entities::members::{self, MembershipSource};
+use storage::entities::namespaces::{self, NamespaceKind};
 use storage::entities::{AccessLevel, Scope, namespace_ancestors, now, projects};
 
 use crate::identity::access::ProjectAccess;
@@ -40,9 +40,9 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
     backend
         .database
         .transaction(async |transaction| {
-            namespaces::lock_shape(transaction).await?;
+            namespaces::lock_trees(transaction).await?;
             let target = target(transaction, &caller, &user, namespace_id).await?;
-            let current = projects::live()
+            let current = projects::not_deleted()
                 .filter(projects::Column::Id.eq(project_id))
                 .one(transaction)
                 .await?;
@@ -54,8 +54,8 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
             }
             refuse_taken(transaction, &target, Some(&current.name), Some(&current.path)).await?;
             let visibility = match target.kind {
-                Kind::User => current.visibility,
-                Kind::Group => current.visibility.min(target.visibility),
+                NamespaceKind::User => current.visibility,
+                NamespaceKind::Group => current.visibility.min(target.visibility),
             };
             let before = namespace_ancestors::of(transaction, current.namespace_id).await?;
             let after = namespace_ancestors::of(transaction, target.id).await?;
@@ -78,7 +78,7 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
 
 /// Adds the owner of a personal namespace, who has every role in its projects, as a member.
 async fn ensure_maintainer(transaction: &DatabaseTransaction, project_id: i64, user_id: i64) -> Result<()> {
-    let row = match members::direct(transaction, Source::Project(project_id), user_id).await? {
+    let row = match members::direct(transaction, MembershipSource::Project(project_id), user_id).await? {
         Some(member) => member.into_active_model(),
         None => members::ActiveModel {
             user_id: Set(user_id),

@@ -133,9 +133,9 @@ pub async fn restore(
         }
     }
     // Last, because a directory without it is refused with this database.
-    let options = database::Options {
+    let options = database::DatabaseOptions {
         must_exist: true,
-        ..database::Options::default()
+        ..database::DatabaseOptions::default()
     };
     let database = Database::connect(database_url, &options).await?;
     database.migrate().await?;

@@ -81,7 +81,7 @@ pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> R
         let text = "the backup is for PostgreSQL, but the database URL is not";
         return Err(Error::Rejected(text.into()));
     }
-    let database = Database::connect(database_url, &database::Options::default()).await?;
+    let database = Database::connect(database_url, &database::DatabaseOptions::default()).await?;
     let pool = database.write().get_postgres_connection_pool().clone();
     let mut connection = pool.acquire().await.map_err(Error::internal)?;
     if !tables(&mut connection).await?.is_empty() {

@@ -4,10 +4,10 @@ use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel};
 use storage::database::Violation;
 use storage::entities::epics::{ActiveModel, Entity, Model};
-use storage::entities::iid_counters::{self, Subject};
-use storage::entities::issues::State;
+use storage::entities::iid_counters::{self, IidKind};
+use storage::entities::issues::IssueState;
 use storage::entities::now;
-use storage::entities::todos::Target;
+use storage::entities::todos::TodoTarget;
 
 use super::{Row, find, lock, of_one, parents};
 use crate::identity::space_access::Place;
@@ -111,7 +111,7 @@ pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Ro
             if let Some(parent_id) = parent_id {
                 parents::check(transaction, place, None, parent_id).await?;
             }
-            let iid = iid_counters::next(transaction, place.scope(), Subject::Epics).await;
+            let iid = iid_counters::next(transaction, place.scope(), IidKind::Epics).await;
             let row = ActiveModel {
                 iid: Set(iid.map_err(refused)?),
                 ..row
@@ -137,7 +137,7 @@ pub(crate) fn checked(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
         parent_id: Set(new.parent_id.filter(|id| *id != 0)),
         title: Set(title.to_owned()),
         description: Set(new.description.filter(|text| !text.is_empty())),
-        state: Set(State::Opened),
+        state: Set(IssueState::Opened),
         confidential: Set(new.confidential),
         start_date: Set(new.start_date),
         due_date: Set(new.due_date),
@@ -184,7 +184,7 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
             let before = lock(transaction, place, iid).await?;
             change.labels.enter(transaction, place, before.id).await?;
             let epic = enter(transaction, place, editor, before, change).await?;
-            todo_writer::complete(transaction, editor, Target::Epic(epic.id)).await?;
+            todo_writer::complete(transaction, editor, TodoTarget::Epic(epic.id)).await?;
             said.enter(transaction, written(place, &epic, editor), Vec::new())
                 .await?;
             of_one(transaction, place.caller.viewer(), epic).await
@@ -249,14 +249,14 @@ async fn enter(
         Patch::Set(id) => row.parent_id = Set(Some(id)),
     }
     match (change.state_event, before.state) {
-        (Some(StateEvent::Close), State::Opened) => {
-            row.state = Set(State::Closed);
+        (Some(StateEvent::Close), IssueState::Opened) => {
+            row.state = Set(IssueState::Closed);
             row.closed_at = Set(Some(now()));
             row.closed_by_id = Set(Some(editor));
             notes.push("closed".to_owned());
         }
-        (Some(StateEvent::Reopen), State::Closed) => {
-            row.state = Set(State::Opened);
+        (Some(StateEvent::Reopen), IssueState::Closed) => {
+            row.state = Set(IssueState::Opened);
             row.closed_at = Set(None);
             row.closed_by_id = Set(None);
             notes.push("reopened".to_owned());

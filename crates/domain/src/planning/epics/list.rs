@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, Select};
 use storage::entities::epics::{self, Column, Entity};
-use storage::entities::issues::State;
+use storage::entities::issues::IssueState;
 use storage::entities::{award_emoji, epic_labels, fold, labels, namespace_ancestors, now, users};
 
 use super::{Row, decorate};
@@ -35,7 +35,7 @@ pub struct Filter {
     pub author_username: Option<String>,
     pub labels: Vec<String>,
     pub search: Option<String>,
-    pub state: Option<State>,
+    pub state: Option<IssueState>,
     pub created_after: Option<DateTime<Utc>>,
     pub created_before: Option<DateTime<Utc>>,
     pub updated_after: Option<DateTime<Utc>>,

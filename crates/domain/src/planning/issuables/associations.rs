@@ -7,7 +7,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::issuables::{assignees_of, labels_of};
 use storage::entities::{issues, labels, merge_requests, milestones, namespaces, users};
 
-use super::Kind;
+use super::IssuableKind;
 use crate::kernel::error::Result;
 use crate::planning::milestones as milestones_service;
 use crate::spaces::projects::paths_of;
@@ -15,7 +15,7 @@ use crate::spaces::projects::paths_of;
 /// An issue or merge request.
 pub(crate) trait Issuable {
     /// Kind of the issuable.
-    const KIND: Kind;
+    const KIND: IssuableKind;
 
     /// Returns its ID.
     fn id(&self) -> i64;
@@ -30,7 +30,7 @@ pub(crate) trait Issuable {
 }
 
 impl Issuable for issues::Model {
-    const KIND: Kind = Kind::Issue;
+    const KIND: IssuableKind = IssuableKind::Issue;
 
     fn id(&self) -> i64 {
         self.id
@@ -54,7 +54,7 @@ impl Issuable for issues::Model {
 }
 
 impl Issuable for merge_requests::Model {
-    const KIND: Kind = Kind::MergeRequest;
+    const KIND: IssuableKind = IssuableKind::MergeRequest;
 
     fn id(&self) -> i64 {
         self.id

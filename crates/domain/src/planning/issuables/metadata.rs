@@ -8,12 +8,12 @@ use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, Qu
 use serde_json::json;
 use storage::database::Violation;
 use storage::entities::issuables::{assignees_of, labels_of};
-use storage::entities::label_priorities::{self, Labelled};
+use storage::entities::label_priorities::{self, LabeledItems};
 use storage::entities::projects::FeatureAccess;
 use storage::entities::{milestones, users};
 
 use super::columns::IssuableRow;
-use super::{Changed, Kind};
+use super::{Changed, IssuableKind};
 use crate::identity::access::ProjectAccess;
 use crate::identity::space_access::Place;
 use crate::kernel::Backend;
@@ -82,7 +82,7 @@ impl Metadata {
         self,
         backend: &Backend,
         access: &ProjectAccess,
-        kind: Kind,
+        kind: IssuableKind,
     ) -> Result<Prepared> {
         let mut said = self;
         // The free plan has one assignee.
@@ -196,7 +196,7 @@ impl Prepared {
         &self,
         transaction: &DatabaseTransaction,
         access: &ProjectAccess,
-        (kind, id): (Kind, i64),
+        (kind, id): (IssuableKind, i64),
         new: bool,
     ) -> Result<Outcome> {
         let mut outcome = Outcome::default();
@@ -228,7 +228,7 @@ impl Prepared {
         &self,
         transaction: &DatabaseTransaction,
         access: &ProjectAccess,
-        (kind, id): (Kind, i64),
+        (kind, id): (IssuableKind, i64),
         new: bool,
         outcome: &mut Outcome,
     ) -> Result<()> {
@@ -266,7 +266,7 @@ impl Prepared {
         let table = (kind, kind.labels(), "label_id");
         detach(transaction, table, id, gone).await?;
         attach(transaction, table, id, fresh).await?;
-        label_priorities::refresh(transaction, Labelled::Things(kind, &[id])).await?;
+        label_priorities::refresh(transaction, LabeledItems::Things(kind, &[id])).await?;
         if !new {
             outcome.note("label_ids", json!(former), json!(ids));
         }
@@ -292,7 +292,7 @@ impl Outcome {
 pub(crate) async fn assignable(
     backend: &Backend,
     access: &ProjectAccess,
-    kind: Kind,
+    kind: IssuableKind,
     ids: &[i64],
 ) -> Result<Vec<users::Model>> {
     let mut wanted: Vec<i64> = Vec::new();
@@ -306,8 +306,8 @@ pub(crate) async fn assignable(
     }
     let db = backend.database.read();
     let feature = match kind {
-        Kind::Issue => access.project.issues_access_level,
-        Kind::MergeRequest => access.project.merge_requests_access_level,
+        IssuableKind::Issue => access.project.issues_access_level,
+        IssuableKind::MergeRequest => access.project.merge_requests_access_level,
     };
     let open = match access.project.visibility {
         // The feature is available to members only.
@@ -333,15 +333,15 @@ pub(crate) async fn assignable(
     let members = members::list_all(backend, &place, &filter, &all).await?;
     let mut found: BTreeMap<i64, users::Model> = open.into_iter().map(|user| (user.id, user)).collect();
     let least = match kind {
-        Kind::Issue => Role::Guest,
-        Kind::MergeRequest => Role::Reporter,
+        IssuableKind::Issue => Role::Guest,
+        IssuableKind::MergeRequest => Role::Reporter,
     };
     let members = members
         .items
         .into_iter()
         .filter(|member| member.access_level >= least);
     found.extend(members.map(|member| (member.user.id, member.user)));
-    found.retain(|_, user| user.state == users::State::Active);
+    found.retain(|_, user| user.state == users::UserState::Active);
     Ok(wanted.iter().filter_map(|id| found.remove(id)).collect())
 }
 
@@ -355,7 +355,7 @@ async fn everybody(db: &impl ConnectionTrait, ids: &[i64]) -> Result<Vec<users::
 /// Replaces the assignees.
 async fn assign(
     transaction: &DatabaseTransaction,
-    (kind, id): (Kind, i64),
+    (kind, id): (IssuableKind, i64),
     before: &[users::Model],
     after: &[users::Model],
 ) -> Result<()> {
@@ -370,7 +370,7 @@ async fn assign(
 }
 
 /// A table that links issuables of a kind to other rows, with the column of the other rows.
-type Between = (Kind, &'static str, &'static str);
+type Between = (IssuableKind, &'static str, &'static str);
 
 async fn attach(
     transaction: &DatabaseTransaction,

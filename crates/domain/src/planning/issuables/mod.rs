@@ -1,5 +1,5 @@
 //! Shared parts of issues and merge requests: attributes, subscriptions, time tracking and lists. Differences
-//! are in [`Kind`] or in their own modules.
+//! are in [`IssuableKind`] or in their own modules.
 
 mod associations;
 mod columns;
@@ -25,7 +25,7 @@ pub(crate) use participants::participants;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
-pub use storage::entities::issuables::Kind;
+pub use storage::entities::issuables::IssuableKind;
 
 /// Previous and current value of a field, for webhooks.
 #[derive(Debug, Clone, Serialize, Deserialize)]

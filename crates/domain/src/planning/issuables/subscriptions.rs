@@ -8,7 +8,7 @@ use sea_orm::{
 use storage::database::Violation;
 use storage::entities::{notes, now, subscriptions, users};
 
-use super::{Issuable, Kind};
+use super::{Issuable, IssuableKind};
 use crate::kernel::error::{Error, Result};
 
 /// Returns whether the user is subscribed.
@@ -35,8 +35,8 @@ pub(crate) async fn is_subscribed<T: Issuable>(
         return Ok(true);
     }
     let on = match T::KIND {
-        Kind::Issue => notes::Column::IssueId,
-        Kind::MergeRequest => notes::Column::MergeRequestId,
+        IssuableKind::Issue => notes::Column::IssueId,
+        IssuableKind::MergeRequest => notes::Column::MergeRequestId,
     };
     let written = notes::Entity::find()
         .filter(on.eq(to.id()))
@@ -64,8 +64,8 @@ pub(crate) async fn say<T: Issuable>(
         ..Default::default()
     };
     match T::KIND {
-        Kind::Issue => said.issue_id = Set(Some(to.id())),
-        Kind::MergeRequest => said.merge_request_id = Set(Some(to.id())),
+        IssuableKind::Issue => said.issue_id = Set(Some(to.id())),
+        IssuableKind::MergeRequest => said.merge_request_id = Set(Some(to.id())),
     }
     let changed = OnConflict::columns([column(T::KIND), subscriptions::Column::UserId])
         .update_columns([
@@ -79,17 +79,17 @@ pub(crate) async fn say<T: Issuable>(
         Err(error) => Err(match Violation::of(&error) {
             // The issuable was deleted meanwhile.
             Some(Violation::ForeignKey(_)) => Error::not_found(match T::KIND {
-                Kind::Issue => "Issue",
-                Kind::MergeRequest => "MergeRequest",
+                IssuableKind::Issue => "Issue",
+                IssuableKind::MergeRequest => "MergeRequest",
             }),
             _ => error.into(),
         }),
     }
 }
 
-fn column(kind: Kind) -> subscriptions::Column {
+fn column(kind: IssuableKind) -> subscriptions::Column {
     match kind {
-        Kind::Issue => subscriptions::Column::IssueId,
-        Kind::MergeRequest => subscriptions::Column::MergeRequestId,
+        IssuableKind::Issue => subscriptions::Column::IssueId,
+        IssuableKind::MergeRequest => subscriptions::Column::MergeRequestId,
     }
 }

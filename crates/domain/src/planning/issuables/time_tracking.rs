@@ -4,7 +4,7 @@ use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, QueryFilter};
 use storage::entities::{now, timelogs};
 
-use super::Kind;
+use super::IssuableKind;
 use crate::kernel::durations;
 use crate::kernel::error::{Error, Result};
 use crate::planning::system_notes;
@@ -37,7 +37,7 @@ pub enum Change {
 /// Returns `Error::InvalidParameters` if the duration is invalid or more time is subtracted than was spent.
 pub(crate) async fn apply(
     transaction: &DatabaseTransaction,
-    (kind, id): (Kind, i64),
+    (kind, id): (IssuableKind, i64),
     author: i64,
     times: Times,
     change: &Change,
@@ -65,8 +65,8 @@ pub(crate) async fn apply(
                 ..Default::default()
             };
             match kind {
-                Kind::Issue => log.issue_id = Set(Some(id)),
-                Kind::MergeRequest => log.merge_request_id = Set(Some(id)),
+                IssuableKind::Issue => log.issue_id = Set(Some(id)),
+                IssuableKind::MergeRequest => log.merge_request_id = Set(Some(id)),
             }
             log.insert(transaction).await?;
             Ok((Times { spent, ..times }, system_notes::spent(seconds)))

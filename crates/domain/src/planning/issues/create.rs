@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use storage::database::Violation;
-use storage::entities::iid_counters::{self, Subject};
+use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::{Scope, issues, now};
 
 use super::metadata::Metadata;
@@ -70,8 +70,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
             prepared.hold(transaction, access).await?;
             let scope = Scope::Project(project_id);
             let iid = match iid {
-                Some(iid) => iid_counters::reserve(transaction, scope, Subject::Issues, iid).await?,
-                None => iid_counters::next(transaction, scope, Subject::Issues).await?,
+                Some(iid) => iid_counters::reserve(transaction, scope, IidKind::Issues, iid).await?,
+                None => iid_counters::next(transaction, scope, IidKind::Issues).await?,
             };
             let mut row = issues::ActiveModel {
                 project_id: Set(project_id),
@@ -79,7 +79,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
                 author_id: Set(Some(author)),
                 title: Set(title.to_owned()),
                 description: Set(new.description),
-                state: Set(issues::State::Opened),
+                state: Set(issues::IssueState::Opened),
                 tasks: Set(tasks),
                 completed_tasks: Set(completed),
                 created_at: Set(made),

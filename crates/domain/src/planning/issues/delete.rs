@@ -1,7 +1,7 @@
 //! Deletes issues.
 
 use sea_orm::EntityTrait;
-use storage::entities::events::Action;
+use storage::entities::events::EventAction;
 use storage::entities::issues;
 
 use super::{find, lock};
@@ -35,7 +35,7 @@ pub async fn delete(
             count(transaction, issue.project_id, -open_to_all(&issue)).await?;
             let event = NewEvent {
                 target: Some(target(&issue)),
-                ..NewEvent::new(access.project.id, author, Action::Destroyed)
+                ..NewEvent::new(access.project.id, author, EventAction::Destroyed)
             };
             events::record(transaction, event).await?;
             Ok::<_, Error>(())

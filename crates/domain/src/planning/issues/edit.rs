@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel, TryIntoModel};
-use storage::entities::issues::State;
+use storage::entities::issues::IssueState;
 use storage::entities::{issues, notes, now};
 
 use super::metadata::Metadata;
@@ -134,16 +134,16 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
             let mut closed_via = None;
             notes.extend(prepared.enter(&mut row, Some(&before)));
             match (change.state_event, before.state) {
-                (Some(StateEvent::Close), State::Opened) => {
-                    row.state = Set(State::Closed);
+                (Some(StateEvent::Close), IssueState::Opened) => {
+                    row.state = Set(IssueState::Closed);
                     issues::Model::columns(&mut row).close(author);
                     match &change.via {
                         Some(via) => closed_via = Some(via.note(NoteableId::Issue(before.id), author)),
                         None => notes.push("closed".to_owned()),
                     }
                 }
-                (Some(StateEvent::Reopen), State::Closed) => {
-                    row.state = Set(State::Opened);
+                (Some(StateEvent::Reopen), IssueState::Closed) => {
+                    row.state = Set(IssueState::Opened);
                     issues::Model::columns(&mut row).reopen();
                     notes.push("reopened".to_owned());
                 }
@@ -204,7 +204,7 @@ pub(crate) async fn close_from(
 
 async fn close(backend: &Backend, access: &ProjectAccess, iid: i64, via: Via) -> Result<()> {
     let open = match find(backend.database.read(), access, iid).await {
-        Ok(found) => found.state == State::Opened,
+        Ok(found) => found.state == IssueState::Opened,
         Err(Error::NotFound(_)) => false,
         Err(error) => return Err(error),
     };

@@ -6,9 +6,9 @@ use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use storage::entities::events::{Action, TargetType};
-use storage::entities::issues::{Model, State};
-use storage::entities::project_hooks::Kind;
+use storage::entities::events::{EventAction, EventTargetType};
+use storage::entities::issues::{IssueState, Model};
+use storage::entities::project_hooks::HookEvent;
 use storage::entities::{projects, todos as todo_rows};
 
 use crate::activity::events::{self, NewEvent, Target};
@@ -69,10 +69,10 @@ pub(super) async fn tell_with(
     system_notes::write(transaction, NoteableId::Issue(issue.id), Some(told.author), notes).await?;
     let was = told.before.map(|before| before.state);
     let (action, word) = match (was, issue.state) {
-        (None, _) => (Action::Created, "open"),
-        (Some(State::Opened), State::Closed) => (Action::Closed, "close"),
-        (Some(State::Closed), State::Opened) => (Action::Reopened, "reopen"),
-        _ => (Action::Updated, "update"),
+        (None, _) => (EventAction::Created, "open"),
+        (Some(IssueState::Opened), IssueState::Closed) => (EventAction::Closed, "close"),
+        (Some(IssueState::Closed), IssueState::Opened) => (EventAction::Reopened, "reopen"),
+        _ => (EventAction::Updated, "update"),
     };
     let mut changes = told
         .before
@@ -80,8 +80,8 @@ pub(super) async fn tell_with(
         .unwrap_or_default();
     changes.extend(beside);
     let kind = match issue.confidential {
-        true => Kind::ConfidentialIssue,
-        false => Kind::Issue,
+        true => HookEvent::ConfidentialIssue,
+        false => HookEvent::Issue,
     };
     let event = NewEvent {
         target: Some(target(issue)),
@@ -94,14 +94,16 @@ pub(super) async fn tell_with(
     };
     events::record(transaction, event.with_data(&data)?).await?;
     match told.before {
-        Some(_) => todo_writer::complete(transaction, told.author, todo_rows::Target::Issue(issue.id)).await,
+        Some(_) => {
+            todo_writer::complete(transaction, told.author, todo_rows::TodoTarget::Issue(issue.id)).await
+        }
         None => Ok(()),
     }
 }
 
 /// Returns 1 for an issue in the project's count of open issues, which excludes confidential ones.
 pub(super) fn open_to_all(issue: &Model) -> i32 {
-    i32::from(issue.state == State::Opened && !issue.confidential)
+    i32::from(issue.state == IssueState::Opened && !issue.confidential)
 }
 
 /// Adds to the project's number of open issues.
@@ -124,7 +126,7 @@ pub(super) async fn count(transaction: &DatabaseTransaction, project_id: i64, mo
 /// Returns an issue as the target of an event.
 pub(super) fn target(issue: &Model) -> Target {
     Target {
-        kind: TargetType::Issue,
+        kind: EventTargetType::Issue,
         id: issue.id,
         iid: Some(issue.iid),
         title: Some(issue.title.clone()),
@@ -154,9 +156,9 @@ fn changes(before: &Model, after: &Model) -> BTreeMap<String, Changed> {
 
 /// Returns the number of a state for webhooks.
 #[must_use]
-pub fn state_id(state: State) -> u8 {
+pub fn state_id(state: IssueState) -> u8 {
     match state {
-        State::Opened => 1,
-        State::Closed => 2,
+        IssueState::Opened => 1,
+        IssueState::Closed => 2,
     }
 }

@@ -11,7 +11,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::InstancePlan;
 use crate::planning::issuables::list::{Ordering, Presence, Sieve, Sieves, absent, numbered, page_of};
-use crate::planning::issuables::{self, Kind, Place};
+use crate::planning::issuables::{self, IssuableKind, Place};
 
 /// Sort order of issues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,7 +43,7 @@ pub enum Order {
 pub struct Filter {
     /// Filters shared with merge requests.
     pub shared: issuables::Filter,
-    pub state: Option<issues::State>,
+    pub state: Option<issues::IssueState>,
     pub weight: Option<String>,
     pub confidential: Option<bool>,
     pub order: Order,
@@ -63,7 +63,7 @@ pub async fn list(
     let db = backend.database.read();
     let sieves = sieves(backend, caller, place, filter)?;
     let visible = issues::visible(caller.viewer(), now().date_naive());
-    let page = page_of::<Entity>(db, Kind::Issue, visible, sieves, filter.ordering(), page).await?;
+    let page = page_of::<Entity>(db, IssuableKind::Issue, visible, sieves, filter.ordering(), page).await?;
     Ok(Page {
         items: decorate(db, caller.viewer(), page.items).await?,
         rest: page.rest,
@@ -81,22 +81,26 @@ fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> 
     if !faults.is_empty() {
         return Err(Error::InvalidParameters(faults));
     }
-    let mut sieves = issuables::list::sieves(backend, caller, Kind::Issue, place, &filter.shared)?;
+    let mut sieves = issuables::list::sieves(backend, caller, IssuableKind::Issue, place, &filter.shared)?;
     if let Some(state) = filter.state {
         sieves.narrow(Condition::all().add(Column::State.eq(state)));
     }
     if let Some(confidential) = filter.confidential {
         let condition = Condition::all().add(Column::Confidential.eq(confidential));
-        sieves.add(Sieve::of_things(Kind::Issue, condition.clone(), condition));
+        sieves.add(Sieve::of_things(
+            IssuableKind::Issue,
+            condition.clone(),
+            condition,
+        ));
     }
     match weight {
         None => {}
-        Some(Presence::None) => sieves.test(absent(Kind::Issue.column("weight"))),
-        Some(Presence::Any) => sieves.add(Sieve::of_number(Kind::Issue, "weight", |column| {
+        Some(Presence::None) => sieves.test(absent(IssuableKind::Issue.column("weight"))),
+        Some(Presence::Any) => sieves.add(Sieve::of_number(IssuableKind::Issue, "weight", |column| {
             column.is_not_null()
         })),
         Some(Presence::Is(weight)) => {
-            sieves.add(Sieve::of_number(Kind::Issue, "weight", |column| {
+            sieves.add(Sieve::of_number(IssuableKind::Issue, "weight", |column| {
                 column.eq(weight)
             }));
         }

@@ -10,7 +10,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::InstancePlan;
-use crate::planning::issuables::{self, Kind, Outcome};
+use crate::planning::issuables::{self, IssuableKind, Outcome};
 use crate::planning::system_notes;
 
 /// Attributes to change. Undefined ones stay; null and 0 remove the value.
@@ -43,7 +43,7 @@ impl Metadata {
     /// group.
     pub(super) async fn prepare(self, backend: &Backend, access: &ProjectAccess) -> Result<Prepared> {
         Ok(Prepared {
-            shared: self.shared.prepare(backend, access, Kind::Issue).await?,
+            shared: self.shared.prepare(backend, access, IssuableKind::Issue).await?,
             confidential: self.confidential,
             due_date: self.due_date,
             weight: match backend.instance.plan < InstancePlan::Starter {
@@ -116,7 +116,7 @@ impl Prepared {
         issue_id: i64,
         new: bool,
     ) -> Result<Outcome> {
-        let issue = (Kind::Issue, issue_id);
+        let issue = (IssuableKind::Issue, issue_id);
         self.shared.attach(transaction, access, issue, new).await
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn find(
     access: &ProjectAccess,
     iid: i64,
 ) -> Result<issues::Model> {
-    let found = issues::numbered(access.project.id, iid)
+    let found = issues::by_iid(access.project.id, iid)
         .filter(issues::visible(access.caller.viewer(), now().date_naive()))
         .one(db)
         .await?;
@@ -72,6 +72,6 @@ async fn may_edit(db: &impl ConnectionTrait, access: &ProjectAccess, issue: &iss
     if access.has_role(Role::Reporter) || issue.author_id == Some(user.id) {
         return Ok(true);
     }
-    let assigned = issues::numbered(access.project.id, issue.iid).filter(issues::assigned_to(user.id));
+    let assigned = issues::by_iid(access.project.id, issue.iid).filter(issues::assigned_to(user.id));
     Ok(assigned.one(db).await?.is_some())
 }

@@ -7,7 +7,7 @@ use sea_orm::{
     QuerySelect,
     sea_query::LockType,
 };
-use storage::entities::iid_counters::{self, Subject};
+use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::issuables::{assignees_of, labels_of};
 use storage::entities::{Scope, award_emoji, epic_issues, issues, milestones, notes, now, projects};
 
@@ -19,7 +19,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::urls;
-use crate::planning::issuables::{Kind, Prepared, assignable, require};
+use crate::planning::issuables::{IssuableKind, Prepared, assignable, require};
 use crate::planning::issues::events::{Told, tell};
 use crate::planning::labels::hold_named;
 use crate::planning::system_notes::{self, NoteableId};
@@ -49,7 +49,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
     }
     let assigned_before = assigned(backend.database.read(), found.id).await?;
     // Assignees who cannot see the new project are dropped.
-    let assignees = assignable(backend, &target, Kind::Issue, &assigned_before).await?;
+    let assignees = assignable(backend, &target, IssuableKind::Issue, &assigned_before).await?;
     let issue = backend
         .database
         .transaction(async |transaction| {
@@ -70,7 +70,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             }
             let new = copy(transaction, &target, &old).await?;
             Prepared::brought(assignees, labels)
-                .attach(transaction, &target, (Kind::Issue, new.id), true)
+                .attach(transaction, &target, (IssuableKind::Issue, new.id), true)
                 .await?;
             replan(transaction, &target, &old, &new).await?;
             copy_notes(transaction, old.id, new.id).await?;
@@ -81,8 +81,8 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             let mut row = old.clone().into_active_model();
             row.moved_to_id = Set(Some(new.id));
             row.updated_at = Set(at);
-            if old.state == issues::State::Opened {
-                row.state = Set(issues::State::Closed);
+            if old.state == issues::IssueState::Opened {
+                row.state = Set(issues::IssueState::Closed);
                 row.closed_at = Set(Some(at));
                 row.closed_by_id = Set(Some(author));
             }
@@ -151,7 +151,7 @@ async fn copy(
     old: &issues::Model,
 ) -> Result<issues::Model> {
     let project_id = target.project.id;
-    let iid = iid_counters::next(transaction, Scope::Project(project_id), Subject::Issues).await?;
+    let iid = iid_counters::next(transaction, Scope::Project(project_id), IidKind::Issues).await?;
     let row = issues::ActiveModel {
         id: NotSet,
         project_id: Set(project_id),
@@ -169,7 +169,7 @@ async fn copy(
 
 /// Returns the titles of the labels of an issue.
 async fn titles(transaction: &DatabaseTransaction, issue_id: i64) -> Result<Vec<String>> {
-    let carried = labels_of(transaction, Kind::Issue, [issue_id]).await?;
+    let carried = labels_of(transaction, IssuableKind::Issue, [issue_id]).await?;
     let titles = carried.into_values().flatten().map(|label| label.title);
     Ok(titles.collect())
 }
@@ -186,7 +186,7 @@ async fn labels(
 
 /// Returns the IDs of the assignees of an issue in order of assignment.
 async fn assigned(db: &impl ConnectionTrait, issue_id: i64) -> Result<Vec<i64>> {
-    let found = assignees_of(db, Kind::Issue, [issue_id]).await?;
+    let found = assignees_of(db, IssuableKind::Issue, [issue_id]).await?;
     Ok(found.into_values().flatten().map(|user| user.id).collect())
 }
 

@@ -1,6 +1,6 @@
 //! Processes references and closing keywords in the messages of pushed commits.
 
-use storage::jobs::Failure;
+use storage::jobs::JobFailure;
 
 use crate::code::jobs::read_messages::ReadMessages;
 use crate::kernel::Backend;
@@ -10,7 +10,7 @@ use crate::planning::commit_messages;
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: ReadMessages) -> Result<(), Failure> {
+pub async fn run(backend: Backend, job: ReadMessages) -> Result<(), JobFailure> {
     for unread in &job.unread {
         commit_messages::process(&backend, job.project_id, job.user_id, unread).await?;
     }

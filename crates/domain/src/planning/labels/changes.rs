@@ -171,7 +171,7 @@ pub async fn delete(
                 .filter(label_priorities::Column::LabelId.eq(label.id))
                 .exec(transaction)
                 .await?;
-            label_priorities::refresh(transaction, label_priorities::Labelled::With(label.id)).await?;
+            label_priorities::refresh(transaction, label_priorities::LabeledItems::With(label.id)).await?;
             Entity::delete_by_id(label.id).exec(transaction).await?;
             Ok(())
         })
@@ -215,7 +215,7 @@ async fn set_priority(
     label_id: i64,
     priority: Option<i32>,
 ) -> Result<()> {
-    use label_priorities::{Column, Entity, Labelled, refresh};
+    use label_priorities::{Column, Entity, LabeledItems, refresh};
 
     let Some(project) = &place.project else {
         return Ok(());
@@ -245,6 +245,6 @@ async fn set_priority(
                 .await?;
         }
     }
-    refresh(transaction, Labelled::With(label_id)).await?;
+    refresh(transaction, LabeledItems::With(label_id)).await?;
     Ok(())
 }

@@ -45,8 +45,8 @@ pub async fn of(db: &impl ConnectionTrait, place: &Place, ids: &[i64]) -> Result
         );
         let counted = counts.entry(label).or_default();
         match state {
-            issues::State::Opened => counted.open_issues = number,
-            issues::State::Closed => counted.closed_issues = number,
+            issues::IssueState::Opened => counted.open_issues = number,
+            issues::IssueState::Closed => counted.closed_issues = number,
         }
     }
     for row in db
@@ -104,7 +104,7 @@ fn merge_requests_with(place: &Place, ids: &[i64], viewer: Viewer, today: NaiveD
         .from_as(merge_request_labels::Entity, CARRIED)
         .join(JoinType::InnerJoin, merge_requests::Entity, of_request)
         .and_where(Expr::col((CARRIED, Carried::LabelId)).is_in(ids.iter().copied()))
-        .and_where(Request::State.eq(merge_requests::State::Opened))
+        .and_where(Request::State.eq(merge_requests::MergeRequestState::Opened))
         .and_where(here)
         .cond_where(merge_requests::visible(viewer, today))
         .group_by_col((CARRIED, Carried::LabelId))

@@ -5,7 +5,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
     QueryFilter, QuerySelect, QueryTrait,
 };
-use storage::entities::issuables::Kind;
+use storage::entities::issuables::IssuableKind;
 use storage::entities::issuables::lock_rows;
 use storage::entities::labels::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{Scope, label_priorities, namespaces, now};
@@ -81,7 +81,7 @@ async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -
     let ids = || former.clone().select_only().column(Column::Id).into_query();
     // Labels are locked first, as in the assignment of labels, and then the rows with them.
     lock_rows(transaction, "labels", ids()).await?;
-    for kind in Kind::ALL {
+    for kind in IssuableKind::ALL {
         let carriers = Query::select()
             .column(kind.key())
             .from(kind.labels())
@@ -93,7 +93,7 @@ async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -
         remove_repeated(transaction, (table, key), ids(), into.id).await?;
         replace_references(transaction, (table, "label_id"), ids(), into.id).await?;
     }
-    label_priorities::refresh(transaction, label_priorities::Labelled::With(into.id)).await?;
+    label_priorities::refresh(transaction, label_priorities::LabeledItems::With(into.id)).await?;
     Entity::delete_many()
         .filter(Column::Id.in_subquery(ids()))
         .exec(transaction)

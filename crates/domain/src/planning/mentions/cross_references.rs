@@ -112,8 +112,8 @@ impl Named {
         told: impl IntoCondition,
         note: impl Fn(NoteableId, &str) -> ActiveModel,
     ) -> Result<()> {
-        let issues = still_there(transaction, issuables::Kind::Issue, self.issues).await?;
-        let merge_requests = issuables::Kind::MergeRequest;
+        let issues = still_there(transaction, issuables::IssuableKind::Issue, self.issues).await?;
+        let merge_requests = issuables::IssuableKind::MergeRequest;
         let merge_requests = still_there(transaction, merge_requests, self.merge_requests).await?;
         let targets = issues
             .into_iter()
@@ -178,7 +178,7 @@ fn of_any(targets: &[(NoteableId, i64)]) -> Condition {
 /// Returns the targets that still exist, with their projects, locked until the transaction ends.
 async fn still_there(
     transaction: &DatabaseTransaction,
-    kind: issuables::Kind,
+    kind: issuables::IssuableKind,
     ids: Vec<i64>,
 ) -> Result<Vec<(i64, i64)>> {
     if ids.is_empty() {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
 use storage::entities::access::visible_groups;
-use storage::entities::members::Source;
-use storage::entities::todos::Action;
+use storage::entities::members::MembershipSource;
+use storage::entities::todos::TodoAction;
 use storage::entities::{Scope, namespaces, now, users};
 
 use super::{Kind, Scene};
@@ -30,7 +30,7 @@ pub(super) async fn mentioned(
     backend: &Backend,
     scene: &Scene<'_>,
     mentions: Vec<Mention>,
-) -> Result<Vec<(i64, Action)>> {
+) -> Result<Vec<(i64, TodoAction)>> {
     if mentions.is_empty() {
         return Ok(Vec::new());
     }
@@ -53,7 +53,8 @@ pub(super) async fn mentioned(
         .all(db)
         .await?;
     for group in groups {
-        let members = members::roles(db, Source::Group(group.id), &group, None, MOST_MEMBERS).await?;
+        let members =
+            members::roles(db, MembershipSource::Group(group.id), &group, None, MOST_MEMBERS).await?;
         members
             .into_keys()
             .for_each(|id| mean(id, addressed(&group.full_path_key)));
@@ -67,25 +68,25 @@ pub(super) async fn mentioned(
     }
     let readers = readers(db, scene, meant.keys().copied().collect()).await?;
     let because = |addressed| match addressed {
-        true => Action::DirectlyAddressed,
-        false => Action::Mentioned,
+        true => TodoAction::DirectlyAddressed,
+        false => TodoAction::Mentioned,
     };
     let meant = meant.into_iter().filter(|(id, _)| readers.contains(id));
     Ok(meant.map(|(id, addressed)| (id, because(addressed))).collect())
 }
 
 async fn active(db: &impl ConnectionTrait, which: sea_orm::sea_query::Expr) -> Result<Vec<users::Model>> {
-    let found = users::live()
+    let found = users::not_deleted()
         .filter(which)
-        .filter(users::Column::State.eq(users::State::Active));
+        .filter(users::Column::State.eq(users::UserState::Active));
     Ok(found.all(db).await?)
 }
 
 /// Returns the project or group as a source of members.
-fn whole(place: &Place) -> (Source, &namespaces::Model) {
+fn whole(place: &Place) -> (MembershipSource, &namespaces::Model) {
     let source = match place.scope() {
-        Scope::Project(id) => Source::Project(id),
-        Scope::Group(id) => Source::Group(id),
+        Scope::Project(id) => MembershipSource::Project(id),
+        Scope::Group(id) => MembershipSource::Group(id),
     };
     (source, &place.namespace)
 }

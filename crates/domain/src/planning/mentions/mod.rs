@@ -15,7 +15,7 @@ pub(crate) use reference_lookup::meant;
 
 use storage::entities::issuables::{self, assignees_of};
 use storage::entities::issues;
-use storage::entities::todos::Action;
+use storage::entities::todos::TodoAction;
 
 use crate::identity::space_access::Place;
 use crate::kernel::Backend;
@@ -105,14 +105,14 @@ impl<'a> Scene<'a> {
 /// # Errors
 /// Returns an error if a database query fails.
 pub(crate) async fn assignees(db: &impl ConnectionTrait, issue: &issues::Model) -> Result<Vec<i64>> {
-    let found = assignees_of(db, issuables::Kind::Issue, [issue.id]).await?;
+    let found = assignees_of(db, issuables::IssuableKind::Issue, [issue.id]).await?;
     Ok(found.into_values().flatten().map(|user| user.id).collect())
 }
 
 /// The mentions and references in a text.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    mentioned: Vec<(i64, Action)>,
+    mentioned: Vec<(i64, TodoAction)>,
     named: cross_references::Named,
 }
 
@@ -202,7 +202,7 @@ impl Said {
         };
         if let Some(target) = written.on.todo_target() {
             // For a user who is assigned and mentioned, the assignment takes precedence.
-            let assigned = assigned.into_iter().map(|id| (id, Action::Assigned));
+            let assigned = assigned.into_iter().map(|id| (id, TodoAction::Assigned));
             let users = assigned.chain(self.mentioned).collect();
             todo_writer::create(transaction, target, cause, users).await?;
         }

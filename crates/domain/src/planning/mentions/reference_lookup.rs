@@ -51,7 +51,7 @@ pub(crate) async fn meant(
                 .add(projects::Column::PathKey.eq(name.as_str()));
             any.add(path)
         });
-        let found = projects::live()
+        let found = projects::not_deleted()
             .find_also_related(namespaces::Entity)
             .filter(paths)
             .all(db)

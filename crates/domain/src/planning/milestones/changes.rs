@@ -7,13 +7,13 @@ use sea_orm::{
     EntityTrait, ExprTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 use storage::database::Violation;
-use storage::entities::iid_counters::{self, Subject};
+use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::issuables::lock_rows;
-use storage::entities::milestones::{self, ActiveModel, Column, Entity, Model, State};
+use storage::entities::milestones::{self, ActiveModel, Column, Entity, MilestoneState, Model};
 use storage::entities::now;
 
 use super::{Row, here, lock};
-use crate::activity::events::{self, Action, NewEvent, Target, TargetType};
+use crate::activity::events::{self, EventAction, EventTargetType, NewEvent, Target};
 use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -72,7 +72,7 @@ pub async fn create(backend: &Backend, place: &Place, new: NewMilestone) -> Resu
         .transaction(async |transaction| {
             refuse_taken(transaction, place, made.title.as_ref()).await?;
             let made = insert(transaction, place, made).await?;
-            record(transaction, place, &made, Action::Created).await?;
+            record(transaction, place, &made, EventAction::Created).await?;
             Ok(here(place, made))
         })
         .await
@@ -91,7 +91,7 @@ pub(crate) fn checked(new: NewMilestone) -> Result<ActiveModel> {
         description: Set(new.description.filter(|text| !text.is_empty())),
         start_date: Set(new.start_date),
         due_date: Set(new.due_date),
-        state: Set(State::Active),
+        state: Set(MilestoneState::Active),
         ..Default::default()
     })
 }
@@ -103,7 +103,7 @@ pub(super) async fn insert(
     row: ActiveModel,
 ) -> Result<Model> {
     let scope = place.scope();
-    let iid = iid_counters::next(transaction, scope, Subject::Milestones).await;
+    let iid = iid_counters::next(transaction, scope, IidKind::Milestones).await;
     let at = now();
     let row = ActiveModel {
         project_id: Set(scope.project_id()),
@@ -154,8 +154,12 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
             row.start_date = Set(days.0);
             row.due_date = Set(days.1);
             let happens = match (change.state_event, former.state) {
-                (Some(StateEvent::Close), State::Active) => Some((State::Closed, Action::Closed)),
-                (Some(StateEvent::Activate), State::Closed) => Some((State::Active, Action::Reopened)),
+                (Some(StateEvent::Close), MilestoneState::Active) => {
+                    Some((MilestoneState::Closed, EventAction::Closed))
+                }
+                (Some(StateEvent::Activate), MilestoneState::Closed) => {
+                    Some((MilestoneState::Active, EventAction::Reopened))
+                }
                 _ => None,
             };
             if let Some((state, _)) = happens {
@@ -189,7 +193,7 @@ pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since:
             // Must precede the deletion, which clears the references.
             note_due_date(transaction, id, None).await?;
             Entity::delete_by_id(id).exec(transaction).await?;
-            record(transaction, place, &milestone, Action::Destroyed).await
+            record(transaction, place, &milestone, EventAction::Destroyed).await
         })
         .await
 }
@@ -223,14 +227,14 @@ async fn record(
     transaction: &DatabaseTransaction,
     place: &Place,
     milestone: &Model,
-    action: Action,
+    action: EventAction,
 ) -> Result<()> {
     let Some(project) = &place.project else {
         return Ok(());
     };
     let event = NewEvent {
         target: Some(Target {
-            kind: TargetType::Milestone,
+            kind: EventTargetType::Milestone,
             id: milestone.id,
             iid: Some(milestone.iid),
             title: Some(milestone.title.clone()),

@@ -11,7 +11,7 @@ pub use promotion::promote;
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
-use storage::entities::milestones::{self, Column, Model, State};
+use storage::entities::milestones::{self, Column, MilestoneState, Model};
 use storage::entities::{fold, namespaces, now};
 
 use crate::identity::space_access::Place;
@@ -26,7 +26,7 @@ pub struct Filter {
     /// Only milestones with these IIDs.
     pub iids: Option<Vec<i64>>,
     /// Only milestones in this state.
-    pub state: Option<State>,
+    pub state: Option<MilestoneState>,
     /// Only milestones with exactly this title.
     pub title: Option<String>,
     /// Only milestones whose title or description contains this text.

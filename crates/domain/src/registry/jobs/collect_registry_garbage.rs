@@ -1,7 +1,7 @@
 //! Removes unreferenced data of the container registry.
 
 use serde::{Deserialize, Serialize};
-use storage::jobs::{Failure, Job};
+use storage::jobs::{Job, JobFailure};
 
 use crate::kernel::Backend;
 use crate::registry::garbage_collection;
@@ -23,7 +23,7 @@ impl Job for CollectImages {
 ///
 /// # Errors
 /// Returns an error if the database or the storage fails; the job is then retried.
-pub async fn run(backend: Backend, _: CollectImages) -> Result<(), Failure> {
+pub async fn run(backend: Backend, _: CollectImages) -> Result<(), JobFailure> {
     let collected = garbage_collection::collect(&backend).await?;
     let swept = garbage_collection::sweep(&backend).await?;
     if collected != garbage_collection::Collected::default() || swept > 0 {

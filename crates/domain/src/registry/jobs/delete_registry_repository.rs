@@ -1,7 +1,7 @@
 //! Deletes the remaining data of a deleted repository of the container registry.
 
 use serde::{Deserialize, Serialize};
-use storage::jobs::{Failure, Job};
+use storage::jobs::{Job, JobFailure};
 
 use crate::kernel::Backend;
 use crate::registry;
@@ -25,6 +25,6 @@ impl Job for DeleteRegistryRepository {
 ///
 /// # Errors
 /// Returns an error if the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: DeleteRegistryRepository) -> Result<(), Failure> {
+pub async fn run(backend: Backend, job: DeleteRegistryRepository) -> Result<(), JobFailure> {
     Ok(registry::repositories::erase(&backend, job.repository_id).await?)
 }

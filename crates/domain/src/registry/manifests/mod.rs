@@ -100,7 +100,7 @@ pub async fn read(
 pub async fn delete(backend: &Backend, repository_id: i64, digest: &Digest) -> Result<(), Fault> {
     let missing = || unknown(&Reference::Digest(digest.clone()));
     let removed = async |transaction: &DatabaseTransaction| {
-        let held = registry_repositories::hold(transaction, repository_id).await?;
+        let held = registry_repositories::lock_for_push(transaction, repository_id).await?;
         held.ok_or_else(missing)?;
         let found = by_digest(repository_id, digest.as_str()).one(transaction).await?;
         let manifest = found.ok_or_else(missing)?;

@@ -71,7 +71,7 @@ pub async fn push(
     };
     let kept = async |transaction: &DatabaseTransaction| {
         let repository = place.repository_for_push(transaction).await?;
-        let held = registry_repositories::hold(transaction, repository.id).await?;
+        let held = registry_repositories::lock_for_push(transaction, repository.id).await?;
         let repository = held.ok_or_else(|| repositories::unknown(&place.name))?;
         let manifest = arrival.keep(transaction, repository.id).await?;
         match reference {

@@ -14,7 +14,7 @@ use sea_orm::{
 };
 use storage::entities::registry_repositories::{self, Column, Entity};
 use storage::entities::{now, registry_manifests, registry_tags};
-use storage::jobs::{self, Failure};
+use storage::jobs::{self, JobFailure};
 
 use super::{admit, find, tags};
 use crate::identity::access::ProjectAccess;
@@ -209,7 +209,7 @@ async fn delete(
     backend
         .database
         .transaction(async |transaction| {
-            let held = registry_repositories::hold(transaction, repository_id).await?;
+            let held = registry_repositories::lock_for_push(transaction, repository_id).await?;
             if held.is_none() {
                 return Ok(false);
             }
@@ -231,6 +231,6 @@ async fn delete(
 ///
 /// # Errors
 /// Returns an error if the database fails; the job is then retried.
-pub async fn run_job(backend: Backend, job: DeleteRegistryTags) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: DeleteRegistryTags) -> Result<(), JobFailure> {
     Ok(run(&backend, job).await?)
 }

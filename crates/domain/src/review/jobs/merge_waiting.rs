@@ -1,6 +1,6 @@
 //! Merges merge requests that wait for a successful pipeline.
 
-use storage::jobs::Failure;
+use storage::jobs::JobFailure;
 
 use crate::delivery::jobs::merge_waiting::MergeWaiting;
 use crate::kernel::Backend;
@@ -10,6 +10,6 @@ use crate::review::merge_requests;
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: MergeWaiting) -> Result<(), Failure> {
+pub async fn run(backend: Backend, job: MergeWaiting) -> Result<(), JobFailure> {
     Ok(merge_requests::merge_waiting(&backend, job.merge_request_id).await?)
 }

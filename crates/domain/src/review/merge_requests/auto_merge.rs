@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
-use storage::entities::merge_requests::{self, Model, State};
+use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::{now, projects, users};
 use storage::jobs;
 
@@ -78,7 +78,7 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
         .database
         .transaction(async |transaction| {
             let before = lock(transaction, access, iid).await?;
-            if before.state != State::Opened {
+            if before.state != MergeRequestState::Opened {
                 return Err(not_allowed());
             }
             if !before.merge_when_pipeline_succeeds {
@@ -111,7 +111,7 @@ async fn overtaken(
     waiting: &Model,
 ) -> Result<()> {
     if let Some(source) = waiting.source_project_id {
-        projects::hold(transaction, source).await?;
+        projects::lock_for_insert(transaction, source).await?;
     }
     let pipeline = head_pipeline::of(transaction, waiting).await?;
     if !head_pipeline::lets_merge(target, pipeline.as_ref()) {
@@ -133,7 +133,7 @@ pub async fn merge_waiting(backend: &Backend, id: i64) -> Result<()> {
     let db = backend.database.read();
     let found = merge_requests::Entity::find_by_id(id).one(db).await?;
     let Some(found) =
-        found.filter(|found| found.state == State::Opened && found.merge_when_pipeline_succeeds)
+        found.filter(|found| found.state == MergeRequestState::Opened && found.merge_when_pipeline_succeeds)
     else {
         return Ok(());
     };
@@ -179,7 +179,7 @@ async fn abort(backend: &Backend, found: &Model, reason: &str) -> Result<()> {
         .transaction(async |transaction| {
             let before = merge_requests::lock(transaction, found.id).await?;
             let before = before.filter(|before| {
-                before.state == State::Opened
+                before.state == MergeRequestState::Opened
                     && before.merge_when_pipeline_succeeds
                     && before.head_sha == found.head_sha
             });

@@ -1,7 +1,7 @@
 //! Commits and changed files of a merge request.
 
 use git::{Diff, Oid, Repository};
-use storage::entities::merge_requests::{Model, State};
+use storage::entities::merge_requests::{MergeRequestState, Model};
 
 use super::find;
 use super::row::{self, Row, Wanted};
@@ -93,7 +93,7 @@ async fn ends(backend: &Backend, found: &Model) -> Result<(Repository, Oid, Oid)
     let (repository, head) = head_refs::ready(backend, found).await?;
     let then = oid(&found.base_sha)?;
     let now = match found.state {
-        State::Opened => branch_heads::tip(backend, BranchOf::target(found)).await?,
+        MergeRequestState::Opened => branch_heads::tip(backend, BranchOf::target(found)).await?,
         _ => None,
     };
     let base = match now {

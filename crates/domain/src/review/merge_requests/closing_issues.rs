@@ -11,7 +11,7 @@ use sea_orm::{
 };
 use storage::entities::access::Viewer;
 use storage::entities::closing_merge_requests::{ActiveModel, Column, Entity};
-use storage::entities::merge_requests::{self, Model, State};
+use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::{issues, namespaces, notes, now, projects, users};
 
 use super::find;
@@ -119,7 +119,7 @@ async fn enter(transaction: &DatabaseTransaction, id: i64, wanted: BTreeSet<i64>
 pub(super) async fn renew(backend: &Backend, id: i64) -> Result<()> {
     let db = backend.database.read();
     let found = merge_requests::Entity::find_by_id(id).one(db).await?;
-    let Some(found) = found.filter(|found| found.state == State::Opened) else {
+    let Some(found) = found.filter(|found| found.state == MergeRequestState::Opened) else {
         return Ok(());
     };
     let author = match found.author_id {
@@ -157,7 +157,9 @@ pub(super) async fn forget(backend: &Backend, id: i64) -> Result<()> {
         .database
         .transaction(
             async |transaction| match merge_requests::lock(transaction, id).await? {
-                Some(now) if now.state != State::Merged => enter(transaction, id, BTreeSet::new()).await,
+                Some(now) if now.state != MergeRequestState::Merged => {
+                    enter(transaction, id, BTreeSet::new()).await
+                }
                 _ => Ok(()),
             },
         )

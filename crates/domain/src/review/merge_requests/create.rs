@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait};
 use storage::database::Violation;
-use storage::entities::iid_counters::{self, Subject};
-use storage::entities::merge_requests::{self, MergeStatus, State};
+use storage::entities::iid_counters::{self, IidKind};
+use storage::entities::merge_requests::{self, MergeRequestState, MergeStatus};
 use storage::entities::{Scope, now, projects};
 use storage::jobs;
 
@@ -16,7 +16,7 @@ use crate::identity::space_access::Place;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
-use crate::planning::issuables::{Kind, Metadata, check_title, task_list};
+use crate::planning::issuables::{IssuableKind, Metadata, check_title, task_list};
 use crate::planning::mentions::{self, Written};
 use crate::planning::system_notes::NoteableId;
 use crate::review::jobs::keep_merge_request::KeepMergeRequest;
@@ -80,7 +80,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
         true => new.metadata,
         false => Metadata::default(),
     };
-    let mut prepared = said.prepare(backend, &target, Kind::MergeRequest).await?;
+    let mut prepared = said.prepare(backend, &target, IssuableKind::MergeRequest).await?;
     let (tasks, completed) = task_list::count(new.description.as_deref());
     let place = Place::from(target.clone());
     let said = mentions::texts(Some(title), new.description.as_ref());
@@ -94,7 +94,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
         target_branch: Set(new.target_branch.clone()),
         title: Set(title.to_owned()),
         description: Set(new.description),
-        state: Set(State::Opened),
+        state: Set(MergeRequestState::Opened),
         head_sha: Set(head_sha),
         base_sha: Set(base_sha),
         start_sha: Set(tips.start.to_string()),
@@ -116,7 +116,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
             // The counter row is locked now, so no other merge request for the same branches can be created
             // concurrently.
             let scope = Scope::Project(target_id);
-            row.iid = Set(iid_counters::next(transaction, scope, Subject::MergeRequests).await?);
+            row.iid = Set(iid_counters::next(transaction, scope, IidKind::MergeRequests).await?);
             refuse_second(
                 transaction,
                 (source_id, &new.source_branch),
@@ -125,7 +125,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
             )
             .await?;
             let merge_request = row.clone().insert(transaction).await.map_err(taken)?;
-            let this = (Kind::MergeRequest, merge_request.id);
+            let this = (IssuableKind::MergeRequest, merge_request.id);
             let outcome = prepared.attach(transaction, &target, this, true).await?;
             closing_issues::keep(transaction, &scene, &merge_request).await?;
             let told = Told {

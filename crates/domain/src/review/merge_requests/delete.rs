@@ -1,7 +1,7 @@
 //! Deletes merge requests.
 
 use sea_orm::EntityTrait;
-use storage::entities::events::Action;
+use storage::entities::events::EventAction;
 use storage::entities::merge_requests;
 
 use super::{find, lock};
@@ -40,7 +40,7 @@ pub async fn delete(
             recount(transaction, closed.into_iter().collect()).await?;
             let event = NewEvent {
                 target: Some(target(&merge_request)),
-                ..NewEvent::new(access.project.id, author, Action::Destroyed)
+                ..NewEvent::new(access.project.id, author, EventAction::Destroyed)
             };
             events::record(transaction, event).await?;
             Ok::<_, Error>(())

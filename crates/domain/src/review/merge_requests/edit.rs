@@ -1,7 +1,7 @@
 //! Updates merge requests.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel, TryIntoModel};
-use storage::entities::merge_requests::{ActiveModel, MergeStatus, Model, State};
+use storage::entities::merge_requests::{ActiveModel, MergeRequestState, MergeStatus, Model};
 use storage::entities::now;
 
 use super::create::{follow, refuse_same, refuse_second, settle, taken};
@@ -13,7 +13,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
-use crate::planning::issuables::{IssuableRow, Kind, Metadata, Prepared, check_title};
+use crate::planning::issuables::{IssuableKind, IssuableRow, Metadata, Prepared, check_title};
 use crate::planning::mentions::{self, Written};
 use crate::planning::state_event::StateEvent;
 use crate::planning::system_notes::{self, NoteableId};
@@ -80,7 +80,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
         true => change.metadata.clone(),
         false => Metadata::default(),
     };
-    let mut prepared = said.prepare(backend, access, Kind::MergeRequest).await?;
+    let mut prepared = said.prepare(backend, access, IssuableKind::MergeRequest).await?;
     if let Some(title) = &change.title {
         check_title(title)?;
     }
@@ -106,7 +106,12 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
         .transaction(async |transaction| {
             prepared.hold(transaction, access).await?;
             let before = lock(transaction, access, iid).await?;
-            if moved.is_some() && matches!(before.state, State::Merged | State::Locked) {
+            if moved.is_some()
+                && matches!(
+                    before.state,
+                    MergeRequestState::Merged | MergeRequestState::Locked
+                )
+            {
                 return Err(Error::attribute("target_branch", SETTLED));
             }
             let mut row = before.clone().into_active_model();
@@ -121,7 +126,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
             }
             notes.extend(enter(&prepared, &mut row, Some(&before)));
             notes.extend(turn(&mut row, before.state, change.state_event, author)?);
-            let this = (Kind::MergeRequest, before.id);
+            let this = (IssuableKind::MergeRequest, before.id);
             let mut outcome = prepared.attach(transaction, access, this, false).await?;
             notes.append(&mut outcome.notes);
             let stays = notes.is_empty() && outcome.changes.is_empty() && moved.is_none();
@@ -129,7 +134,8 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
                 return Ok(before);
             }
             row.updated_at = Set(now());
-            let opened = before.state != State::Opened && change.state_event == Some(StateEvent::Reopen);
+            let opened =
+                before.state != MergeRequestState::Opened && change.state_event == Some(StateEvent::Reopen);
             if let (true, Some(source)) = (moved.is_some() || opened, before.source_project_id) {
                 let into = change.target_branch.as_deref().unwrap_or(&before.target_branch);
                 let source = (source, before.source_branch.as_str());
@@ -180,11 +186,11 @@ async fn stand(
         .target_branch
         .as_deref()
         .filter(|name| *name != found.target_branch);
-    let opens = found.state == State::Closed && change.state_event == Some(StateEvent::Reopen);
+    let opens = found.state == MergeRequestState::Closed && change.state_event == Some(StateEvent::Reopen);
     if into.is_none() && !opens {
         return Ok(None);
     }
-    if matches!(found.state, State::Merged | State::Locked) {
+    if matches!(found.state, MergeRequestState::Merged | MergeRequestState::Locked) {
         return Err(Error::attribute("target_branch", SETTLED));
     }
     let Some(source_id) = found.source_project_id else {
@@ -233,19 +239,21 @@ fn say(row: &mut ActiveModel, before: &Model, change: &Change, author: i64) -> R
 /// Applies the state change to the row and returns its system note.
 fn turn(
     row: &mut ActiveModel,
-    state: State,
+    state: MergeRequestState,
     event: Option<StateEvent>,
     author: i64,
 ) -> Result<Option<String>> {
     match (event, state) {
-        (Some(_), State::Merged | State::Locked) => Err(Error::attribute("state", SETTLED)),
-        (Some(StateEvent::Close), State::Opened) => {
-            row.state = Set(State::Closed);
+        (Some(_), MergeRequestState::Merged | MergeRequestState::Locked) => {
+            Err(Error::attribute("state", SETTLED))
+        }
+        (Some(StateEvent::Close), MergeRequestState::Opened) => {
+            row.state = Set(MergeRequestState::Closed);
             Model::columns(row).close(author);
             Ok(Some("closed".to_owned()))
         }
-        (Some(StateEvent::Reopen), State::Closed) => {
-            row.state = Set(State::Opened);
+        (Some(StateEvent::Reopen), MergeRequestState::Closed) => {
+            row.state = Set(MergeRequestState::Opened);
             Model::columns(row).reopen();
             Ok(Some("reopened".to_owned()))
         }

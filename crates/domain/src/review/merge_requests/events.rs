@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use sea_orm::DatabaseTransaction;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use storage::entities::events::{Action, TargetType};
-use storage::entities::merge_requests::{Model, State};
-use storage::entities::project_hooks::Kind;
-use storage::entities::todos::Target;
+use storage::entities::events::{EventAction, EventTargetType};
+use storage::entities::merge_requests::{MergeRequestState, Model};
+use storage::entities::project_hooks::HookEvent;
+use storage::entities::todos::TodoTarget;
 
 use crate::activity::events::{self, NewEvent};
 use crate::activity::outbox::WebhookTarget;
@@ -61,12 +61,14 @@ pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> R
     .await?;
     let was = told.before.map(|before| before.state);
     let (action, word) = match (was, now.state) {
-        (None, _) => (Action::Created, "open"),
-        (Some(State::Merged), State::Merged) => (Action::Updated, "update"),
-        (Some(_), State::Merged) => (Action::Merged, "merge"),
-        (Some(State::Closed), State::Opened) => (Action::Reopened, "reopen"),
-        (Some(State::Opened | State::Locked), State::Closed) => (Action::Closed, "close"),
-        _ => (Action::Updated, "update"),
+        (None, _) => (EventAction::Created, "open"),
+        (Some(MergeRequestState::Merged), MergeRequestState::Merged) => (EventAction::Updated, "update"),
+        (Some(_), MergeRequestState::Merged) => (EventAction::Merged, "merge"),
+        (Some(MergeRequestState::Closed), MergeRequestState::Opened) => (EventAction::Reopened, "reopen"),
+        (Some(MergeRequestState::Opened | MergeRequestState::Locked), MergeRequestState::Closed) => {
+            (EventAction::Closed, "close")
+        }
+        _ => (EventAction::Updated, "update"),
     };
     let mut changes = told.before.map(|before| changes(before, now)).unwrap_or_default();
     changes.extend(told.beside);
@@ -77,7 +79,7 @@ pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> R
         target: Some(target(now)),
         data: None,
         told: Some(WebhookTarget {
-            kind: Kind::MergeRequest,
+            kind: HookEvent::MergeRequest,
             branch: None,
         }),
     };
@@ -89,7 +91,7 @@ pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> R
     events::record(transaction, event.with_data(&data)?).await?;
     match (told.before, told.author) {
         (Some(_), Some(author)) => {
-            todo_writer::complete(transaction, author, Target::MergeRequest(now.id)).await
+            todo_writer::complete(transaction, author, TodoTarget::MergeRequest(now.id)).await
         }
         _ => Ok(()),
     }
@@ -98,7 +100,7 @@ pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> R
 /// Returns a merge request as the target of an event.
 pub(super) fn target(merge_request: &Model) -> events::Target {
     events::Target {
-        kind: TargetType::MergeRequest,
+        kind: EventTargetType::MergeRequest,
         id: merge_request.id,
         iid: Some(merge_request.iid),
         title: Some(merge_request.title.clone()),
@@ -127,11 +129,11 @@ fn changes(before: &Model, after: &Model) -> BTreeMap<String, Changed> {
 
 /// Returns the number of a state in webhooks.
 #[must_use]
-pub fn state_id(state: State) -> u8 {
+pub fn state_id(state: MergeRequestState) -> u8 {
     match state {
-        State::Opened => 1,
-        State::Closed => 2,
-        State::Merged => 3,
-        State::Locked => 4,
+        MergeRequestState::Opened => 1,
+        MergeRequestState::Closed => 2,
+        MergeRequestState::Merged => 3,
+        MergeRequestState::Locked => 4,
     }
 }

@@ -3,7 +3,7 @@
 
 use sea_orm::{ConnectionTrait, EntityTrait};
 use storage::entities::merge_requests::Model;
-use storage::entities::pipelines::{self, Status};
+use storage::entities::pipelines::{self, PipelineStatus};
 use storage::entities::{projects, users};
 
 use crate::delivery::access::can_read_pipelines;
@@ -37,8 +37,8 @@ pub(crate) async fn of(db: &impl ConnectionTrait, merge_request: &Model) -> Resu
 /// Returns whether the pipeline requirement of a project is met.
 pub(super) fn lets_merge(target: &projects::Model, pipeline: Option<&pipelines::Model>) -> bool {
     match pipeline.map(|pipeline| pipeline.status) {
-        Some(Status::Success) => true,
-        Some(Status::Skipped) => target.allow_merge_on_skipped_pipeline,
+        Some(PipelineStatus::Success) => true,
+        Some(PipelineStatus::Skipped) => target.allow_merge_on_skipped_pipeline,
         _ => false,
     }
 }

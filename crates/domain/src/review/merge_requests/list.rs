@@ -2,7 +2,7 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{ColumnTrait, Condition};
-use storage::entities::merge_requests::{self, Column, Entity, State};
+use storage::entities::merge_requests::{self, Column, Entity, MergeRequestState};
 use storage::entities::now;
 
 use super::drafts::MARKS;
@@ -13,7 +13,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::query::begins_with_in;
 use crate::planning::issuables::list::{Ordering, Sieve, Sieves, page_of};
-use crate::planning::issuables::{self, Kind, Place};
+use crate::planning::issuables::{self, IssuableKind, Place};
 
 /// Table that links deployments to merge requests.
 const SHIPPED: &str = "deployment_merge_requests";
@@ -42,7 +42,7 @@ pub enum Order {
 pub struct Filter {
     /// Filters that also apply to issues.
     pub shared: issuables::Filter,
-    pub state: Option<State>,
+    pub state: Option<MergeRequestState>,
     pub source_branch: Option<String>,
     pub target_branch: Option<String>,
     pub source_project_id: Option<i64>,
@@ -68,7 +68,7 @@ pub async fn list(
     let db = backend.database.read();
     let sieves = sieves(backend, caller, place, filter)?;
     let visible = merge_requests::visible(caller.viewer(), now().date_naive());
-    let kind = Kind::MergeRequest;
+    let kind = IssuableKind::MergeRequest;
     let page = page_of::<Entity>(db, kind, visible, sieves, filter.ordering(), page).await?;
     Ok(Page {
         items: decorate(db, page.items).await?,
@@ -82,7 +82,8 @@ fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> 
     if !faults.is_empty() {
         return Err(Error::InvalidParameters(faults));
     }
-    let mut sieves = issuables::list::sieves(backend, caller, Kind::MergeRequest, place, &filter.shared)?;
+    let mut sieves =
+        issuables::list::sieves(backend, caller, IssuableKind::MergeRequest, place, &filter.shared)?;
     let all = |expr: Expr| Condition::all().add(expr);
     if let Some(state) = filter.state {
         sieves.narrow(all(Column::State.eq(state)));
@@ -97,7 +98,7 @@ fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> 
             let tried = Func::coalesce([column.into_expr(), Expr::val("")]);
             let test = all(Expr::expr(tried).eq(name.as_str()));
             sieves.add(Sieve::of_things(
-                Kind::MergeRequest,
+                IssuableKind::MergeRequest,
                 all(column.eq(name.as_str())),
                 test,
             ));
@@ -105,14 +106,14 @@ fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> 
     }
     if let Some(id) = filter.source_project_id {
         sieves.add(Sieve::of_number(
-            Kind::MergeRequest,
+            IssuableKind::MergeRequest,
             "source_project_id",
             |column| column.eq(id),
         ));
     }
     if let Some(id) = filter.deployment_id {
         let with = Expr::col((SHIPPED, "deployment_id")).eq(id);
-        sieves.add(Sieve::rows(Kind::MergeRequest, SHIPPED, all(with)));
+        sieves.add(Sieve::rows(IssuableKind::MergeRequest, SHIPPED, all(with)));
     }
     match filter.draft {
         None => {}

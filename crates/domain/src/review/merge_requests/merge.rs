@@ -2,7 +2,7 @@
 
 use git::{Merge, MergeMethod, PreparedMerge, Repository, Signature, Squash};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
-use storage::entities::merge_requests::{self, Model, State};
+use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::projects;
 
 use super::drafts::is_draft;
@@ -116,7 +116,7 @@ fn cannot_be_merged() -> Error {
 
 /// Refuses a merge request that is not open or is a draft.
 pub(super) fn check_open(merge_request: &Model) -> Result<()> {
-    match merge_request.state == State::Opened && !is_draft(&merge_request.title) {
+    match merge_request.state == MergeRequestState::Opened && !is_draft(&merge_request.title) {
         true => Ok(()),
         false => Err(not_allowed()),
     }

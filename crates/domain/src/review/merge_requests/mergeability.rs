@@ -3,8 +3,8 @@
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use storage::entities::Scope;
-use storage::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
-use storage::entities::todos::{Action, Target};
+use storage::entities::merge_requests::{Column, Entity, MergeRequestState, MergeStatus, Model};
+use storage::entities::todos::{TodoAction, TodoTarget};
 
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -18,7 +18,7 @@ use crate::review::merge_requests::head_refs;
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
 pub(super) async fn check(backend: &Backend, mut merge_request: Model) -> Result<Model> {
-    if merge_request.state != State::Opened {
+    if merge_request.state != MergeRequestState::Opened {
         return Ok(merge_request);
     }
     let target = branch_heads::tip(backend, BranchOf::target(&merge_request)).await?;
@@ -49,7 +49,7 @@ pub(super) async fn check(backend: &Backend, mut merge_request: Model) -> Result
         .col_expr(Column::MergeStatusOf, Expr::value(of.as_str()))
         .filter(Column::Id.eq(merge_request.id))
         .filter(Column::HeadSha.eq(merge_request.head_sha.as_str()))
-        .filter(Column::State.eq(State::Opened));
+        .filter(Column::State.eq(MergeRequestState::Opened));
     let entered = match before.1 {
         Some(before) => entered.filter(Column::MergeStatusOf.eq(before)),
         None => entered.filter(Column::MergeStatusOf.is_null()),
@@ -103,8 +103,8 @@ async fn tell(transaction: &DatabaseTransaction, merge_request: &Model) -> Resul
         author_id: author,
         note_id: None,
     };
-    let target = Target::MergeRequest(merge_request.id);
-    let users = users.map(|id| (id, Action::Unmergeable)).collect();
+    let target = TodoTarget::MergeRequest(merge_request.id);
+    let users = users.map(|id| (id, TodoAction::Unmergeable)).collect();
     todo_writer::create(transaction, target, cause, users).await?;
     Ok(())
 }

@@ -54,7 +54,7 @@ pub(crate) async fn find(
     access: &ProjectAccess,
     iid: i64,
 ) -> Result<merge_requests::Model> {
-    let found = merge_requests::numbered(access.project.id, iid)
+    let found = merge_requests::by_iid(access.project.id, iid)
         .filter(merge_requests::visible(
             access.caller.viewer(),
             now().date_naive(),

@@ -2,9 +2,9 @@
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
-use storage::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
+use storage::entities::merge_requests::{Column, Entity, MergeRequestState, MergeStatus, Model};
 use storage::entities::{closing_merge_requests, users};
-use storage::jobs::Failure;
+use storage::jobs::JobFailure;
 
 use crate::code::branch_protection;
 use crate::code::commits::commit;
@@ -48,7 +48,7 @@ pub async fn refresh(backend: &Backend, id: i64) -> Result<()> {
         .col_expr(Column::StartSha, Expr::value(start.to_string()))
         .filter(Column::Id.eq(id))
         .filter(Column::HeadSha.eq(found.head_sha.as_str()))
-        .filter(Column::State.eq(State::Opened))
+        .filter(Column::State.eq(MergeRequestState::Opened))
         .exec(backend.database.write())
         .await?;
     closing_issues::renew(backend, id).await
@@ -56,7 +56,10 @@ pub async fn refresh(backend: &Backend, id: i64) -> Result<()> {
 
 /// Returns an open merge request with the current head of its source branch.
 async fn up_to_date(backend: &Backend, mut found: Model) -> Result<Model> {
-    let Some(source_id) = found.source_project_id.filter(|_| found.state == State::Opened) else {
+    let Some(source_id) = found
+        .source_project_id
+        .filter(|_| found.state == MergeRequestState::Opened)
+    else {
         return Ok(found);
     };
     let tip = branch_heads::tip(backend, BranchOf::source(&found, source_id)).await?;
@@ -69,7 +72,7 @@ async fn up_to_date(backend: &Backend, mut found: Model) -> Result<Model> {
         .col_expr(Column::MergeStatus, Expr::value(MergeStatus::Unchecked))
         .filter(Column::Id.eq(found.id))
         .filter(Column::HeadSha.eq(found.head_sha.as_str()))
-        .filter(Column::State.eq(State::Opened));
+        .filter(Column::State.eq(MergeRequestState::Opened));
     if moved.exec(backend.database.write()).await?.rows_affected == 1 {
         found.head_sha = tip;
     }
@@ -146,7 +149,7 @@ async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Resu
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run_finish_merge(backend: Backend, job: FinishMerge) -> Result<(), Failure> {
+pub async fn run_finish_merge(backend: Backend, job: FinishMerge) -> Result<(), JobFailure> {
     Ok(finish(&backend, &job).await?)
 }
 
@@ -154,6 +157,6 @@ pub async fn run_finish_merge(backend: Backend, job: FinishMerge) -> Result<(), 
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run_keep_merge_request(backend: Backend, job: KeepMergeRequest) -> Result<(), Failure> {
+pub async fn run_keep_merge_request(backend: Backend, job: KeepMergeRequest) -> Result<(), JobFailure> {
     Ok(refresh(&backend, job.merge_request_id).await?)
 }

@@ -2,7 +2,7 @@
 
 use git::{PreparedMove, Signature};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
-use storage::entities::merge_requests::{self, Model, State};
+use storage::entities::merge_requests::{self, MergeRequestState, Model};
 
 use super::find;
 use crate::code::branch_protection;
@@ -27,7 +27,7 @@ const FAILED: &str = "Rebase failed: Rebase locally, resolve all conflicts, then
 /// push wins.
 pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Option<&'static str>> {
     let found = find(backend.database.read(), access, iid).await?;
-    if found.state != State::Opened {
+    if found.state != MergeRequestState::Opened {
         return Err(Error::NotAllowed("405 Method Not Allowed".into()));
     }
     let source = source(backend, access, &found).await?;

@@ -2,7 +2,7 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
-use storage::entities::merge_requests::{Column, Entity, State};
+use storage::entities::merge_requests::{Column, Entity, MergeRequestState};
 use storage::entities::{closing_merge_requests, projects};
 
 use crate::kernel::Backend;
@@ -44,7 +44,7 @@ pub async fn recount_closing(backend: &Backend, project_id: i64) -> Result<()> {
     loop {
         let batch = Entity::find()
             .filter(Column::TargetProjectId.eq(project_id))
-            .filter(Column::State.ne(State::Merged))
+            .filter(Column::State.ne(MergeRequestState::Merged))
             .filter(Column::Id.gt(after))
             .filter(concerned.clone())
             .order_by_asc(Column::Id)

@@ -13,7 +13,7 @@ use sea_orm::{
 };
 use serde::{Deserialize, Serialize};
 use storage::database::Database;
-use storage::entities::merge_requests::{self, Column, Entity, MergeStatus, Model, State};
+use storage::entities::merge_requests::{self, Column, Entity, MergeRequestState, MergeStatus, Model};
 use storage::entities::now;
 use storage::jobs;
 
@@ -170,7 +170,7 @@ async fn open(
         .columns([Column::Id, branch, Column::HeadSha, Column::MergeParams])
         .filter(project)
         .filter(branch.is_in(names.iter().copied()))
-        .filter(Column::State.eq(State::Opened))
+        .filter(Column::State.eq(MergeRequestState::Opened))
         .order_by_asc(Column::Id);
     Ok(rows.into_tuple().all(db).await?)
 }
@@ -238,7 +238,7 @@ async fn apply(
     for id in &effects.orphaned {
         if let Some(before) = lock_open(transaction, *id).await? {
             let mut row = before.clone().into_active_model();
-            row.state = Set(State::Closed);
+            row.state = Set(MergeRequestState::Closed);
             row.closed_at = Set(Some(now()));
             row.closed_by_id = Set(mover.user_id);
             enter(transaction, mover, &before, row, vec!["closed".to_owned()]).await?;
@@ -253,7 +253,7 @@ async fn apply(
             .col_expr(Column::MergeStatus, Expr::value(MergeStatus::Unchecked))
             .filter(Column::TargetProjectId.eq(mover.project_id))
             .filter(Column::TargetBranch.is_in(targets.iter().map(String::as_str)))
-            .filter(Column::State.eq(State::Opened))
+            .filter(Column::State.eq(MergeRequestState::Opened))
             .filter(Column::MergeStatus.ne(MergeStatus::Unchecked))
             .exec(transaction)
             .await?;
@@ -263,7 +263,7 @@ async fn apply(
 
 async fn lock_open(transaction: &DatabaseTransaction, id: i64) -> Result<Option<Model>> {
     let found = merge_requests::lock(transaction, id).await?;
-    Ok(found.filter(|row| row.state == State::Opened))
+    Ok(found.filter(|row| row.state == MergeRequestState::Opened))
 }
 
 async fn grow(transaction: &DatabaseTransaction, mover: &RefUpdate, grown: &Grown) -> Result<()> {
@@ -300,7 +300,7 @@ async fn merge(
         return Ok(());
     };
     let mut row = before.clone().into_active_model();
-    row.state = Set(State::Merged);
+    row.state = Set(MergeRequestState::Merged);
     if let Some(plan) = plan {
         row.head_sha = Set(plan.head.clone());
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
 use storage::entities::access::project_level;
-use storage::entities::merge_requests::{self, Model, State};
+use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::{labels, notes, now, users};
 
 use super::head_pipeline::{self, HeadPipeline};
@@ -143,7 +143,7 @@ async fn is_first(db: &impl ConnectionTrait, of: &Model) -> Result<bool> {
     let merged = merge_requests::Entity::find()
         .filter(merge_requests::Column::TargetProjectId.eq(of.target_project_id))
         .filter(merge_requests::Column::AuthorId.eq(author))
-        .filter(merge_requests::Column::State.eq(State::Merged))
+        .filter(merge_requests::Column::State.eq(MergeRequestState::Merged))
         .filter(merge_requests::Column::Id.ne(of.id));
     Ok(merged.count(db).await? == 0)
 }

@@ -8,7 +8,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::planning::issuables::time_tracking::{self, Change, Times};
-use crate::planning::issuables::{IssuableRow, Kind};
+use crate::planning::issuables::{IssuableKind, IssuableRow};
 use crate::review::merge_requests::events::{Told, tell};
 
 /// Returns the time statistics of a merge request.
@@ -31,7 +31,7 @@ pub async fn change(backend: &Backend, access: &ProjectAccess, iid: i64, change:
         .database
         .transaction(async |transaction| {
             let before = lock(transaction, access, iid).await?;
-            let this = (Kind::MergeRequest, before.id);
+            let this = (IssuableKind::MergeRequest, before.id);
             let (times, note) =
                 time_tracking::apply(transaction, this, author, before.times(), &change).await?;
             let mut row = before.clone().into_active_model();

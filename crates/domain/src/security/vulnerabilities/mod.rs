@@ -6,7 +6,9 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QuerySelect,
 };
 use storage::entities::now;
-use storage::entities::vulnerabilities::{self, Column, Entity, Model, ReportType, Severity, State};
+use storage::entities::vulnerabilities::{
+    self, Column, Entity, Model, ReportType, Severity, VulnerabilityState,
+};
 
 use crate::identity::access::{InstanceAccess, ProjectAccess};
 use crate::kernel::error::{Error, Result};
@@ -42,7 +44,7 @@ pub struct Home {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter {
     /// Only vulnerabilities in this state.
-    pub state: Option<State>,
+    pub state: Option<VulnerabilityState>,
     /// Only vulnerabilities of this severity.
     pub severity: Option<Severity>,
     /// Only vulnerabilities from this type of scanner.
@@ -94,7 +96,12 @@ pub async fn get(backend: &Backend, access: InstanceAccess, id: i64) -> Result<R
 /// # Errors
 /// Returns `NotFound` and `Forbidden` as [`get`], and `NotModified` if the vulnerability has that state.
 /// Otherwise returns `Forbidden` in an archived project.
-pub async fn decide(backend: &Backend, access: InstanceAccess, id: i64, state: State) -> Result<Row> {
+pub async fn decide(
+    backend: &Backend,
+    access: InstanceAccess,
+    id: i64,
+    state: VulnerabilityState,
+) -> Result<Row> {
     let (_, access) = find(backend, access, id).await?;
     let user_id = access.caller.signed_in()?.id;
     let vulnerability = backend
@@ -109,7 +116,7 @@ pub async fn decide(backend: &Backend, access: InstanceAccess, id: i64, state: S
                 return Err(Error::forbidden());
             }
             let at = now();
-            let dismissed = state == State::Closed;
+            let dismissed = state == VulnerabilityState::Closed;
             let mut row = found.into_active_model();
             row.state = Set(state);
             row.closed_at = Set(dismissed.then_some(at));

@@ -54,7 +54,7 @@ pub async fn list(
     name: Option<&str>,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
-    let mut wanted = badges::shown(place.scope(), place.namespace.id);
+    let mut wanted = badges::inherited_by(place.scope(), place.namespace.id);
     if let Some(name) = name.filter(|name| !name.is_empty()) {
         wanted = wanted.filter(Column::Name.eq(name));
     }
@@ -209,13 +209,13 @@ pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since:
 }
 
 async fn find(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
-    let shown = badges::shown(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
+    let shown = badges::inherited_by(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
     shown.one(db).await?.ok_or_else(missing)
 }
 
 /// Locks a badge of the project or group itself until the transaction ends.
 async fn lock_own(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
-    let shown = badges::shown(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
+    let shown = badges::inherited_by(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
     let badge = shown.lock_exclusive().one(db).await?.ok_or_else(missing)?;
     if badge.project_id == place.scope().project_id() {
         Ok(badge)

@@ -26,7 +26,7 @@ impl HasAvatar for GroupAccess {
             .filter(namespaces::Column::Id.eq(self.group.id))
             .exec(db)
             .await?;
-        let group = namespaces::live()
+        let group = namespaces::not_deleted()
             .filter(namespaces::Column::Id.eq(self.group.id))
             .one(db)
             .await?;

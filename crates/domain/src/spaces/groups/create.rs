@@ -1,7 +1,7 @@
 //! Creates groups.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
-use storage::entities::namespaces::{self, Kind};
+use storage::entities::namespaces::{self, NamespaceKind};
 use storage::entities::{AccessLevel, Visibility, fold, members, namespace_ancestors, now};
 
 use super::rules::{self, DEEPEST, Settings};
@@ -94,7 +94,7 @@ pub(crate) async fn make(
     let group = backend
         .database
         .transaction(async |transaction| {
-            namespaces::keep_shape(transaction).await?;
+            namespaces::lock_trees_shared(transaction).await?;
             let parent = match parent {
                 Some(parent) => Some(locked(transaction, parent.id).await?),
                 None => None,
@@ -178,7 +178,7 @@ fn row(
     let full_path = rules::full_path(parent, &new.path);
     let at = now();
     let mut row = namespaces::ActiveModel {
-        kind: Set(Kind::Group),
+        kind: Set(NamespaceKind::Group),
         parent_id: Set(parent.map(|parent| parent.id)),
         name_key: Set(fold(&new.name)),
         name: Set(new.name),

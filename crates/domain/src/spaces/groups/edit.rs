@@ -46,9 +46,9 @@ pub async fn edit(backend: &Backend, access: GroupAccess, change: Change) -> Res
     let group = backend
         .database
         .transaction(async |transaction| {
-            namespaces::lock_shape(transaction).await?;
+            namespaces::lock_trees(transaction).await?;
             // The parent is read under the lock, because another request may have moved the group meanwhile.
-            let current = namespaces::live()
+            let current = namespaces::not_deleted()
                 .filter(namespaces::Column::Id.eq(group_id))
                 .one(transaction)
                 .await?;
@@ -142,13 +142,13 @@ async fn refuse_wider_inside(db: &impl ConnectionTrait, group_id: i64, wanted: V
         );
         Err(Error::attribute("visibility_level", text))
     };
-    let groups = namespaces::live()
+    let groups = namespaces::not_deleted()
         .filter(namespaces::Column::ParentId.eq(group_id))
         .filter(namespaces::Column::Visibility.is_in(wider()));
     if groups.count(db).await? > 0 {
         return refused("there are sub-groups");
     }
-    let held = projects::live()
+    let held = projects::not_deleted()
         .filter(projects::Column::NamespaceId.eq(group_id))
         .filter(projects::Column::Visibility.is_in(wider()));
     if held.count(db).await? > 0 {
@@ -159,7 +159,7 @@ async fn refuse_wider_inside(db: &impl ConnectionTrait, group_id: i64, wanted: V
 
 /// Rejects a template project outside of the group and its subgroups.
 async fn refuse_project_elsewhere(db: &impl ConnectionTrait, group_id: i64, project_id: i64) -> Result<()> {
-    let inside = projects::live()
+    let inside = projects::not_deleted()
         .filter(projects::Column::Id.eq(project_id))
         .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)));
     match inside.count(db).await? {

@@ -131,7 +131,7 @@ impl Filter {
 
     /// Returns the condition for the required role, or for any role if not all visible groups are included.
     fn held(&self, caller: &Caller) -> Option<Condition> {
-        let level = self.min_access_level.and_then(AccessLevel::of_number);
+        let level = self.min_access_level.and_then(AccessLevel::from_number);
         let least = if self.owned {
             Some(AccessLevel::Owner)
         } else {

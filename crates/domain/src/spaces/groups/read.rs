@@ -95,7 +95,7 @@ async fn projects_of(
     let mut own = 0;
     for which in [Column::NamespaceId.eq(group_id), Column::Id.in_subquery(shared)] {
         own = found.len();
-        let rows = projects::live()
+        let rows = projects::not_deleted()
             .find_also_related(namespaces::Entity)
             .filter(visible_projects(caller.viewer(), today))
             .filter(which)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::database::Violation;
 use storage::entities::access::group_level;
-use storage::entities::namespaces::{self, Kind, ProjectCreation, SubgroupCreation};
+use storage::entities::namespaces::{self, NamespaceKind, ProjectCreation, SubgroupCreation};
 use storage::entities::{AccessLevel, Visibility, now};
 
 use crate::identity::access::GroupAccess;
@@ -159,7 +159,7 @@ pub(crate) async fn refuse_to_unlock_sharing(
 
 /// Rejects a path that is taken, with a better error than the database constraint.
 pub(crate) async fn refuse_path(db: &impl ConnectionTrait, full_path: &str) -> Result<()> {
-    if namespaces::path_taken(db, full_path).await? {
+    if namespaces::is_path_taken(db, full_path).await? {
         return Err(Error::attribute("path", TAKEN));
     }
     Ok(())
@@ -176,7 +176,7 @@ pub(crate) async fn refuse_name(
         None => namespaces::Column::ParentId.is_null(),
     };
     let taken = namespaces::Entity::find()
-        .filter(namespaces::Column::Kind.eq(Kind::Group))
+        .filter(namespaces::Column::Kind.eq(NamespaceKind::Group))
         .filter(namespaces::Column::NameKey.eq(name_key))
         .filter(beside)
         .count(db)

@@ -23,14 +23,14 @@ pub async fn share(
     level: i64,
     expires_at: Option<NaiveDate>,
 ) -> Result<GroupAccess> {
-    let level = AccessLevel::of_number(level)
+    let level = AccessLevel::from_number(level)
         .ok_or_else(|| Error::parameter("group_access does not have a valid value"))?;
     let guest = GroupAccess::find(backend, access.caller.clone(), &with_group_id.to_string()).await?;
     let (group_id, guest_id) = (access.group.id, guest.group.id);
     backend
         .database
         .transaction(async |transaction| {
-            namespaces::keep_shape(transaction).await?;
+            namespaces::lock_trees_shared(transaction).await?;
             let line = namespace_ancestors::of(transaction, group_id).await?;
             if line.iter().any(|above| above.ancestor_id == guest_id) {
                 return Err(already());

@@ -1,7 +1,7 @@
 //! Deletes expired memberships and shares.
 
 use serde::{Deserialize, Serialize};
-use storage::jobs::{Failure, Job};
+use storage::jobs::{Job, JobFailure};
 
 use crate::kernel::Backend;
 use crate::spaces::members::sweep_expired;
@@ -23,7 +23,7 @@ impl Job for SweepExpiredAccess {
 ///
 /// # Errors
 /// Returns an error if the database fails; the job is then retried.
-pub async fn run(backend: Backend, _: SweepExpiredAccess) -> Result<(), Failure> {
+pub async fn run(backend: Backend, _: SweepExpiredAccess) -> Result<(), JobFailure> {
     let swept = sweep_expired(&backend).await?;
     if swept > 0 {
         tracing::info!(swept, "removed expired memberships and shares");

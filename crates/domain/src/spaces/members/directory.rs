@@ -6,7 +6,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     QueryFilter,
 };
-use storage::entities::members::{self, Source};
+use storage::entities::members::{self, MembershipSource};
 use storage::entities::{AccessLevel, fold, namespaces, now, users};
 
 use super::inherited::no_lower;
@@ -127,7 +127,7 @@ impl Step<'_> {
                 None => self.pass_over(username, "does not exist"),
             }
         }
-        let known = members::of(Source::Group(self.group_id), now().date_naive())
+        let known = members::of(MembershipSource::Group(self.group_id), now().date_naive())
             .filter(members::Column::Ldap.eq(true))
             .all(self.transaction)
             .await?;
@@ -155,7 +155,7 @@ impl Step<'_> {
 
     /// Applies the role of a listed user.
     async fn meet(&mut self, user: &users::Model, level: AccessLevel) -> Result<()> {
-        let source = Source::Group(self.group_id);
+        let source = MembershipSource::Group(self.group_id);
         let level = no_lower(self.transaction, self.group_id, user.id, level).await?;
         let Some(member) = members::direct(self.transaction, source, user.id).await? else {
             let at = now();

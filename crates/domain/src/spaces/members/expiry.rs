@@ -6,7 +6,7 @@ use sea_orm::{
 };
 use storage::entities::{group_shares, members, now, project_shares};
 
-use crate::activity::events::{self, Action, NewEvent};
+use crate::activity::events::{self, EventAction, NewEvent};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -82,7 +82,13 @@ async fn sweep_members(backend: &Backend, today: NaiveDate) -> Result<u64> {
 /// of the project.
 pub(super) async fn record_expired(transaction: &DatabaseTransaction, member: &members::Model) -> Result<()> {
     match member.project_id {
-        Some(id) => events::write(transaction, NewEvent::new(id, member.user_id, Action::Expired)).await,
+        Some(id) => {
+            events::write(
+                transaction,
+                NewEvent::new(id, member.user_id, EventAction::Expired),
+            )
+            .await
+        }
         None => Ok(()),
     }
 }

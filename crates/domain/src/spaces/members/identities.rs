@@ -32,14 +32,14 @@ pub(super) async fn attach(backend: &Backend, place: &Place, members: &mut [Memb
         return Ok(());
     }
     let db = backend.database.read();
-    let Some(provider) = saml_providers::in_force(db, place.namespace.id).await? else {
+    let Some(provider) = saml_providers::effective(db, place.namespace.id).await? else {
         return Ok(());
     };
     if !owns(db, place, &provider).await? {
         return Ok(());
     }
     let users = members.iter().map(|member| member.user.id);
-    let found = scim_identities::among(provider.id, users).all(db).await?;
+    let found = scim_identities::of_users(provider.id, users).all(db).await?;
     let mut found: HashMap<i64, scim_identities::Model> = found
         .into_iter()
         .map(|identity| (identity.user_id, identity))

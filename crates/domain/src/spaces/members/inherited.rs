@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
-use storage::entities::members::{self, Source};
+use storage::entities::members::{self, MembershipSource};
 use storage::entities::{AccessLevel, namespace_ancestors, namespaces, now, unexpired};
 
 use super::Place;
@@ -68,7 +68,7 @@ pub(super) async fn no_lower(
     user_id: i64,
     level: AccessLevel,
 ) -> Result<AccessLevel> {
-    let above = highest_above(db, Source::Group(group_id), group_id, user_id).await?;
+    let above = highest_above(db, MembershipSource::Group(group_id), group_id, user_id).await?;
     Ok(above.map_or(level, |(above, _)| above.max(level)))
 }
 
@@ -78,13 +78,13 @@ pub(super) async fn no_lower(
 /// Returns an error if a database query fails.
 pub(super) async fn highest_above(
     db: &impl ConnectionTrait,
-    source: Source,
+    source: MembershipSource,
     namespace_id: i64,
     user_id: i64,
 ) -> Result<Option<(AccessLevel, String)>> {
     let nearest = match source {
-        Source::Group(_) => 1,
-        Source::Project(_) => 0,
+        MembershipSource::Group(_) => 1,
+        MembershipSource::Project(_) => 0,
     };
     let above = namespace_ancestors::Entity::find()
         .select_only()

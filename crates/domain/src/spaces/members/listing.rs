@@ -9,7 +9,7 @@ use sea_orm::{
     QuerySelect, QueryTrait,
 };
 use storage::entities::access::{Viewer, visible_groups};
-use storage::entities::members::{self, Source};
+use storage::entities::members::{self, MembershipSource};
 use storage::entities::{
     AccessLevel, fold, group_shares, namespace_ancestors, namespaces, now, project_shares, unexpired, users,
 };
@@ -192,7 +192,7 @@ fn with_nearest_role(scope: Scope, filter: &MemberFilter, today: NaiveDate) -> S
 /// Project or group whose roles are searched.
 #[derive(Debug, Clone, Copy)]
 struct Scope {
-    source: Source,
+    source: MembershipSource,
     /// The group, or the namespace of the project.
     namespace_id: i64,
     /// The user who reads the list.
@@ -216,7 +216,7 @@ impl From<&Place> for Scope {
 /// Returns an error if a database query fails.
 pub(crate) async fn roles(
     db: &impl ConnectionTrait,
-    source: Source,
+    source: MembershipSource,
     namespace: &namespaces::Model,
     only: Option<&[i64]>,
     most: u64,
@@ -250,7 +250,7 @@ pub(crate) async fn roles(
 fn sources(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     let mut sources = inherited(scope, only, today);
     sources.union(UnionType::All, shared_above(scope, only, today));
-    if let Source::Project(id) = scope.source {
+    if let MembershipSource::Project(id) = scope.source {
         sources.union(UnionType::All, own(id, only, today));
         sources.union(UnionType::All, shared(id, scope.viewer, only, today));
     }

@@ -21,12 +21,12 @@ pub use listing::{MemberFilter, any, direct, list, list_all};
 pub(crate) use provisioning::{dismiss, enrol};
 
 use storage::database::Violation;
-use storage::entities::members::{self, Source};
+use storage::entities::members::{self, MembershipSource};
 use storage::entities::{
     AccessLevel, namespace_ancestors, namespaces, now, project_bots, projects, scim_identities, users,
 };
 
-use crate::activity::events::{self, Action, NewEvent};
+use crate::activity::events::{self, EventAction, NewEvent};
 use crate::identity::access::{GroupAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -66,7 +66,7 @@ impl Membership {
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The group or project.
-    pub source: Source,
+    pub source: MembershipSource,
     /// The group, or the namespace of the project.
     pub namespace: namespaces::Model,
     caller: Caller,
@@ -76,7 +76,7 @@ pub struct Place {
 impl From<GroupAccess> for Place {
     fn from(access: GroupAccess) -> Self {
         Self {
-            source: Source::Group(access.group.id),
+            source: MembershipSource::Group(access.group.id),
             manages: access.has_role(AccessLevel::Owner),
             namespace: access.group,
             caller: access.caller,
@@ -87,7 +87,7 @@ impl From<GroupAccess> for Place {
 impl From<ProjectAccess> for Place {
     fn from(access: ProjectAccess) -> Self {
         Self {
-            source: Source::Project(access.project.id),
+            source: MembershipSource::Project(access.project.id),
             manages: access.has_role(AccessLevel::Maintainer),
             namespace: access.namespace,
             caller: access.caller,
@@ -99,17 +99,17 @@ impl Place {
     /// Returns the role with this access level, if members here may have it.
     fn level(&self, number: i64) -> Result<AccessLevel> {
         let highest = match self.source {
-            Source::Group(_) => AccessLevel::Owner,
-            Source::Project(_) => AccessLevel::Maintainer,
+            MembershipSource::Group(_) => AccessLevel::Owner,
+            MembershipSource::Project(_) => AccessLevel::Maintainer,
         };
-        AccessLevel::of_number(number)
+        AccessLevel::from_number(number)
             .filter(|level| *level <= highest)
             .ok_or_else(|| Error::attribute("access_level", "is not included in the list"))
     }
 
     /// Returns whether the user owns the personal namespace of the project.
     fn is_owner_of_personal_project(&self, user_id: i64) -> bool {
-        matches!(self.source, Source::Project(_)) && self.namespace.owner_id == Some(user_id)
+        matches!(self.source, MembershipSource::Project(_)) && self.namespace.owner_id == Some(user_id)
     }
 }
 
@@ -126,7 +126,7 @@ pub async fn add(
     expires_at: Option<NaiveDate>,
 ) -> Result<Membership> {
     let locked = place.namespace.membership_lock && backend.instance.plan >= InstancePlan::Starter;
-    if locked && matches!(place.source, Source::Project(_)) {
+    if locked && matches!(place.source, MembershipSource::Project(_)) {
         return Err(Error::NotAllowed("405 Method Not Allowed".into()));
     }
     let creator = place.caller.signed_in()?.id;
@@ -142,7 +142,7 @@ pub async fn add(
                 Some(_) => return Err(already()),
                 None => {}
             }
-            let user = users::live()
+            let user = users::not_deleted()
                 .filter(users::Column::Id.eq(user_id))
                 .one(transaction)
                 .await?;
@@ -151,8 +151,8 @@ pub async fn add(
             let level = place.level(level)?;
             inherited::refuse_below(transaction, place, user_id, level).await?;
             let (namespace_id, project_id) = match place.source {
-                Source::Group(id) => (Some(id), None),
-                Source::Project(id) => (None, Some(id)),
+                MembershipSource::Group(id) => (Some(id), None),
+                MembershipSource::Project(id) => (None, Some(id)),
             };
             let at = now();
             let row = members::ActiveModel {
@@ -167,8 +167,8 @@ pub async fn add(
                 ..Default::default()
             };
             let row = enter(transaction, row).await?;
-            if let Source::Project(id) = place.source {
-                events::record(transaction, NewEvent::new(id, user_id, Action::Joined)).await?;
+            if let MembershipSource::Project(id) = place.source {
+                events::record(transaction, NewEvent::new(id, user_id, EventAction::Joined)).await?;
             }
             Ok(Membership::new(row, user))
         })
@@ -191,12 +191,14 @@ async fn enter(transaction: &DatabaseTransaction, row: members::ActiveModel) -> 
 /// Refuses project bots outside their own project.
 async fn refuse_foreign_bot(
     transaction: &DatabaseTransaction,
-    source: Source,
+    source: MembershipSource,
     user: &users::Model,
 ) -> Result<()> {
     let at_home = match source {
-        Source::Project(id) => user.bot && project_bots::belongs(transaction, user.id, id).await?,
-        Source::Group(_) => false,
+        MembershipSource::Project(id) => {
+            user.bot && project_bots::is_bot_of(transaction, user.id, id).await?
+        }
+        MembershipSource::Group(_) => false,
     };
     if user.bot && !at_home {
         let text = "project bots cannot be added to other groups / projects";
@@ -271,12 +273,12 @@ pub async fn remove(
             check_unmodified_since(if_unmodified_since, member.updated_at)?;
             members::Entity::delete_by_id(member.id).exec(transaction).await?;
             match place.source {
-                Source::Group(id) => {
+                MembershipSource::Group(id) => {
                     provisioning::release(transaction, id, user_id, caller == user_id).await?;
                     end_below(transaction, id, user_id).await
                 }
-                Source::Project(id) => {
-                    events::record(transaction, NewEvent::new(id, user_id, Action::Left)).await
+                MembershipSource::Project(id) => {
+                    events::record(transaction, NewEvent::new(id, user_id, EventAction::Left)).await
                 }
             }
         })
@@ -341,7 +343,7 @@ async fn end_below(transaction: &DatabaseTransaction, group: i64, user_id: i64) 
         .exec(transaction)
         .await?;
     for project in left {
-        events::record(transaction, NewEvent::new(project, user_id, Action::Left)).await?;
+        events::record(transaction, NewEvent::new(project, user_id, EventAction::Left)).await?;
     }
     Ok(())
 }

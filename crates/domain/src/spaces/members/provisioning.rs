@@ -1,7 +1,7 @@
 //! Members that the identity provider of a group provisions.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, ModelTrait};
-use storage::entities::members::{self, Source};
+use storage::entities::members::{self, MembershipSource};
 use storage::entities::{AccessLevel, now, scim_identities};
 
 use super::inherited::no_lower;
@@ -19,7 +19,7 @@ pub(crate) async fn enrol(
     user_id: i64,
     level: AccessLevel,
 ) -> Result<()> {
-    let known = members::direct(transaction, Source::Group(group_id), user_id).await?;
+    let known = members::direct(transaction, MembershipSource::Group(group_id), user_id).await?;
     if known
         .as_ref()
         .is_some_and(|member| !member.has_ended(now().date_naive()))
@@ -76,7 +76,7 @@ pub(super) async fn release(
 /// # Errors
 /// Returns `Forbidden` for the last Owner of the group.
 pub(crate) async fn dismiss(transaction: &DatabaseTransaction, group_id: i64, user_id: i64) -> Result<()> {
-    let member = members::direct(transaction, Source::Group(group_id), user_id).await?;
+    let member = members::direct(transaction, MembershipSource::Group(group_id), user_id).await?;
     if let Some(member) = member
         && member.is_last_owner(transaction, now().date_naive()).await?
     {

@@ -60,7 +60,9 @@ pub async fn list(
         .add_option(least.map(|least| groups_with_level(user.id, least, now().date_naive())))
         .add_option(search.map(found))
         .add_option(filter.top_level_only.then(|| Column::ParentId.is_null()));
-    let wanted = namespaces::live().filter(condition).order_by_asc(Column::Id);
+    let wanted = namespaces::not_deleted()
+        .filter(condition)
+        .order_by_asc(Column::Id);
     let page = page_of(db, wanted, page).await?;
     let mut owners = owners(db, &page.items).await?;
     Ok(page.map(|namespace| Found {
@@ -83,7 +85,7 @@ pub async fn read(backend: &Backend, caller: &Caller, reference: &str) -> Result
     let visible = Condition::any()
         .add(own)
         .add(visible_groups(caller.viewer(), now().date_naive()));
-    let namespace = namespaces::live()
+    let namespace = namespaces::not_deleted()
         .filter(namespaces::named(reference))
         .filter(visible)
         .one(db)

@@ -26,7 +26,7 @@ impl HasAvatar for ProjectAccess {
             .filter(projects::Column::Id.eq(self.project.id))
             .exec(db)
             .await?;
-        let project = projects::live()
+        let project = projects::not_deleted()
             .filter(projects::Column::Id.eq(self.project.id))
             .one(db)
             .await?;

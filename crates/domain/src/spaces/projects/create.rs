@@ -7,14 +7,14 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::access::group_level;
-use storage::entities::namespaces::{self, Kind, ProjectCreation};
+use storage::entities::namespaces::{self, NamespaceKind, ProjectCreation};
 use storage::entities::{AccessLevel, Visibility, fold, members, now, projects, ref_updates, users};
 use storage::jobs;
 
 use super::Settings;
 use super::row::runners_token_place;
 use super::settings::replace_topics;
-use crate::activity::events::{self, Action as Happening, NewEvent, project_target};
+use crate::activity::events::{self, EventAction as Happening, NewEvent, project_target};
 use crate::code::jobs::create_repository::CreateRepository;
 use crate::code::ref_updates::moving;
 use crate::code::repository_access::ensure_repository;
@@ -77,7 +77,7 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
         .transaction(async |transaction| {
             let namespace = namespace(transaction, caller, &user, namespace_id).await?;
             row.namespace_id = Set(namespace.id);
-            if !visibility_given && namespace.kind == Kind::Group {
+            if !visibility_given && namespace.kind == NamespaceKind::Group {
                 row.visibility = Set(visibility.min(namespace.visibility));
             }
             in_force.check_visibility(caller, *row.visibility.as_ref())?;
@@ -103,7 +103,7 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
         take_back(backend, project.id).await?;
         return Err(error);
     }
-    jobs::withdraw(backend.database.write(), &repair).await?;
+    jobs::cancel(backend.database.write(), &repair).await?;
     ProjectAccess::find(backend, caller.clone(), &project.id.to_string())
         .await
         .map(|access| ProjectAccess { namespace, ..access })
@@ -255,8 +255,8 @@ async fn namespace(
         .filter(|namespace| namespace.deletion_started_at.is_none())
         .ok_or_else(no_namespace)?;
     let may = match namespace.kind {
-        Kind::User => namespace.owner_id == Some(user.id) || user.admin,
-        Kind::Group => {
+        NamespaceKind::User => namespace.owner_id == Some(user.id) || user.admin,
+        NamespaceKind::Group => {
             let role = group_level(transaction, user.id, id, now().date_naive()).await?;
             let effective_access = caller.effective_access(role);
             match namespace.project_creation_level {
@@ -281,7 +281,7 @@ async fn refuse_beyond_limit(
     user: &users::Model,
 ) -> Result<()> {
     let limit = u64::try_from(user.projects_limit).unwrap_or(0);
-    let count = projects::live()
+    let count = projects::not_deleted()
         .filter(projects::Column::NamespaceId.eq(namespace.id))
         .count(db)
         .await?;
@@ -295,7 +295,7 @@ async fn refuse_beyond_limit(
 
 /// Refuses a visibility that exceeds that of the group.
 pub(super) fn check_visibility(namespace: &namespaces::Model, wanted: Visibility) -> Result<()> {
-    if namespace.kind == Kind::User || wanted <= namespace.visibility {
+    if namespace.kind == NamespaceKind::User || wanted <= namespace.visibility {
         return Ok(());
     }
     let word = |visibility: Visibility| visibility.as_str();
@@ -327,7 +327,7 @@ pub(crate) async fn refuse_taken(
         None => false,
     };
     let path_taken = match path {
-        Some(path) => namespaces::path_taken(db, &format!("{}/{path}", namespace.full_path)).await?,
+        Some(path) => namespaces::is_path_taken(db, &format!("{}/{path}", namespace.full_path)).await?,
         None => false,
     };
     refuse([
@@ -381,8 +381,8 @@ pub(super) async fn add_maintainer(
 ) -> Result<()> {
     let user_id = namespace.owner_id.unwrap_or(user.id);
     let inherited = match namespace.kind {
-        Kind::User => None,
-        Kind::Group => group_level(transaction, user_id, namespace.id, now().date_naive()).await?,
+        NamespaceKind::User => None,
+        NamespaceKind::Group => group_level(transaction, user_id, namespace.id, now().date_naive()).await?,
     };
     if inherited >= Some(AccessLevel::Maintainer) {
         return Ok(());
@@ -416,7 +416,7 @@ async fn fill(
     let mover = RefUpdate {
         project_id: project.id,
         user_id: Some(user.id),
-        kind: ref_updates::Kind::Api,
+        kind: ref_updates::RefUpdateKind::Api,
     };
     let author = Signature::now(user.name.clone(), user.email.clone());
     let request = CommitRequest {

@@ -132,7 +132,7 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
         .transaction(async |transaction| {
             let namespace = namespaces::lock(transaction, access.namespace.id).await?;
             let namespace = namespace.ok_or_else(|| Error::not_found("Project"))?;
-            let current = projects::live()
+            let current = projects::not_deleted()
                 .filter(projects::Column::Id.eq(access.project.id))
                 .filter(projects::Column::NamespaceId.eq(namespace.id))
                 .one(transaction)

@@ -4,10 +4,10 @@ use futures_util::TryStreamExt;
 use git::RepositoryId;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter};
-use storage::entities::namespaces::{self, Kind};
+use storage::entities::namespaces::{self, NamespaceKind};
 use storage::entities::projects::{self, Column, ImportStatus};
 use storage::entities::{Visibility, now, project_topics, ref_updates};
-use storage::jobs::{self, Attempt, Failure};
+use storage::jobs::{self, JobAttempt, JobFailure};
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
 use super::create::{
@@ -199,8 +199,8 @@ fn visibility(
     wanted: Option<Visibility>,
 ) -> Result<Visibility> {
     let widest = match namespace.kind {
-        Kind::User => source,
-        Kind::Group => Ord::min(source, namespace.visibility),
+        NamespaceKind::User => source,
+        NamespaceKind::Group => Ord::min(source, namespace.visibility),
     };
     if let Some(wanted) = wanted {
         if wanted > widest {
@@ -311,7 +311,7 @@ pub async fn unrelate(backend: &Backend, access: &ProjectAccess) -> Result<()> {
 /// Returns an error if a database query or a Git operation fails; the fork is not finished then.
 pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
     let waiting = [ImportStatus::Scheduled, ImportStatus::Started];
-    let project = projects::live()
+    let project = projects::not_deleted()
         .filter(Column::Id.eq(job.project_id))
         .filter(Column::ImportStatus.is_in(waiting))
         .one(backend.database.write())
@@ -323,7 +323,7 @@ pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
     let mover = RefUpdate {
         project_id: job.project_id,
         user_id: job.user_id,
-        kind: ref_updates::Kind::Api,
+        kind: ref_updates::RefUpdateKind::Api,
     };
     let repositories = backend.repositories.clone();
     let (source, id) = (
@@ -379,7 +379,7 @@ async fn set_status(
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run_job(backend: Backend, job: ForkRepository, attempt: Attempt) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: ForkRepository, attempt: JobAttempt) -> Result<(), JobFailure> {
     let copied = copy(&backend, &job).await;
     if copied.is_err() && attempt.is_last() {
         give_up(&backend, &job).await?;

@@ -9,10 +9,11 @@ use sea_orm::{
     QueryTrait, Select, SelectTwo,
 };
 use storage::entities::access::{
-    admitted_among, code_readable_projects, held_projects, passed_by, projects_with_level, visible_projects,
+    code_readable_projects, projects_with_level, projects_with_role, unindexed, visible_among,
+    visible_projects,
 };
 use storage::entities::projects::{self, Column, FeatureAccess};
-use storage::entities::selectivity::{TARGET, few};
+use storage::entities::selectivity::{TARGET_ID, if_few};
 use storage::entities::{
     AccessLevel, Visibility, custom_attributes, fold, namespace_ancestors, namespaces, now,
     project_languages, project_shares, project_stars, project_texts, unexpired,
@@ -155,7 +156,9 @@ pub async fn list(
     })
 }
 
-fn with_namespace(found: Vec<(projects::Model, Option<namespaces::Model>)>) -> Vec<projects::Found> {
+fn with_namespace(
+    found: Vec<(projects::Model, Option<namespaces::Model>)>,
+) -> Vec<projects::ProjectWithNamespace> {
     found
         .into_iter()
         .filter_map(|(project, namespace)| Some((project, namespace?)))
@@ -174,13 +177,13 @@ impl Filter {
         let seen = match (some, self.least()) {
             (Some(ids), least) => {
                 let user = caller.as_user().map(|user| user.id);
-                let ids = admitted_among(db, viewer, user, &ids, least, today).await?;
+                let ids = visible_among(db, viewer, user, &ids, least, today).await?;
                 Condition::all().add(Column::Id.is_in(ids)).add(live())
             }
             (None, Some(least)) => match caller.as_user() {
                 // A user with a role in a project can see it.
                 Some(user) => {
-                    let held = held_projects(db, user.id, least, today).await?;
+                    let held = projects_with_role(db, user.id, least, today).await?;
                     Condition::all().add(held).add(live())
                 }
                 None => nothing(),
@@ -229,7 +232,7 @@ impl Filter {
     /// Returns the minimum role in the projects: `owned` overrides `min_access_level`, which overrides
     /// `membership`.
     fn least(&self) -> Option<AccessLevel> {
-        let level = self.min_access_level.and_then(AccessLevel::of_number);
+        let level = self.min_access_level.and_then(AccessLevel::from_number);
         match (self.owned, level, self.membership) {
             (true, ..) => Some(AccessLevel::Owner),
             (false, Some(level), _) => Some(level),
@@ -243,7 +246,7 @@ impl Filter {
         let user = caller.as_user().filter(|_| self.starred)?;
         let stars = project_stars::Entity::find()
             .select_only()
-            .column_as(project_stars::Column::ProjectId, TARGET)
+            .column_as(project_stars::Column::ProjectId, TARGET_ID)
             .filter(project_stars::Column::UserId.eq(user.id));
         Some(stars)
     }
@@ -258,7 +261,7 @@ impl Filter {
         found: &Condition,
     ) -> Result<Option<BTreeSet<i64>>> {
         let starred = match self.stars(caller) {
-            Some(stars) => few(db, stars.into_query()).await?,
+            Some(stars) => if_few(db, stars.into_query()).await?,
             None => None,
         };
         if starred.is_some() || found.is_empty() {
@@ -267,15 +270,15 @@ impl Filter {
         let text = self.search.as_deref().map(fold).unwrap_or_default();
         let longest = text.split_whitespace().max_by_key(|word| word.len());
         if let Some(word) = longest.filter(|_| !self.search_namespaces)
-            && project_texts::are_kept(db)
+            && project_texts::is_supported(db)
         {
             return Ok(project_texts::candidates(db, word).await?);
         }
-        let holders = projects::live()
+        let holders = projects::not_deleted()
             .select_only()
-            .column_as(Column::Id, TARGET)
+            .column_as(Column::Id, TARGET_ID)
             .filter(found.clone());
-        Ok(few(db, holders.into_query()).await?)
+        Ok(if_few(db, holders.into_query()).await?)
     }
 
     /// Returns the conditions on the project row.
@@ -359,7 +362,7 @@ impl Filter {
         let language = language.filter(|name| !name.is_empty());
         let checks = self.checksum_failed && backend.instance.plan >= InstancePlan::Premium;
         let carried = |(key, value): (&String, &String)| {
-            let carriers = custom_attributes::carriers(custom_attributes::Column::ProjectId, key, value);
+            let carriers = custom_attributes::owners_with(custom_attributes::Column::ProjectId, key, value);
             Column::Id.in_subquery(carriers)
         };
         let attributes = self.custom_attributes.iter().filter(|_| caller.is_admin());
@@ -373,7 +376,7 @@ impl Filter {
 /// Returns the condition that the code contains a language and is readable by the caller.
 fn written_in(language: &str, caller: &Caller) -> Condition {
     Condition::all()
-        .add(Column::Id.in_subquery(project_languages::users_of(language)))
+        .add(Column::Id.in_subquery(project_languages::projects_with(language)))
         .add(code_readable_projects(caller.viewer(), now().date_naive()))
 }
 
@@ -387,14 +390,14 @@ async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup, few_others: bool) 
     };
     let shared = project_shares::Entity::find()
         .select_only()
-        .column_as(project_shares::Column::ProjectId, TARGET)
+        .column_as(project_shares::Column::ProjectId, TARGET_ID)
         .filter(project_shares::Column::GroupId.eq(wanted.id))
         .filter(unexpired(project_shares::Column::ExpiresAt, now().date_naive()))
         .into_query();
     let shared = wanted.with_shared.then_some(shared);
     let mut all = projects::Entity::find()
         .select_only()
-        .column_as(Column::Id, TARGET)
+        .column_as(Column::Id, TARGET_ID)
         .filter(inside(Column::NamespaceId.into_expr()))
         .into_query();
     if let Some(shared) = &shared {
@@ -404,12 +407,12 @@ async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup, few_others: bool) 
         // A single group is small enough for a lookup by ID.
         return Ok(Condition::all().add(Column::Id.in_subquery(all)));
     }
-    Ok(match few(db, all).await? {
-        Some(ids) if few_others => Condition::all().add(passed_by(Column::Id).is_in(ids)),
+    Ok(match if_few(db, all).await? {
+        Some(ids) if few_others => Condition::all().add(unindexed(Column::Id).is_in(ids)),
         Some(ids) => Condition::all().add(Column::Id.is_in(ids)),
         None => Condition::any()
-            .add(inside(passed_by(Column::NamespaceId)))
-            .add_option(shared.map(|shared| passed_by(Column::Id).in_subquery(shared))),
+            .add(inside(unindexed(Column::NamespaceId)))
+            .add_option(shared.map(|shared| unindexed(Column::Id).in_subquery(shared))),
     })
 }
 

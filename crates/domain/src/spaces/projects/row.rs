@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, QueryFilter};
 use storage::entities::access as levels;
 use storage::entities::access::Viewer;
-use storage::entities::projects::{self, FeatureAccess, Found};
+use storage::entities::projects::{self, FeatureAccess, ProjectWithNamespace};
 use storage::entities::{
     AccessLevel, custom_attributes, namespaces, now, project_shares, project_topics, unexpired, users,
 };
@@ -90,7 +90,7 @@ pub(super) fn runners_token_place(project_id: i64) -> String {
     format!("projects.runners_token:{project_id}")
 }
 
-async fn decorate_one(backend: &Backend, caller: &Caller, found: Found) -> Result<Row> {
+async fn decorate_one(backend: &Backend, caller: &Caller, found: ProjectWithNamespace) -> Result<Row> {
     let id = found.0.id;
     let rows = decorate(backend.database.read(), caller, vec![found]).await?;
     rows.into_iter()
@@ -102,7 +102,11 @@ async fn decorate_one(backend: &Backend, caller: &Caller, found: Found) -> Resul
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn decorate(db: &impl ConnectionTrait, caller: &Caller, found: Vec<Found>) -> Result<Vec<Row>> {
+pub async fn decorate(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    found: Vec<ProjectWithNamespace>,
+) -> Result<Vec<Row>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
@@ -123,8 +127,8 @@ pub async fn decorate(db: &impl ConnectionTrait, caller: &Caller, found: Vec<Fou
 async fn sources_of_forks(
     db: &impl ConnectionTrait,
     viewer: Viewer,
-    found: &[Found],
-) -> Result<HashMap<i64, Found>, DbErr> {
+    found: &[ProjectWithNamespace],
+) -> Result<HashMap<i64, ProjectWithNamespace>, DbErr> {
     let ids: Vec<i64> = found
         .iter()
         .filter_map(|(project, _)| project.forked_from_id)
@@ -132,7 +136,7 @@ async fn sources_of_forks(
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let sources = projects::live()
+    let sources = projects::not_deleted()
         .find_also_related(namespaces::Entity)
         .filter(projects::Column::Id.is_in(ids))
         .filter(levels::visible_projects(viewer, now().date_naive()))
@@ -151,14 +155,14 @@ struct Related {
     owners: HashMap<i64, users::Model>,
     topics: HashMap<i64, Vec<String>>,
     shares: HashMap<i64, Vec<(project_shares::Model, namespaces::Model)>>,
-    levels: levels::Levels,
+    levels: levels::RoleLevels,
 }
 
 impl Related {
     async fn load<'a>(
         db: &impl ConnectionTrait,
         caller: &Caller,
-        found: impl Iterator<Item = &'a Found>,
+        found: impl Iterator<Item = &'a ProjectWithNamespace>,
     ) -> Result<Self> {
         let (mut ids, mut namespace_ids, mut owner_ids) = (Vec::new(), Vec::new(), Vec::new());
         for (project, namespace) in found {
@@ -198,7 +202,12 @@ impl Related {
         Ok(related)
     }
 
-    fn row(&self, caller: &Caller, (project, namespace): Found, forked_from: Option<Box<Row>>) -> Row {
+    fn row(
+        &self,
+        caller: &Caller,
+        (project, namespace): ProjectWithNamespace,
+        forked_from: Option<Box<Row>>,
+    ) -> Row {
         let personal = namespace.owner_id.is_some();
         let owned = personal && namespace.owner_id == caller.as_user().map(|user| user.id);
         let project_role = self.levels.direct.get(&project.id).copied();

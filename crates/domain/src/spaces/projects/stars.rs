@@ -132,7 +132,7 @@ fn shown_to(caller: &Caller) -> Condition {
         return everybody;
     }
     let public = Condition::all()
-        .add(users::Column::State.eq(users::State::Active))
+        .add(users::Column::State.eq(users::UserState::Active))
         .add(users::Column::PrivateProfile.eq(false));
     let themself = caller.as_user().map(|user| users::Column::Id.eq(user.id));
     everybody.add(Condition::any().add(public).add_option(themself))

@@ -116,7 +116,7 @@ impl Attempt<'_> {
         let Some(user) = users::lock(transaction, user.id).await? else {
             return Ok(None);
         };
-        let former = scim_identities::former(transaction, provider, user.id, uid).await?;
+        let former = scim_identities::find_former(transaction, provider, user.id, uid).await?;
         let taken = || Error::Conflict("Email has already been taken".into());
         let mut row = former.ok_or_else(taken)?.into_active_model();
         row.extern_uid = Set(Some(uid.clone()));
@@ -130,7 +130,7 @@ impl Attempt<'_> {
     async fn make(&self, transaction: &DatabaseTransaction) -> Result<Provisioned> {
         let (provider, new) = (self.access.provider.id, self.new.clone());
         let most = u64::from(self.backend.instance.max_scim_users);
-        if scim_identities::made(provider).count(transaction).await? >= most {
+        if scim_identities::created_by(provider).count(transaction).await? >= most {
             let text = format!("The group has reached the maximum number of provisioned users ({most})");
             return Err(Error::forbidden_because(text));
         }

@@ -86,7 +86,7 @@ async fn condition(db: &impl ConnectionTrait, provider: i64, wanted: Wanted) -> 
         .all(db)
         .await?;
     if let Some(user) = users::by_username(db, &name).await? {
-        let called = scim_identities::among(provider, [user.id]).one(db).await?;
+        let called = scim_identities::of_users(provider, [user.id]).one(db).await?;
         let called = called.map(|identity| fold(&cleaned(&identity.user_name_key)));
         having.extend((called.as_deref() == Some(name.as_str())).then_some(user.id));
     }

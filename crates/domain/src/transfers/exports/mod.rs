@@ -15,9 +15,9 @@ use sea_orm::{
 };
 use storage::database::Violation;
 use storage::entities::group_exports::{self, ActiveModel, Column, Entity, Model};
-use storage::entities::users::State;
+use storage::entities::users::UserState;
 use storage::entities::{namespaces, now, users};
-use storage::jobs::{self, Failure};
+use storage::jobs::{self, JobFailure};
 use tokio::fs::File;
 use writer::Writer;
 
@@ -99,16 +99,16 @@ pub async fn download(backend: &Backend, access: &GroupAccess) -> Result<Downloa
 /// Returns `Error::Rejected` if the group exceeds an import limit meanwhile. Returns an error if the database,
 /// the storage or the disk fails. Incomplete archives are removed here or by the sweep.
 pub async fn run(backend: &Backend, job: &ExportGroup) -> Result<()> {
-    let live = namespaces::live().filter(namespaces::Column::Id.eq(job.group_id));
+    let live = namespaces::not_deleted().filter(namespaces::Column::Id.eq(job.group_id));
     let Some(group) = live.one(backend.database.read()).await? else {
         return Ok(());
     };
-    let asker = users::live().filter(users::Column::Id.eq(job.user_id));
+    let asker = users::not_deleted().filter(users::Column::Id.eq(job.user_id));
     let Some(asker) = asker.one(backend.database.read()).await? else {
         return Ok(());
     };
     let addresses = Addresses {
-        all: asker.admin && asker.state == State::Active,
+        all: asker.admin && asker.state == UserState::Active,
         own: asker.id,
     };
     let Some(row) = announce(backend, &group, asker.id).await? else {
@@ -194,7 +194,7 @@ async fn store(transaction: &DatabaseTransaction, row: &Model, size: i64) -> Res
 /// # Errors
 /// Returns an error if the storage or the database fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
-    let over = group_exports::over(backend.database.write(), now(), SWEPT).await?;
+    let over = group_exports::expired(backend.database.write(), now(), SWEPT).await?;
     for row in &over {
         discard(backend, row).await?;
     }
@@ -250,9 +250,9 @@ fn file_name(full_path: &str) -> String {
 /// # Errors
 /// Returns an error if the database, the storage or the disk fails; the job is then retried. A rejected
 /// export is not retried.
-pub async fn run_job(backend: Backend, job: ExportGroup) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: ExportGroup) -> Result<(), JobFailure> {
     match run(&backend, &job).await {
-        Err(refused @ Error::Rejected(_)) => Err(Failure::permanent(refused)),
+        Err(refused @ Error::Rejected(_)) => Err(JobFailure::permanent(refused)),
         done => Ok(done?),
     }
 }

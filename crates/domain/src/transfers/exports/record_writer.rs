@@ -7,7 +7,7 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
     Select,
 };
-use storage::entities::members::Source;
+use storage::entities::members::MembershipSource;
 use storage::entities::{
     Scope, badges, board_labels, board_lists, boards, epic_labels, epics, issues, labels, members,
     milestones, namespace_ancestors, namespaces, now, users,
@@ -182,7 +182,7 @@ async fn portions<E: EntityTrait>(
 }
 
 async fn milestones(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writer) -> Result<()> {
-    use milestones::{Column, State, within};
+    use milestones::{self, Column, within};
 
     let all = || within(Scope::Group(group_id));
     for portion in portions(snapshot, all(), Column::Id, Some(Column::Description)).await? {
@@ -193,8 +193,8 @@ async fn milestones(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut 
                 title: row.title,
                 description: row.description,
                 state: match row.state {
-                    State::Active => MilestoneState::Active,
-                    State::Closed => MilestoneState::Closed,
+                    milestones::MilestoneState::Active => MilestoneState::Active,
+                    milestones::MilestoneState::Closed => MilestoneState::Closed,
                 },
                 start_date: row.start_date,
                 due_date: row.due_date,
@@ -225,7 +225,7 @@ async fn labels(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writ
 }
 
 async fn badges(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writer) -> Result<()> {
-    let own = badges::shown(Scope::Group(group_id), group_id).order_by_asc(badges::Column::Id);
+    let own = badges::inherited_by(Scope::Group(group_id), group_id).order_by_asc(badges::Column::Id);
     // The number of badges is limited, so all of them are loaded.
     for row in own.all(snapshot).await? {
         let record = Badge {
@@ -247,7 +247,7 @@ async fn members(
 ) -> Result<()> {
     let mut after = 0;
     loop {
-        let rows = members::of(Source::Group(group_id), now().date_naive())
+        let rows = members::of(MembershipSource::Group(group_id), now().date_naive())
             .filter(members::Column::Id.gt(after))
             .limit(ROWS as u64)
             .all(snapshot)
@@ -377,8 +377,8 @@ async fn epics(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Write
                 title: row.title,
                 description: row.description,
                 state: match row.state {
-                    issues::State::Opened => EpicState::Opened,
-                    issues::State::Closed => EpicState::Closed,
+                    issues::IssueState::Opened => EpicState::Opened,
+                    issues::IssueState::Closed => EpicState::Closed,
                 },
                 confidential: row.confidential,
                 start_date: row.start_date,

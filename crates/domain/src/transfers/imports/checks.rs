@@ -142,7 +142,7 @@ pub fn badge(validator: &dyn RecordValidator, record: &Badge) -> Result<()> {
 
 /// Rejects an invalid member.
 pub fn member(validator: &dyn RecordValidator, record: &Member) -> Result<()> {
-    if AccessLevel::of_number(record.access_level).is_none() {
+    if AccessLevel::from_number(record.access_level).is_none() {
         return Err(Error::attribute("access_level", "is not included in the list"));
     }
     let level = record.access_level;

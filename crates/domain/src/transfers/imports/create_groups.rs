@@ -48,7 +48,7 @@ impl Entering<'_> {
         transaction: &DatabaseTransaction,
         in_force: InstanceSettings,
     ) -> Result<()> {
-        namespaces::keep_shape(transaction).await?;
+        namespaces::lock_trees_shared(transaction).await?;
         let root = groups::locked(transaction, self.root).await?;
         let above = namespace_ancestors::of(transaction, root.id).await?.len();
         if let Some(deep) = self.groups.iter().find(|group| above + group.depth > DEEPEST) {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use sea_orm::sea_query::{CaseStatement, Expr};
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
 use storage::entities::epics::{ActiveModel, Column, Entity};
-use storage::entities::iid_counters::{self, Subject};
-use storage::entities::issues::State;
+use storage::entities::iid_counters::{self, IidKind};
+use storage::entities::issues::IssueState;
 use storage::entities::{epic_labels, fold, now};
 
 use super::report::Kind;
@@ -69,7 +69,7 @@ impl Entering<'_> {
                 .await
                 .map_err(refused("an epic"))?;
             let last = numbers.iter().copied().max().unwrap_or(0);
-            iid_counters::reserve(transaction, place.scope(), Subject::Epics, last).await?;
+            iid_counters::reserve(transaction, place.scope(), IidKind::Epics, last).await?;
             label(transaction, place.namespace.id, numbers, carried).await?;
         }
         self.relate(transaction, at, place.namespace.id, stretch).await
@@ -158,7 +158,11 @@ fn epic(place: &Place, record: Epic, author: i64, importer: i64) -> Result<Activ
         author_id: Set(Some(author)),
         title_key: Set(fold(row.title.as_ref())),
         description_key: Set(folded),
-        state: Set(if closed { State::Closed } else { State::Opened }),
+        state: Set(if closed {
+            IssueState::Closed
+        } else {
+            IssueState::Opened
+        }),
         closed_at: Set(closed.then_some(at)),
         closed_by_id: Set(closed.then_some(importer)),
         created_at: Set(at),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, Select,
 };
-use storage::entities::iid_counters::{self, Subject};
-use storage::entities::milestones::State;
+use storage::entities::iid_counters::{self, IidKind};
+
 use storage::entities::{Scope, badges, fold, labels, milestones, now};
 
 use super::report::Kind;
@@ -60,7 +60,7 @@ impl Entering<'_> {
                     .await
                     .map_err(refused("a milestone"))?;
             }
-            iid_counters::reserve(transaction, place.scope(), Subject::Milestones, last).await?;
+            iid_counters::reserve(transaction, place.scope(), IidKind::Milestones, last).await?;
         }
         Ok(())
     }
@@ -171,8 +171,8 @@ fn milestone(place: &Place, record: Milestone) -> Result<milestones::ActiveModel
         title_key: Set(fold(row.title.as_ref())),
         description_key: Set(folded),
         state: Set(match record.state {
-            MilestoneState::Active => State::Active,
-            MilestoneState::Closed => State::Closed,
+            MilestoneState::Active => milestones::MilestoneState::Active,
+            MilestoneState::Closed => milestones::MilestoneState::Closed,
         }),
         created_at: Set(at),
         updated_at: Set(at),

@@ -34,7 +34,7 @@ pub fn addresses(user: Option<&User>) -> impl Iterator<Item = String> + '_ {
 /// # Errors
 /// Returns an error if the database fails.
 pub async fn known(db: &impl ConnectionTrait, addresses: &HashSet<String>) -> Result<HashMap<String, i64>> {
-    let primary: Vec<(String, i64)> = users::live()
+    let primary: Vec<(String, i64)> = users::not_deleted()
         .select_only()
         .columns([users::Column::EmailKey, users::Column::Id])
         .filter(users::Column::EmailKey.is_in(addresses.iter().map(String::as_str)))
@@ -132,7 +132,7 @@ impl Entering<'_> {
                     above: found.and_then(|user_id| above.get(&user_id).copied()),
                     there: found.is_some_and(|user_id| direct.contains(&user_id)),
                 };
-                let (said, ends) = (AccessLevel::of_number(member.access_level), member.expires_at);
+                let (said, ends) = (AccessLevel::from_number(member.access_level), member.expires_at);
                 let name = || called(member.user.as_ref());
                 match (found, bounds.level(said, ends)) {
                     (None, _) => {

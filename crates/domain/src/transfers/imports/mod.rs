@@ -35,9 +35,9 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 pub use report::{Kind, Progress, Report, Status, Unmapped};
 
 use storage::database::Violation;
-use storage::entities::group_imports::{self, ActiveModel, Column, Entity, Model, State};
+use storage::entities::group_imports::{self, ActiveModel, Column, Entity, ImportState, Model};
 use storage::entities::{imported_groups, namespaces, now, users};
-use storage::jobs::{self, Attempt, Failure, Job};
+use storage::jobs::{self, Job, JobAttempt, JobFailure};
 
 use crate::accounts::uploads::UploadedFile;
 use crate::identity::access::GroupAccess;
@@ -112,7 +112,7 @@ pub async fn begin(
     let row = ActiveModel {
         user_id: Set(Some(user_id)),
         secret: Set(Some(secret())),
-        state: Set(State::Scheduled),
+        state: Set(ImportState::Scheduled),
         report: Set(told(&Report::default())?),
         created_at: Set(at),
         updated_at: Set(at),
@@ -202,12 +202,12 @@ pub async fn run(backend: &Backend, import_id: i64) -> Result<()> {
         .one(backend.database.write())
         .await?;
     let Some(row) = found else { return Ok(()) };
-    if matches!(row.state, State::Scheduled | State::Started) && row.namespace_id.is_some() {
-        set_state(backend.database.write(), import_id, State::Started, None).await?;
+    if matches!(row.state, ImportState::Scheduled | ImportState::Started) && row.namespace_id.is_some() {
+        set_state(backend.database.write(), import_id, ImportState::Started, None).await?;
         let (state, why) = match carry_out(backend, &row).await {
-            Ok(()) => (State::Finished, None),
+            Ok(()) => (ImportState::Finished, None),
             Err(error) => match checks::text_of(&error) {
-                Some(text) => (State::Failed, Some(text)),
+                Some(text) => (ImportState::Failed, Some(text)),
                 None => return Err(error),
             },
         };
@@ -225,11 +225,16 @@ pub async fn give_up(backend: &Backend, import_id: i64) -> Result<()> {
     let Some(row) = Entity::find_by_id(import_id).one(db).await? else {
         return Ok(());
     };
-    set_state(db, import_id, State::Failed, Some(GIVEN_UP.to_owned())).await?;
+    set_state(db, import_id, ImportState::Failed, Some(GIVEN_UP.to_owned())).await?;
     discard(backend, &row).await
 }
 
-async fn set_state(db: &impl ConnectionTrait, id: i64, state: State, error: Option<String>) -> Result<()> {
+async fn set_state(
+    db: &impl ConnectionTrait,
+    id: i64,
+    state: ImportState,
+    error: Option<String>,
+) -> Result<()> {
     Entity::update_many()
         .col_expr(Column::State, Expr::value(state))
         .col_expr(Column::Error, Expr::value(error))
@@ -253,7 +258,7 @@ async fn carry_out(backend: &Backend, row: &Model) -> Result<()> {
 /// Returns the access of the importing user, who has to be an Owner of the group.
 async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
     let gone = || fault("The importing user no longer exists");
-    let user = users::live().filter(users::Column::Id.eq(row.user_id.ok_or_else(gone)?));
+    let user = users::not_deleted().filter(users::Column::Id.eq(row.user_id.ok_or_else(gone)?));
     let user = user.one(backend.database.read()).await?.ok_or_else(gone)?;
     authentication::refuse_shut_out(&user)?;
     let group_id = row.namespace_id.unwrap_or_default().to_string();
@@ -294,11 +299,11 @@ fn spool(backend: &Backend) -> Result<StdFile> {
 /// Returns an error if the storage or the database fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     let db = backend.database.write();
-    let lost = group_imports::lost(db, ImportGroup::KIND, SWEPT).await?;
+    let lost = group_imports::without_job(db, ImportGroup::KIND, SWEPT).await?;
     for row in &lost {
         give_up(backend, row.id).await?;
     }
-    let over = group_imports::over(db, now() - ADRIFT, SWEPT).await?;
+    let over = group_imports::with_obsolete_archive(db, now() - ADRIFT, SWEPT).await?;
     for row in &over {
         discard(backend, row).await?;
         if row.namespace_id.is_none() {
@@ -371,7 +376,7 @@ async fn live(db: &impl ConnectionTrait, id: i64) -> Result<Option<namespaces::M
 ///
 /// # Errors
 /// Returns an error if the database, the storage or the disk fails; the job is then retried.
-pub async fn run_job(backend: Backend, job: ImportGroup, attempt: Attempt) -> Result<(), Failure> {
+pub async fn run_job(backend: Backend, job: ImportGroup, attempt: JobAttempt) -> Result<(), JobFailure> {
     let done = run(&backend, job.import_id).await;
     if done.is_err() && attempt.is_last() {
         give_up(&backend, job.import_id).await?;

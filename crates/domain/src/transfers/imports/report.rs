@@ -1,7 +1,7 @@
 //! Reports of imports: counts, and the items that could not be imported unchanged.
 
 use serde::{Deserialize, Serialize};
-use storage::entities::group_imports::State;
+use storage::entities::group_imports::ImportState;
 
 /// Maximum items that are listed individually.
 const MOST: usize = 100;
@@ -71,7 +71,7 @@ pub struct Status {
 #[derive(Debug, Clone)]
 pub struct Progress {
     /// State of the import.
-    pub state: State,
+    pub state: ImportState,
     /// Error that ended it.
     pub error: Option<String>,
     /// Time of the request.

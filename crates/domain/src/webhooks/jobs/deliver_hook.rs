@@ -1,6 +1,6 @@
 //! Delivers the pending events of a webhook.
 
-use storage::jobs::Failure;
+use storage::jobs::JobFailure;
 
 use crate::activity::jobs::deliver_hook::DeliverHook;
 use crate::kernel::Backend;
@@ -10,6 +10,6 @@ use crate::webhooks::delivery::deliver;
 ///
 /// # Errors
 /// Returns an error if the database fails; the job is then retried.
-pub async fn run(backend: Backend, job: DeliverHook) -> Result<(), Failure> {
+pub async fn run(backend: Backend, job: DeliverHook) -> Result<(), JobFailure> {
     Ok(deliver(&backend, job.hook_id).await?)
 }

@@ -14,7 +14,7 @@ use crate::kernel::Backend;
 use crate::kernel::durations::format_duration;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
-use crate::planning::issuables::{Changed, Kind};
+use crate::planning::issuables::{Changed, IssuableKind};
 use crate::planning::issues::events::{IssueData, state_id};
 
 #[derive(Debug, Serialize)]
@@ -80,8 +80,8 @@ struct Whole {
 
 async fn whole(backend: &Backend, issue: issues::Model) -> Result<Whole> {
     let (db, id) = (backend.database.read(), issue.id);
-    let mut labels = labels_of(db, Kind::Issue, [id]).await?;
-    let mut assignees = assignees_of(db, Kind::Issue, [id]).await?;
+    let mut labels = labels_of(db, IssuableKind::Issue, [id]).await?;
+    let mut assignees = assignees_of(db, IssuableKind::Issue, [id]).await?;
     let labels = labels.remove(&id).unwrap_or_default();
     let assignees = assignees.remove(&id).unwrap_or_default();
     Ok(Whole {
@@ -138,8 +138,8 @@ fn attributes(subject: &Subject, whole: &Whole, action: Option<String>) -> Attri
         iid: issue.iid,
         project_id: issue.project_id,
         state: match issue.state {
-            issues::State::Opened => "opened",
-            issues::State::Closed => "closed",
+            issues::IssueState::Opened => "opened",
+            issues::IssueState::Closed => "closed",
         },
         state_id: state_id(issue.state),
         author_id: issue.author_id,

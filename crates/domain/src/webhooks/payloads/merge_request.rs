@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use git::RepositoryId;
 use sea_orm::EntityTrait;
 use serde::Serialize;
-use storage::entities::issuables::{Kind, assignees_of, labels_of};
-use storage::entities::merge_requests::{self, MergeStatus, State};
+use storage::entities::issuables::{IssuableKind, assignees_of, labels_of};
+use storage::entities::merge_requests::{self, MergeRequestState, MergeStatus};
 use storage::entities::{projects, users};
 
 use super::Subject;
@@ -84,7 +84,7 @@ pub(super) async fn part(
     merge_request: merge_requests::Model,
 ) -> Result<Attributes> {
     let id = merge_request.id;
-    let mut assignees = assignees_of(backend.database.read(), Kind::MergeRequest, [id]).await?;
+    let mut assignees = assignees_of(backend.database.read(), IssuableKind::MergeRequest, [id]).await?;
     let assignees = assignees.remove(&id).unwrap_or_default();
     attributes(backend, subject, merge_request, &assignees).await
 }
@@ -97,8 +97,8 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Merg
     let merge_request = found.ok_or_else(gone)?;
     let data = subject.event.data.as_deref().ok_or_else(gone)?;
     let data: MergeRequestData = serde_json::from_str(data).map_err(Error::internal)?;
-    let mut labels = labels_of(db, Kind::MergeRequest, [id]).await?;
-    let mut assignees = assignees_of(db, Kind::MergeRequest, [id]).await?;
+    let mut labels = labels_of(db, IssuableKind::MergeRequest, [id]).await?;
+    let mut assignees = assignees_of(db, IssuableKind::MergeRequest, [id]).await?;
     let assignees = assignees.remove(&id).unwrap_or_default();
     let about = attributes(backend, subject, merge_request, &assignees).await?;
     Ok(MergeRequestPayload {
@@ -144,10 +144,10 @@ async fn attributes(
         id: of.id,
         iid: of.iid,
         state: match of.state {
-            State::Opened => "opened",
-            State::Closed => "closed",
-            State::Locked => "locked",
-            State::Merged => "merged",
+            MergeRequestState::Opened => "opened",
+            MergeRequestState::Closed => "closed",
+            MergeRequestState::Locked => "locked",
+            MergeRequestState::Merged => "merged",
         },
         state_id: state_id(of.state),
         source_project_id: of.source_project_id,

@@ -16,7 +16,7 @@ mod snippet;
 use git::{Repository, RepositoryId};
 use sea_orm::{ConnectionTrait, EntityTrait};
 use serde::Serialize;
-use storage::entities::events::TargetType;
+use storage::entities::events::EventTargetType;
 use storage::entities::{events, issues, namespaces, notes, projects, users};
 
 use crate::kernel::Backend;
@@ -42,12 +42,12 @@ pub(super) struct Subject {
 pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<String> {
     let subject = Subject::load(backend, event).await?;
     match (subject.event.action, subject.event.target_type) {
-        (events::Action::Pushed, _) => text(&push::payload(&subject).await?),
-        (_, Some(TargetType::Issue)) => text(&issue::payload(backend, &subject).await?),
-        (_, Some(TargetType::Job)) => text(&job::payload(backend, &subject).await?),
-        (_, Some(TargetType::Pipeline)) => text(&pipeline::payload(backend, &subject).await?),
-        (_, Some(TargetType::MergeRequest)) => text(&merge_request::payload(backend, &subject).await?),
-        (events::Action::Commented, Some(TargetType::CommitNote | TargetType::Note)) => {
+        (events::EventAction::Pushed, _) => text(&push::payload(&subject).await?),
+        (_, Some(EventTargetType::Issue)) => text(&issue::payload(backend, &subject).await?),
+        (_, Some(EventTargetType::Job)) => text(&job::payload(backend, &subject).await?),
+        (_, Some(EventTargetType::Pipeline)) => text(&pipeline::payload(backend, &subject).await?),
+        (_, Some(EventTargetType::MergeRequest)) => text(&merge_request::payload(backend, &subject).await?),
+        (events::EventAction::Commented, Some(EventTargetType::CommitNote | EventTargetType::Note)) => {
             text(&note::payload(backend, &subject).await?)
         }
         _ => Err(Error::internal("the event has no webhook payload")),
@@ -63,8 +63,8 @@ pub(super) async fn is_confidential(db: &impl ConnectionTrait, event_id: i64) ->
         return Ok(None);
     };
     let issue_id = match (event.target_type, event.target_id) {
-        (Some(TargetType::Issue), issue_id) => issue_id,
-        (Some(TargetType::Note), Some(id)) => match notes::Entity::find_by_id(id).one(db).await? {
+        (Some(EventTargetType::Issue), issue_id) => issue_id,
+        (Some(EventTargetType::Note), Some(id)) => match notes::Entity::find_by_id(id).one(db).await? {
             Some(note) if note.confidential => return Ok(Some(true)),
             Some(note) => note.issue_id,
             None => return Ok(None),

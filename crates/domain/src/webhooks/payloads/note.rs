@@ -8,7 +8,7 @@ use regex::Regex;
 use sea_orm::EntityTrait;
 use serde::Serialize;
 use storage::entities::commit_comments::{self, LineType};
-use storage::entities::events::TargetType;
+use storage::entities::events::EventTargetType;
 use storage::entities::{issues, merge_requests, notes, snippets};
 
 use super::parts::{CommitPart, ProjectPart, RepositoryPart, UserPart, date};
@@ -98,7 +98,7 @@ struct LineDiff {
 
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
     match subject.event.target_type {
-        Some(TargetType::Note) => on_thing(backend, subject).await,
+        Some(EventTargetType::Note) => on_thing(backend, subject).await,
         _ => on_commit(backend, subject).await,
     }
 }

@@ -4,8 +4,8 @@ mod newest;
 
 use chrono::TimeDelta;
 use git::{ListCommits, Repository, TagOrder, TagQuery, Window};
-use storage::entities::events::{self, Action};
-use storage::entities::project_hooks::Kind;
+use storage::entities::events::{self, EventAction};
+use storage::entities::project_hooks::HookEvent;
 use storage::entities::{hook_deliveries, now};
 
 use super::attempt::OutOfTurn;
@@ -74,7 +74,7 @@ pub async fn run(
         id: 0,
         project_id: Some(access.project.id),
         author_id: Some(user_id),
-        action: Action::Pushed,
+        action: EventAction::Pushed,
         target_type: None,
         target_id: None,
         target_iid: None,
@@ -89,25 +89,28 @@ pub async fn run(
         })
     };
     let (kind, event) = match trigger {
-        Trigger::Push => (Kind::Push, with(push(access, &repository).await?)?),
-        Trigger::TagPush => (Kind::TagPush, with(tag(&repository).await?)?),
+        Trigger::Push => (HookEvent::Push, with(push(access, &repository).await?)?),
+        Trigger::TagPush => (HookEvent::TagPush, with(tag(&repository).await?)?),
         Trigger::Issue { confidential } => {
             let kind = match confidential {
-                true => Kind::ConfidentialIssue,
-                false => Kind::Issue,
+                true => HookEvent::ConfidentialIssue,
+                false => HookEvent::Issue,
             };
             (kind, newest::issue(backend, plain, confidential).await?)
         }
         Trigger::Note { confidential } => {
             let kind = match confidential {
-                true => Kind::ConfidentialNote,
-                false => Kind::Note,
+                true => HookEvent::ConfidentialNote,
+                false => HookEvent::Note,
             };
             (kind, newest::note(backend, plain, confidential).await?)
         }
-        Trigger::MergeRequest => (Kind::MergeRequest, newest::merge_request(backend, plain).await?),
-        Trigger::Pipeline => (Kind::Pipeline, newest::pipeline(backend, plain).await?),
-        Trigger::Job => (Kind::Job, newest::job(backend, plain).await?),
+        Trigger::MergeRequest => (
+            HookEvent::MergeRequest,
+            newest::merge_request(backend, plain).await?,
+        ),
+        Trigger::Pipeline => (HookEvent::Pipeline, newest::pipeline(backend, plain).await?),
+        Trigger::Job => (HookEvent::Job, newest::job(backend, plain).await?),
     };
     rate_limit::consume(backend, user_id, TRIALS).await?;
     let sent = OutOfTurn {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
-use storage::entities::events::{Action, Column, Entity, Model, TargetType};
+use storage::entities::events::{Column, Entity, EventAction, EventTargetType, Model};
 use storage::entities::{ci_jobs, commit_comments, issues, merge_requests, notes, pipelines};
 
 use super::nothing;
@@ -30,8 +30,8 @@ pub(super) async fn issue(backend: &Backend, plain: Model, confidential: bool) -
         false => nothing("Ensure the project has issues."),
     })?;
     let (action, word) = match issue.state {
-        issues::State::Opened => (Action::Created, "open"),
-        issues::State::Closed => (Action::Closed, "close"),
+        issues::IssueState::Opened => (EventAction::Created, "open"),
+        issues::IssueState::Closed => (EventAction::Closed, "close"),
     };
     let data = IssueData {
         action: word.to_owned(),
@@ -39,7 +39,7 @@ pub(super) async fn issue(backend: &Backend, plain: Model, confidential: bool) -
     };
     Ok(Model {
         action,
-        target_type: Some(TargetType::Issue),
+        target_type: Some(EventTargetType::Issue),
         target_id: Some(issue.id),
         data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
         ..plain
@@ -51,16 +51,16 @@ pub(super) async fn issue(backend: &Backend, plain: Model, confidential: bool) -
 /// # Errors
 /// Returns `Error::Unprocessable` if the project has none.
 pub(super) async fn merge_request(backend: &Backend, plain: Model) -> Result<Model> {
-    use merge_requests::State;
+    use merge_requests::MergeRequestState;
     let newest = merge_requests::Entity::find()
         .filter(merge_requests::Column::TargetProjectId.eq(plain.project_id))
         .order_by_desc(merge_requests::Column::Iid);
     let merge_request = newest.one(backend.database.read()).await?;
     let merge_request = merge_request.ok_or_else(|| nothing("Ensure the project has merge requests."))?;
     let (action, word) = match merge_request.state {
-        State::Opened | State::Locked => (Action::Created, "open"),
-        State::Closed => (Action::Closed, "close"),
-        State::Merged => (Action::Merged, "merge"),
+        MergeRequestState::Opened | MergeRequestState::Locked => (EventAction::Created, "open"),
+        MergeRequestState::Closed => (EventAction::Closed, "close"),
+        MergeRequestState::Merged => (EventAction::Merged, "merge"),
     };
     let data = MergeRequestData {
         action: word.to_owned(),
@@ -69,7 +69,7 @@ pub(super) async fn merge_request(backend: &Backend, plain: Model) -> Result<Mod
     };
     Ok(Model {
         action,
-        target_type: Some(TargetType::MergeRequest),
+        target_type: Some(EventTargetType::MergeRequest),
         target_id: Some(merge_request.id),
         data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
         ..plain
@@ -87,10 +87,10 @@ pub(super) async fn pipeline(backend: &Backend, plain: Model) -> Result<Model> {
         .order_by_desc(pipelines::Column::Id);
     let pipeline = newest.one(db).await?;
     let pipeline = pipeline.ok_or_else(|| nothing("Ensure the project has CI pipelines."))?;
-    let data = PipelineData::of(&pipeline, &ci_jobs::counting(db, pipeline.id).await?);
+    let data = PipelineData::of(&pipeline, &ci_jobs::current(db, pipeline.id).await?);
     Ok(Model {
-        action: Action::Updated,
-        target_type: Some(TargetType::Pipeline),
+        action: EventAction::Updated,
+        target_type: Some(EventTargetType::Pipeline),
         target_id: Some(pipeline.id),
         data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
         ..plain
@@ -109,8 +109,8 @@ pub(super) async fn job(backend: &Backend, plain: Model) -> Result<Model> {
     let job = job.ok_or_else(|| nothing("Ensure the project has CI jobs."))?;
     let data = JobData::from(&job);
     Ok(Model {
-        action: Action::Updated,
-        target_type: Some(TargetType::Job),
+        action: EventAction::Updated,
+        target_type: Some(EventTargetType::Job),
         target_id: Some(job.id),
         data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
         ..plain
@@ -146,7 +146,7 @@ pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) ->
         .take();
     let mut there = Condition::any().add(
         Condition::all()
-            .add(Column::TargetType.eq(TargetType::Note))
+            .add(Column::TargetType.eq(EventTargetType::Note))
             .add(Expr::exists(on_thing)),
     );
     if !confidential {
@@ -160,13 +160,13 @@ pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) ->
             .take();
         there = there.add(
             Condition::all()
-                .add(Column::TargetType.eq(TargetType::CommitNote))
+                .add(Column::TargetType.eq(EventTargetType::CommitNote))
                 .add(Expr::exists(on_commit)),
         );
     }
     let newest = Entity::find()
         .filter(Column::ProjectId.eq(plain.project_id))
-        .filter(Column::Action.eq(Action::Commented))
+        .filter(Column::Action.eq(EventAction::Commented))
         .filter(there)
         .order_by_desc(Column::Id);
     let found = newest.one(backend.database.read()).await?;
@@ -175,7 +175,7 @@ pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) ->
         false => nothing("Ensure the project has notes."),
     })?;
     Ok(Model {
-        action: Action::Commented,
+        action: EventAction::Commented,
         target_type: found.target_type,
         target_id: found.target_id,
         ..plain

@@ -15,7 +15,7 @@ use crate::{
         AccessLevel::{self, *},
         Visibility::*,
         access::{self, Viewer},
-        members::Source,
+        members::MembershipSource,
         namespaces, projects,
     },
 };
@@ -70,16 +70,20 @@ async fn the_highest_of_direct_and_inherited_roles_counts(kind: Kind) {
         let project = world.project("top/below", "p").await;
         assert_eq!(level(&db, ada, project).await, None);
 
-        world.member(Source::Project(project), ada, Reporter).await;
+        world
+            .member(MembershipSource::Project(project), ada, Reporter)
+            .await;
         assert_eq!(level(&db, ada, project).await, Some(Reporter));
         assert_eq!(group_level(&db, ada, below).await, None);
 
-        world.member(Source::Group(top), ada, Developer).await;
+        world.member(MembershipSource::Group(top), ada, Developer).await;
         assert_eq!(level(&db, ada, project).await, Some(Developer));
         assert_eq!(group_level(&db, ada, below).await, Some(Developer));
         assert_eq!(group_level(&db, ada, top).await, Some(Developer));
 
-        world.member(Source::Group(below), bob, Maintainer).await;
+        world
+            .member(MembershipSource::Group(below), bob, Maintainer)
+            .await;
         assert_eq!(level(&db, bob, project).await, Some(Maintainer));
         assert_eq!(group_level(&db, bob, top).await, None);
     })
@@ -104,8 +108,8 @@ async fn shares_give_no_more_than_their_own_level(kind: Kind) {
         let (owner, guest) = (world.user("owner").await, world.user("guest").await);
         let team = world.group("team", Private).await;
         let squad = world.group("team/squad", Private).await;
-        world.member(Source::Group(team), owner, Owner).await;
-        world.member(Source::Group(squad), guest, Guest).await;
+        world.member(MembershipSource::Group(team), owner, Owner).await;
+        world.member(MembershipSource::Group(squad), guest, Guest).await;
 
         let shared = world.group("shared", Private).await;
         let inner = world.group("shared/inner", Private).await;
@@ -137,10 +141,10 @@ async fn memberships_and_shares_grant_nothing_from_the_day_they_end(kind: Kind) 
         let group = world.group("g", Private).await;
         let project = world.project("g", "p").await;
         world
-            .member_until(Source::Group(group), late, Developer, Some(today()))
+            .member_until(MembershipSource::Group(group), late, Developer, Some(today()))
             .await;
         world
-            .member_until(Source::Group(group), early, Developer, tomorrow)
+            .member_until(MembershipSource::Group(group), early, Developer, tomorrow)
             .await;
         assert_eq!(level(&db, late, project).await, None);
         assert_eq!(level(&db, early, project).await, Some(Developer));
@@ -171,14 +175,16 @@ async fn roles_on_many_projects_match_single_ones(kind: Kind) {
         let ada = world.user("ada").await;
         let bob = world.user("bob").await;
         let group = world.group("g", Private).await;
-        world.member(Source::Group(group), ada, Reporter).await;
+        world.member(MembershipSource::Group(group), ada, Reporter).await;
         let mine = world.project("ada", "mine").await;
         let ours = world.project("g", "ours").await;
         let more = world.project("g", "more").await;
         let less = world.project("g", "less").await;
         let theirs = world.project("bob", "theirs").await;
-        world.member(Source::Project(more), ada, Maintainer).await;
-        world.member(Source::Project(less), ada, Guest).await;
+        world
+            .member(MembershipSource::Project(more), ada, Maintainer)
+            .await;
+        world.member(MembershipSource::Project(less), ada, Guest).await;
         let found = [
             (mine, ada.personal),
             (ours, group),
@@ -228,7 +234,7 @@ async fn projects_are_seen_by_visibility_and_role(kind: Kind) {
             ..Default::default()
         };
         projects::Entity::update(row).exec(db.write()).await.unwrap();
-        world.member(Source::Project(secret), ada, Guest).await;
+        world.member(MembershipSource::Project(secret), ada, Guest).await;
 
         assert_eq!(visible(&db, Viewer::Anonymous).await, BTreeSet::from([open]));
         assert_eq!(visible(&db, viewer(bob)).await, BTreeSet::from([open, inside]));
@@ -254,7 +260,7 @@ async fn projects_with_a_least_role_leave_out_lower_ones(kind: Kind) {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
         let team = world.group("team", Private).await;
-        world.member(Source::Group(team), ada, Maintainer).await;
+        world.member(MembershipSource::Group(team), ada, Maintainer).await;
         world.group("g", Private).await;
         let capped = world.project("g", "capped").await;
         world.share_project(capped, team, Reporter, None).await;
@@ -292,12 +298,12 @@ async fn groups_are_seen_by_visibility_role_and_own_projects_below(kind: Kind) {
             visible_groups(&db, viewer(ada)).await,
             BTreeSet::from([open, inside])
         );
-        world.member(Source::Project(project), ada, Guest).await;
+        world.member(MembershipSource::Project(project), ada, Guest).await;
         assert_eq!(
             visible_groups(&db, viewer(ada)).await,
             BTreeSet::from([open, inside, secret, below])
         );
-        world.member(Source::Group(secret), bob, Guest).await;
+        world.member(MembershipSource::Group(secret), bob, Guest).await;
         assert_eq!(
             visible_groups(&db, viewer(bob)).await,
             BTreeSet::from([open, inside, secret, below])

@@ -18,7 +18,7 @@ async fn users_are_found_without_regard_to_case_and_digits_are_ids(kind: Kind) {
         let ada = world.user("Ada").await;
         let found = users::by_username(db.read(), "aDA").await.unwrap().unwrap();
         assert_eq!((found.id, found.username.as_str()), (ada.id, "Ada"));
-        assert_eq!(found.state, users::State::Active);
+        assert_eq!(found.state, users::UserState::Active);
         assert_eq!(found.projects_limit, 100_000);
         assert!(
             users::by_email(db.read(), "ADA@EXAMPLE.COM")
@@ -75,7 +75,7 @@ async fn instants_of_any_precision_sort_in_time(kind: Kind) {
         for offset in offsets {
             let row = ref_updates::ActiveModel {
                 project_id: Set(project),
-                kind: Set(ref_updates::Kind::Push),
+                kind: Set(ref_updates::RefUpdateKind::Push),
                 changes: Set("[]".into()),
                 created_at: Set(whole + TimeDelta::microseconds(offset)),
                 ..Default::default()
@@ -85,7 +85,7 @@ async fn instants_of_any_precision_sort_in_time(kind: Kind) {
         for (count, offset) in offsets.into_iter().enumerate() {
             let before = whole + TimeDelta::microseconds(offset);
             assert_eq!(
-                ref_updates::unsettled(db.read(), before).await.unwrap().len(),
+                ref_updates::pending(db.read(), before).await.unwrap().len(),
                 count
             );
         }
@@ -124,9 +124,14 @@ async fn tokens_are_found_with_their_user_in_any_state(kind: Kind) {
         };
         let yesterday = today().checked_sub_days(Days::new(1));
         for row in [
-            token("good", access_tokens::Kind::Personal, false, Some(today())),
-            token("revoked", access_tokens::Kind::Personal, true, None),
-            token("expired", access_tokens::Kind::Impersonation, false, yesterday),
+            token("good", access_tokens::TokenKind::Personal, false, Some(today())),
+            token("revoked", access_tokens::TokenKind::Personal, true, None),
+            token(
+                "expired",
+                access_tokens::TokenKind::Impersonation,
+                false,
+                yesterday,
+            ),
         ] {
             access_tokens::Entity::insert(row).exec(db.write()).await.unwrap();
         }
@@ -144,7 +149,7 @@ async fn tokens_are_found_with_their_user_in_any_state(kind: Kind) {
                 .unwrap()
                 .is_none()
         );
-        let personal = access_tokens::of_user(ada.id, access_tokens::Kind::Personal);
+        let personal = access_tokens::of_user(ada.id, access_tokens::TokenKind::Personal);
         assert_eq!(personal.all(db.read()).await.unwrap().len(), 2);
     })
     .await;
@@ -280,7 +285,11 @@ async fn a_path_is_taken_by_a_group_a_user_or_a_project_even_one_being_removed(k
                 namespaces::lock(&tx, group).await.unwrap().map(|found| found.id),
                 Some(group)
             );
-            assert_eq!(namespaces::path_taken(&tx, path).await.unwrap(), taken, "{path}");
+            assert_eq!(
+                namespaces::is_path_taken(&tx, path).await.unwrap(),
+                taken,
+                "{path}"
+            );
             tx.rollback().await.unwrap();
         }
     })
@@ -316,7 +325,7 @@ async fn direct_members_come_in_order_with_their_users_until_they_end(kind: Kind
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
         let group = world.group("g", Visibility::Private).await;
-        let source = members::Source::Group(group);
+        let source = members::MembershipSource::Group(group);
         world.member(source, bob, AccessLevel::Owner).await;
         let cid = world.user("cid").await;
         world.member(source, cid, AccessLevel::Guest).await;
@@ -336,7 +345,7 @@ async fn direct_members_come_in_order_with_their_users_until_they_end(kind: Kind
                 .unwrap()
                 .is_some()
         );
-        let elsewhere = members::Source::Project(group);
+        let elsewhere = members::MembershipSource::Project(group);
         assert!(
             members::direct(db.read(), elsewhere, ada.id)
                 .await
@@ -423,7 +432,7 @@ async fn every_value_of_every_text_enum_is_accepted(kind: Kind) {
         let ada = world.user("ada").await;
         let project = world.project("ada", "p").await;
         let group = world.group("g", Visibility::Private).await;
-        for state in users::State::iter() {
+        for state in users::UserState::iter() {
             let row = users::ActiveModel {
                 id: Set(ada.id),
                 state: Set(state),
@@ -467,7 +476,7 @@ async fn every_value_of_every_text_enum_is_accepted(kind: Kind) {
         for value in projects::DeployStrategy::iter() {
             change(&|row| row.auto_devops_deploy_strategy = Set(value)).await;
         }
-        for value in projects::Switch::iter() {
+        for value in projects::OnOff::iter() {
             change(&|row| row.auto_cancel_pending_pipelines = Set(value)).await;
         }
         for value in projects::GitStrategy::iter() {
@@ -479,7 +488,7 @@ async fn every_value_of_every_text_enum_is_accepted(kind: Kind) {
         for value in Visibility::iter() {
             change(&|row| row.visibility = Set(value)).await;
         }
-        assert_eq!(users::State::LdapBlocked.to_value(), "ldap_blocked");
+        assert_eq!(users::UserState::LdapBlocked.to_value(), "ldap_blocked");
         assert_eq!(projects::MergeMethod::RebaseMerge.to_value(), "rebase_merge");
     })
     .await;

@@ -52,7 +52,7 @@ impl<'a> World<'a> {
             .unwrap()
             .last_insert_id;
         let row = namespaces::ActiveModel {
-            kind: Set(namespaces::Kind::User),
+            kind: Set(namespaces::NamespaceKind::User),
             owner_id: Set(Some(id)),
             ..namespace_row(username, username, Visibility::Public)
         };
@@ -79,7 +79,7 @@ impl<'a> World<'a> {
             None => (None, full_path),
         };
         let row = namespaces::ActiveModel {
-            kind: Set(namespaces::Kind::Group),
+            kind: Set(namespaces::NamespaceKind::Group),
             parent_id: Set(parent),
             ..namespace_row(path, full_path, visibility)
         };
@@ -134,20 +134,20 @@ impl<'a> World<'a> {
         projects::Entity::update(row).exec(self.0.write()).await.unwrap();
     }
 
-    pub(crate) async fn member(&self, source: members::Source, user: Person, level: AccessLevel) {
+    pub(crate) async fn member(&self, source: members::MembershipSource, user: Person, level: AccessLevel) {
         self.member_until(source, user, level, None).await;
     }
 
     pub(crate) async fn member_until(
         &self,
-        source: members::Source,
+        source: members::MembershipSource,
         user: Person,
         level: AccessLevel,
         expires_at: Option<NaiveDate>,
     ) {
         let (namespace_id, project_id) = match source {
-            members::Source::Group(id) => (Some(id), None),
-            members::Source::Project(id) => (None, Some(id)),
+            members::MembershipSource::Group(id) => (Some(id), None),
+            members::MembershipSource::Project(id) => (None, Some(id)),
         };
         let at = now();
         let row = members::ActiveModel {

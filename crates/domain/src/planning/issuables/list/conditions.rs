@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait, Select};
-use storage::entities::issuables::Kind;
-use storage::entities::row_conditions::finds;
-use storage::entities::selectivity::TARGET;
+use storage::entities::issuables::IssuableKind;
+use storage::entities::row_conditions::has_rows;
+use storage::entities::selectivity::TARGET_ID;
 use storage::entities::{fold, labels, milestones, namespace_ancestors, now, projects, users};
 
 use super::{Conditions, Filter, Place, Presence, Scope, Sieve, Sieves, absent, search};
@@ -33,7 +33,7 @@ pub(crate) fn faults(backend: &Backend, filter: &Filter) -> Vec<String> {
 pub(crate) fn sieves(
     backend: &Backend,
     caller: &Caller,
-    kind: Kind,
+    kind: IssuableKind,
     place: Place,
     filter: &Filter,
 ) -> Result<Sieves> {
@@ -139,7 +139,7 @@ fn presence(text: &str) -> Presence<&str> {
 }
 
 /// Returns conditions on the row itself that the indexes of the sort orders cover.
-fn own(kind: Kind, filter: &Filter) -> Condition {
+fn own(kind: IssuableKind, filter: &Filter) -> Condition {
     Condition::all()
         .add_option(filter.milestone_id.map(|id| kind.column("milestone_id").eq(id)))
         .add_option(filter.wanted.author_id.map(|id| kind.column("author_id").eq(id)))
@@ -152,7 +152,7 @@ fn own(kind: Kind, filter: &Filter) -> Condition {
 }
 
 fn between(
-    kind: Kind,
+    kind: IssuableKind,
     column: &'static str,
     after: Option<DateTime<Utc>>,
     before: Option<DateTime<Utc>>,
@@ -163,7 +163,7 @@ fn between(
 }
 
 /// Matches issuables in the projects of a group and its subgroups.
-fn in_group(kind: Kind, group_id: i64, sieves: &Sieves) -> Sieve {
+fn in_group(kind: IssuableKind, group_id: i64, sieves: &Sieves) -> Sieve {
     let of_group = projects_of(group_id).into_query();
     Sieve::of_things(
         kind,
@@ -186,26 +186,26 @@ fn inside(group_id: i64) -> Condition {
 }
 
 /// Matches issuables whose project meets a condition on `projects`, checked row by row.
-fn in_projects(kind: Kind, condition: Condition) -> Expr {
+fn in_projects(kind: IssuableKind, condition: Condition) -> Expr {
     let mut project = Query::select()
         .expr(Expr::val(1))
         .from(projects::Entity)
         .and_where(Expr::col((projects::Entity, projects::Column::Id)).eq(kind.column(kind.project())))
         .cond_where(condition)
         .take();
-    finds(&mut project)
+    has_rows(&mut project)
 }
 
 /// Returns the column of the assignee.
-fn user(kind: Kind) -> Expr {
+fn user(kind: IssuableKind) -> Expr {
     Expr::col((kind.assignees(), "user_id"))
 }
 
-fn assigned(kind: Kind, condition: Expr) -> Sieve {
+fn assigned(kind: IssuableKind, condition: Expr) -> Sieve {
     Sieve::rows(kind, kind.assignees(), all(condition))
 }
 
-fn assigned_at_all(kind: Kind) -> Condition {
+fn assigned_at_all(kind: IssuableKind) -> Condition {
     Sieve::rows(kind, kind.assignees(), Condition::all()).test
 }
 
@@ -228,7 +228,7 @@ fn titled(place: Place, titles: &[&str]) -> Condition {
     all.add(within)
 }
 
-fn labelled_with_any(kind: Kind, place: Place, titles: &[&str], sieves: &Sieves) -> Sieve {
+fn labelled_with_any(kind: IssuableKind, place: Place, titles: &[&str], sieves: &Sieves) -> Sieve {
     let label = Expr::col((kind.labels(), "label_id"));
     let ids = |place| {
         labels::Entity::find()
@@ -247,7 +247,7 @@ fn labelled_with_any(kind: Kind, place: Place, titles: &[&str], sieves: &Sieves)
 }
 
 /// Matches issuables with all of many labels, by counting: one condition, and one statement that finds it.
-fn labelled_with_all(kind: Kind, place: Place, mut titles: Vec<&str>) -> Sieve {
+fn labelled_with_all(kind: IssuableKind, place: Place, mut titles: Vec<&str>) -> Sieve {
     titles.sort_unstable();
     titles.dedup();
     let several = i64::try_from(titles.len()).unwrap_or(i64::MAX);
@@ -267,7 +267,7 @@ fn labelled_with_all(kind: Kind, place: Place, mut titles: Vec<&str>) -> Sieve {
     ))));
     let ids = carried
         .clone()
-        .expr_as(thing(), TARGET)
+        .expr_as(thing(), TARGET_ID)
         .add_group_by([thing()])
         .and_having(count.clone().eq(several))
         .take();
@@ -284,7 +284,7 @@ fn labelled_with_all(kind: Kind, place: Place, mut titles: Vec<&str>) -> Sieve {
     }
 }
 
-fn labelled_at_all(kind: Kind) -> Condition {
+fn labelled_at_all(kind: IssuableKind) -> Condition {
     Sieve::rows(kind, kind.labels(), Condition::all()).test
 }
 
@@ -297,10 +297,10 @@ fn milestones_titled(title: &str) -> SelectStatement {
     let named = match title {
         // Active milestones that are due in the future.
         "#upcoming" => of
-            .filter(Milestone::State.eq(milestones::State::Active))
+            .filter(Milestone::State.eq(milestones::MilestoneState::Active))
             .filter(Milestone::DueDate.gt(today)),
         "#started" => of
-            .filter(Milestone::State.eq(milestones::State::Active))
+            .filter(Milestone::State.eq(milestones::MilestoneState::Active))
             .filter(Milestone::StartDate.lte(today))
             .filter(
                 Condition::any()
@@ -321,7 +321,7 @@ fn users_named(name: &str) -> SelectStatement {
 }
 
 /// Matches issuables with an award emoji of a user.
-fn reacted(kind: Kind, user_id: i64, name: Option<&str>) -> Sieve {
+fn reacted(kind: IssuableKind, user_id: i64, name: Option<&str>) -> Sieve {
     const AWARDS: &str = "award_emoji";
     let condition = Condition::all()
         .add(Expr::col((AWARDS, "user_id")).eq(user_id))
@@ -330,7 +330,7 @@ fn reacted(kind: Kind, user_id: i64, name: Option<&str>) -> Sieve {
     Sieve::rows(kind, AWARDS, condition)
 }
 
-fn wanted(kind: Kind, place: Place, conditions: &Conditions, user_id: i64, sieves: &mut Sieves) {
+fn wanted(kind: IssuableKind, place: Place, conditions: &Conditions, user_id: i64, sieves: &mut Sieves) {
     if let Some(iids) = &conditions.iids {
         sieves.add(Sieve::of_number(kind, "iid", |column| {
             column.is_in(iids.iter().copied())
@@ -374,7 +374,7 @@ fn wanted(kind: Kind, place: Place, conditions: &Conditions, user_id: i64, sieve
 }
 
 /// Each condition is negated separately, so that a match of any of them excludes the row.
-fn unwanted(kind: Kind, place: Place, filter: &Filter, user_id: i64, sieves: &mut Sieves) {
+fn unwanted(kind: IssuableKind, place: Place, filter: &Filter, user_id: i64, sieves: &mut Sieves) {
     let conditions = &filter.unwanted;
     if let Some(iids) = &conditions.iids {
         sieves.test(all(kind.column("iid").is_in(iids.iter().copied())).not());
@@ -424,7 +424,7 @@ fn unwanted(kind: Kind, place: Place, filter: &Filter, user_id: i64, sieves: &mu
 }
 
 /// Returns a condition on a nullable column that is false, not null, for null.
-fn known(kind: Kind, column: &'static str, condition: impl FnOnce(Expr) -> Expr) -> Condition {
+fn known(kind: IssuableKind, column: &'static str, condition: impl FnOnce(Expr) -> Expr) -> Condition {
     Condition::all()
         .add(kind.column(column).is_not_null())
         .add(condition(kind.column(column)))

@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use sea_orm::sea_query::extension::postgres::PgFunc;
 use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement, UnionType};
 use sea_orm::{Condition, ConnectionTrait, DbBackend, DbErr, ExprTrait};
-use storage::entities::issuables::Kind;
-use storage::entities::row_conditions::finds;
-use storage::entities::selectivity::{TARGET, few};
+use storage::entities::issuables::IssuableKind;
+use storage::entities::row_conditions::has_rows;
+use storage::entities::selectivity::{TARGET_ID, if_few};
 
 /// A condition in both forms.
 #[derive(Debug, Clone)]
 pub(crate) struct Sieve {
-    /// Query for the matching IDs, as a column named [`TARGET`].
+    /// Query for the matching IDs, as a column named [`TARGET_ID`].
     pub ids: SelectStatement,
     /// Condition on a row, checked row by row. Written so that the planner uses no index.
     pub test: Condition,
@@ -28,25 +28,25 @@ fn tried(condition: impl Into<Expr>) -> Expr {
     Func::coalesce([condition.into(), Expr::val(false)]).into()
 }
 
-/// Returns the IDs that both statements match. Their columns are named [`TARGET`].
+/// Returns the IDs that both statements match. Their columns are named [`TARGET_ID`].
 fn both(some: SelectStatement, others: SelectStatement) -> SelectStatement {
     Query::select()
-        .column(TARGET)
+        .column(TARGET_ID)
         .from_subquery(some, "some")
-        .and_where(Expr::col(("some", TARGET)).in_subquery(others))
+        .and_where(Expr::col(("some", TARGET_ID)).in_subquery(others))
         .offset(0)
         .take()
 }
 
 /// Returns the distinct IDs that one statement matches and the others do not. Their columns are named
-/// [`TARGET`].
+/// [`TARGET_ID`].
 fn less(some: SelectStatement, others: Vec<SelectStatement>) -> SelectStatement {
     let mut all = Query::select();
     if others.is_empty() {
         all.distinct();
     }
     let others = others.into_iter().map(|ids| (UnionType::Except, ids));
-    all.column(TARGET)
+    all.column(TARGET_ID)
         .from_subquery(some, "some")
         .unions(others)
         .take()
@@ -64,7 +64,7 @@ pub(crate) fn absent(column: Expr) -> Condition {
 
 /// Parts of the query for conditions that [need a deep scan](Sieves::may_lie_far).
 pub(super) struct Parts {
-    /// Query for the distinct IDs that match several conditions, named [`TARGET`], if there are such
+    /// Query for the distinct IDs that match several conditions, named [`TARGET_ID`], if there are such
     /// conditions.
     pub ids: Option<SelectStatement>,
     /// Conditions that use an index of the own table.
@@ -78,7 +78,7 @@ pub(super) struct Parts {
 /// The conditions of a list.
 #[derive(Debug)]
 pub(crate) struct Sieves {
-    kind: Kind,
+    kind: IssuableKind,
     database: DbBackend,
     all: Vec<Sieve>,
     unwanted: Vec<Sieve>,
@@ -89,9 +89,9 @@ pub(crate) struct Sieves {
 
 impl Sieve {
     /// Matches issuables that are referenced by rows of a table that meet a condition.
-    pub fn rows(kind: Kind, table: &'static str, condition: Condition) -> Self {
+    pub fn rows(kind: IssuableKind, table: &'static str, condition: Condition) -> Self {
         let ids = Query::select()
-            .expr_as(Expr::col((table, kind.key())), TARGET)
+            .expr_as(Expr::col((table, kind.key())), TARGET_ID)
             .from(table)
             .cond_where(condition.clone())
             .take();
@@ -103,15 +103,15 @@ impl Sieve {
             .take();
         Self {
             ids,
-            test: Condition::all().add(finds(&mut row)),
+            test: Condition::all().add(has_rows(&mut row)),
             own: None,
         }
     }
 
     /// Matches issuables of a kind by a condition and its form for row-by-row checks.
-    pub fn of_things(kind: Kind, condition: Condition, test: Condition) -> Self {
+    pub fn of_things(kind: IssuableKind, condition: Condition, test: Condition) -> Self {
         let ids = Query::select()
-            .expr_as(kind.column("id"), TARGET)
+            .expr_as(kind.column("id"), TARGET_ID)
             .from(kind.table())
             .cond_where(condition.clone())
             .take();
@@ -124,7 +124,7 @@ impl Sieve {
 
     /// Matches issuables by a numeric column of their own. `condition` builds each form, from the column or
     /// from an expression for which the planner uses no index.
-    pub fn of_number(kind: Kind, name: &'static str, condition: impl Fn(Expr) -> Expr) -> Self {
+    pub fn of_number(kind: IssuableKind, name: &'static str, condition: impl Fn(Expr) -> Expr) -> Self {
         let all = |expr: Expr| Condition::all().add(expr);
         let test = all(tried(condition(kind.column(name).add(0))));
         Self::of_things(kind, all(condition(kind.column(name))), test)
@@ -133,7 +133,7 @@ impl Sieve {
 
 impl Sieves {
     /// Creates an empty set of conditions.
-    pub fn new(kind: Kind, database: DbBackend) -> Self {
+    pub fn new(kind: IssuableKind, database: DbBackend) -> Self {
         Self {
             kind,
             database,
@@ -190,7 +190,7 @@ impl Sieves {
     /// Returns an error if the database fails.
     pub async fn look(&mut self, db: &impl ConnectionTrait) -> Result<(), DbErr> {
         for sieve in &self.all {
-            self.found = few(db, sieve.ids.clone()).await?;
+            self.found = if_few(db, sieve.ids.clone()).await?;
             if self.found.is_some() {
                 return Ok(());
             }

@@ -11,9 +11,9 @@ use sea_orm::{Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, Q
 pub(crate) use conditions::{NO_LABEL, faults, numbered, sieves};
 pub(crate) use indexed::{Sieve, Sieves, absent};
 
-use storage::entities::issuables::Kind;
-use storage::entities::row_conditions::finds;
-use storage::entities::selectivity::TARGET;
+use storage::entities::issuables::IssuableKind;
+use storage::entities::row_conditions::has_rows;
+use storage::entities::selectivity::TARGET_ID;
 
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
@@ -133,7 +133,7 @@ impl Ordering {
 
 /// A list of which a page is requested.
 struct List<'a> {
-    kind: Kind,
+    kind: IssuableKind,
     visible: Condition,
     sieves: &'a Sieves,
     order: Ordering,
@@ -143,7 +143,7 @@ struct List<'a> {
 impl List<'_> {
     fn ids(&self, condition: Condition) -> SelectStatement {
         Query::select()
-            .expr_as(self.kind.column("id"), TARGET)
+            .expr_as(self.kind.column("id"), TARGET_ID)
             .from(self.kind.table())
             .cond_where(condition)
             .take()
@@ -198,7 +198,7 @@ impl List<'_> {
         Query::select()
             .expr(Expr::val(1))
             .from(FOUND)
-            .and_where(self.meets(Expr::col((FOUND, TARGET)), tests))
+            .and_where(self.meets(Expr::col((FOUND, TARGET_ID)), tests))
             .with_cte(found)
             .take()
     }
@@ -211,7 +211,7 @@ impl List<'_> {
             .and_where(self.kind.column("id").eq(id))
             .cond_where(condition)
             .take();
-        finds(&mut row)
+        has_rows(&mut row)
     }
 
     /// Returns the query for the IDs and the sort columns, in order.
@@ -246,7 +246,7 @@ impl List<'_> {
 /// Returns an error if the database fails.
 pub(crate) async fn page_of<E: EntityTrait>(
     db: &impl ConnectionTrait,
-    kind: Kind,
+    kind: IssuableKind,
     visible: Condition,
     mut sieves: Sieves,
     order: Ordering,

@@ -3,8 +3,8 @@
 use sea_orm::sea_query::{BinOper, Expr, Func, Query};
 use sea_orm::{Condition, DatabaseBackend, ExprTrait};
 use storage::entities::fold;
-use storage::entities::issuables::Kind;
-use storage::entities::selectivity::TARGET;
+use storage::entities::issuables::IssuableKind;
+use storage::entities::selectivity::TARGET_ID;
 
 use super::{Conditions, Filter, Sieve, Sieves};
 use crate::kernel::Backend;
@@ -24,7 +24,7 @@ enum Sought {
     Whole(String),
 }
 
-pub(super) fn wanted(kind: Kind, conditions: &Conditions, backend: &Backend, sieves: &mut Sieves) {
+pub(super) fn wanted(kind: IssuableKind, conditions: &Conditions, backend: &Backend, sieves: &mut Sieves) {
     let fields = fields(conditions.fields.as_deref());
     if let Some(sought) = conditions.search.as_deref().and_then(sought) {
         sieves.add(sieve(
@@ -36,7 +36,7 @@ pub(super) fn wanted(kind: Kind, conditions: &Conditions, backend: &Backend, sie
     }
 }
 
-pub(super) fn unwanted(kind: Kind, filter: &Filter, backend: &Backend, sieves: &mut Sieves) {
+pub(super) fn unwanted(kind: IssuableKind, filter: &Filter, backend: &Backend, sieves: &mut Sieves) {
     let inside = filter
         .unwanted
         .fields
@@ -91,7 +91,7 @@ fn sought(text: &str) -> Option<Sought> {
     })
 }
 
-fn sieve(kind: Kind, sought: &Sought, fields: &[&'static str], database: DatabaseBackend) -> Sieve {
+fn sieve(kind: IssuableKind, sought: &Sought, fields: &[&'static str], database: DatabaseBackend) -> Sieve {
     match (sought, database) {
         (Sought::Words(words), DatabaseBackend::Sqlite) => matching(kind, words, fields),
         _ => {
@@ -102,7 +102,12 @@ fn sieve(kind: Kind, sought: &Sought, fields: &[&'static str], database: Databas
 }
 
 /// Matches texts that contain all words in the same column.
-fn like(kind: Kind, sought: &Sought, fields: &[&'static str], text: impl Fn(Expr) -> Expr) -> Condition {
+fn like(
+    kind: IssuableKind,
+    sought: &Sought,
+    fields: &[&'static str],
+    text: impl Fn(Expr) -> Expr,
+) -> Condition {
     fields.iter().fold(Condition::any(), |any, field| {
         let column = Expr::expr(Func::lower(text(kind.column(field))));
         any.add(match sought {
@@ -141,7 +146,7 @@ fn spellings(folded: &str) -> Vec<String> {
 }
 
 /// The same as a full-text query, which is case-insensitive by itself.
-fn matching(kind: Kind, words: &[String], fields: &[&'static str]) -> Sieve {
+fn matching(kind: IssuableKind, words: &[String], fields: &[&'static str]) -> Sieve {
     let texts = kind.texts();
     let phrases: Vec<String> = words
         .iter()
@@ -152,7 +157,7 @@ fn matching(kind: Kind, words: &[String], fields: &[&'static str]) -> Sieve {
     let question = columns.join(" OR ");
     let found = |question: String| Expr::col(texts).binary(BinOper::Custom("MATCH"), question);
     let ids = Query::select()
-        .expr_as(Expr::col((texts, "rowid")), TARGET)
+        .expr_as(Expr::col((texts, "rowid")), TARGET_ID)
         .from(texts)
         .and_where(found(question.clone()))
         .take();

@@ -7,7 +7,9 @@ use chrono::{DateTime, Utc};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
 use storage::entities::now;
-use storage::entities::vulnerabilities::{ActiveModel, Column, Confidence, Entity, Severity, State};
+use storage::entities::vulnerabilities::{
+    ActiveModel, Column, Confidence, Entity, Severity, VulnerabilityState,
+};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::Outcome;
@@ -98,7 +100,7 @@ async fn enter(
             title: Set(finding.title),
             description: Set(finding.description),
             text_digest: Set(text_digest),
-            state: Set(State::Opened),
+            state: Set(VulnerabilityState::Opened),
             severity: Set(finding.severity),
             confidence: Set(finding.confidence),
             report_type: Set(finding.report_type),
