@@ -5,7 +5,7 @@ use domain::code::commits::comments::{self, LineType, NewComment};
 use domain::code::commits::commit::AuthorOverride;
 use domain::code::commits::content;
 use domain::code::commits::create::{self, ActionKind, NewAction, NewCommit};
-use domain::code::commits::listing::{self, Listed, Order, Query, RefKind};
+use domain::code::commits::listing::{self, Listed, Query, RefKind};
 use domain::code::commits::start_point::StartPoint;
 use domain::delivery::pipelines;
 use domain::identity::access::ProjectAccess;
@@ -38,8 +38,8 @@ impl CommitsApi for App {
             all: request.all,
             first_parent: request.first_parent,
             order: match request.order {
-                Some(CommitOrder::Topo) => Order::Topo,
-                Some(CommitOrder::Default) | None => Order::Default,
+                Some(CommitOrder::Topo) => listing::CommitOrder::Topo,
+                Some(CommitOrder::Default) | None => listing::CommitOrder::Default,
             },
             with_stats: request.with_stats,
         };

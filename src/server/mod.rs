@@ -21,7 +21,7 @@ use domain::operations::startup::{self, Presence};
 use domain::review::merge_requests::MergeRequestUpdates;
 use domain::secrets::{Keyring, Secret};
 use domain::transfers::jobs::import_group::ImportGroup;
-use git::Store;
+use git::RepositoryStore;
 use storage::database::{self, Database};
 use storage::jobs::{Job, JobRunner, RunnerOptions};
 use tokio::net::{TcpListener, TcpSocket};
@@ -87,14 +87,15 @@ async fn open_as(
     database.migrate().await.map_err(database::Error::from)?;
     let concurrency = settings.git_concurrency;
     let objects = settings.object_store_url.clone();
-    let prepare = move || -> Result<(Keyring, Store, ObjectStorage), Error> {
+    let prepare = move || -> Result<(Keyring, RepositoryStore, ObjectStorage), Error> {
         let key = directory.join(instance_identity::KEY);
         let keyring = match opening {
             Opening::Create => Keyring::open(&key)?,
             Opening::Existing => Keyring::open_existing(&key)?,
         };
         let objects = ObjectStorage::open(objects.as_deref(), &directory)?;
-        let repositories = Store::new(directory.join(instance_identity::REPOSITORIES), concurrency)?;
+        let repositories =
+            RepositoryStore::new(directory.join(instance_identity::REPOSITORIES), concurrency)?;
         Ok((keyring, repositories, objects))
     };
     let (keyring, repositories, objects) = tokio::task::spawn_blocking(prepare)

@@ -3,7 +3,7 @@
 use domain::code::commits::comments::Written;
 use domain::code::commits::listing::{Listed, RefKind};
 use domain::identity::access::ProjectAccess;
-use git::{DiffEntry, Stats};
+use git::{DiffEntry, DiffStats};
 use storage::entities::commit_comments::LineType;
 use storage::entities::pipelines;
 
@@ -81,7 +81,7 @@ pub fn detail(found: Listed, last: Option<&pipelines::Model>, project_id: i64, a
     }
 }
 
-fn stats(stats: Stats) -> CommitStats {
+fn stats(stats: DiffStats) -> CommitStats {
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     CommitStats {
         additions: number(stats.additions),

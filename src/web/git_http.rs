@@ -9,7 +9,7 @@ use domain::identity::access::ProjectAccess;
 use domain::identity::git_access::{self, Basic};
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
-use git::Service;
+use git::TransportService;
 use percent_encoding::percent_decode_str;
 use poem::http::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER,
@@ -89,7 +89,7 @@ enum What {
     /// `info/refs`.
     References,
     /// `git-upload-pack` or `git-receive-pack`.
-    Exchange(Service),
+    Exchange(TransportService),
 }
 
 impl Target {
@@ -99,7 +99,7 @@ impl Target {
             Some(repository) => (repository, What::References),
             None => {
                 let (repository, name) = path.rsplit_once('/')?;
-                (repository, What::Exchange(Service::named(name)?))
+                (repository, What::Exchange(TransportService::named(name)?))
             }
         };
         let repository = repository.strip_prefix('/')?;
@@ -209,7 +209,7 @@ impl<E> GitHttpEndpoint<E> {
     async fn admit(
         &self,
         target: &Target,
-        service: Service,
+        service: TransportService,
         request: &Request,
     ) -> Result<ProjectAccess, Refusal> {
         let caller = git_access::identify(&self.backend, credentials(request)?).await?;
@@ -222,7 +222,7 @@ impl<E> GitHttpEndpoint<E> {
         }
         let query = request.uri().query().unwrap_or_default();
         let service = query.split('&').find_map(|pair| pair.strip_prefix("service="));
-        let Some(service) = service.and_then(Service::named) else {
+        let Some(service) = service.and_then(TransportService::named) else {
             let text = "The server supports only Git's smart HTTP protocol; use a newer client.";
             return Err(Refusal::Protocol(StatusCode::FORBIDDEN, text));
         };
@@ -235,7 +235,7 @@ impl<E> GitHttpEndpoint<E> {
     async fn exchange(
         &self,
         target: &Target,
-        service: Service,
+        service: TransportService,
         mut request: Request,
     ) -> Result<Response, Refusal> {
         if request.method() != Method::POST {
@@ -259,12 +259,12 @@ impl<E> GitHttpEndpoint<E> {
         let protocol = protocol(&request);
         let repository = receive_pack::repository(&self.backend, &access);
         Ok(match service {
-            Service::UploadPack => {
+            TransportService::UploadPack => {
                 let mut stream = repository.upload_pack(body, gzip, protocol).await?;
                 stream.begun().await?;
                 streamed(service, "result", stream)
             }
-            Service::ReceivePack => {
+            TransportService::ReceivePack => {
                 let push = repository.open_push(body, gzip).await?;
                 let limit = Some(self.max_push_bytes);
                 let stream = receive_pack::receive(&self.backend, &access, push, limit, protocol).await?;
@@ -274,7 +274,7 @@ impl<E> GitHttpEndpoint<E> {
     }
 }
 
-fn streamed<S>(service: Service, kind: &str, stream: S) -> Response
+fn streamed<S>(service: TransportService, kind: &str, stream: S) -> Response
 where
     S: futures_util::Stream<Item = std::io::Result<bytes::Bytes>> + Send + 'static,
 {
@@ -327,11 +327,11 @@ mod tests {
         assert_eq!(Target::of("/g/p.git/info/refs"), target("g/p", What::References));
         assert_eq!(
             Target::of("/a/b/c/git-upload-pack"),
-            target("a/b/c", What::Exchange(Service::UploadPack))
+            target("a/b/c", What::Exchange(TransportService::UploadPack))
         );
         assert_eq!(
             Target::of("/g/%C3%A4.git/git-receive-pack"),
-            target("g/ä", What::Exchange(Service::ReceivePack))
+            target("g/ä", What::Exchange(TransportService::ReceivePack))
         );
     }
 

@@ -34,7 +34,7 @@ impl ArchiveFormat {
 
 /// Parameters of an archive.
 #[derive(Debug, Clone)]
-pub struct Archive {
+pub struct ArchiveRequest {
     /// The commit that contains the files.
     pub commit: Oid,
     /// The format.
@@ -52,13 +52,13 @@ impl Repository {
     /// # Errors
     /// [`super::Error::ObjectNotFound`] if the commit or the path does not exist, [`super::Error::Busy`] if
     /// too many transfers are running. The stream ends in an error if the program fails.
-    pub async fn archive(&self, archive: Archive) -> Result<ByteStream> {
+    pub async fn archive(&self, archive: ArchiveRequest) -> Result<ByteStream> {
         let path = archive.path.unwrap_or_default();
         let path = path.trim_matches('/');
         self.is_file(archive.commit, path).await?;
         let program = Program::new("archive")
             .flag(archive.format.flag())
-            .valued("--prefix=", &safe_prefix(&archive.prefix))
+            .option("--prefix=", &safe_prefix(&archive.prefix))
             .id(archive.commit)
             .time_limit(TIME_LIMIT);
         let program = if path.is_empty() {
@@ -83,10 +83,10 @@ mod tests {
 
     use super::*;
     use crate::Error;
-    use crate::test_repository::Sample;
+    use crate::test_repository::TestRepository;
 
-    fn archive(sample: &Sample, format: ArchiveFormat, path: Option<&str>) -> Archive {
-        Archive {
+    fn archive(sample: &TestRepository, format: ArchiveFormat, path: Option<&str>) -> ArchiveRequest {
+        ArchiveRequest {
             commit: sample.id("main"),
             format,
             prefix: "project-main".to_owned(),
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    async fn collected(sample: &Sample, archive: Archive) -> Vec<u8> {
+    async fn collected(sample: &TestRepository, archive: ArchiveRequest) -> Vec<u8> {
         sample
             .repository
             .archive(archive)
@@ -121,7 +121,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_form_holds_the_files_of_the_commit() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         let plain = files_of(&*collected(&sample, archive(&sample, ArchiveFormat::Tar, None)).await);
         let gz = collected(&sample, archive(&sample, ArchiveFormat::TarGz, None)).await;
         assert_eq!(files_of(flate2::read::GzDecoder::new(&*gz)), plain);
@@ -142,7 +142,7 @@ mod tests {
 
     #[tokio::test]
     async fn path_narrows_the_archive() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         let tar = collected(&sample, archive(&sample, ArchiveFormat::Tar, Some("src/"))).await;
         let files = files_of(&*tar);
         assert!(

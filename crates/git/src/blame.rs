@@ -5,23 +5,23 @@ use std::time::Duration;
 
 use tokio::io::AsyncRead;
 
-use super::line_reader::Lines;
+use super::line_reader::LineReader;
 use super::process::Program;
 use super::{Error, Oid, Repository, Result};
 
 /// Time limit for one blame.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Maximum size of a blamed file, in bytes.
-const BYTES: usize = 16 * 1024 * 1024;
+const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
 /// Size of the cache, in bytes of text.
-const KEPT: u64 = 64 * 1024 * 1024;
+const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
-type Answers = moka::sync::Cache<(Oid, String), Arc<Vec<BlameRange>>>;
+type ResultCache = moka::sync::Cache<(Oid, String), Arc<Vec<BlameRange>>>;
 
 /// Cache by commit and path. The result depends on nothing else, so all repositories share the cache.
-static ANSWERS: LazyLock<Answers> = LazyLock::new(|| {
+static RESULT_CACHE: LazyLock<ResultCache> = LazyLock::new(|| {
     moka::sync::Cache::builder()
-        .max_capacity(KEPT)
+        .max_capacity(CACHE_BYTES)
         .weigher(|(_, path): &(Oid, String), ranges: &Arc<Vec<BlameRange>>| {
             /// Memory of a range or a line in addition to its text.
             const OVERHEAD: usize = 48;
@@ -54,7 +54,7 @@ impl Repository {
             return Err(Error::ObjectNotFound);
         }
         let key = (commit, path.to_owned());
-        if let Some(known) = ANSWERS.get(&key) {
+        if let Some(known) = RESULT_CACHE.get(&key) {
             return Ok(known);
         }
         let program = Program::new("blame")
@@ -69,7 +69,7 @@ impl Repository {
         let ranges = running.within(read(stdout)).await?;
         running.finish().await?;
         let ranges = Arc::new(ranges);
-        ANSWERS.insert(key, Arc::clone(&ranges));
+        RESULT_CACHE.insert(key, Arc::clone(&ranges));
         Ok(ranges)
     }
 }
@@ -77,13 +77,13 @@ impl Repository {
 /// Parses porcelain output. Each line of the file has a header that starts with the commit ID, optional
 /// commit details, and the content after a tab.
 async fn read(output: impl AsyncRead + Unpin) -> Result<Vec<BlameRange>> {
-    let mut output = Lines::new(output);
+    let mut output = LineReader::new(output);
     let mut ranges: Vec<BlameRange> = Vec::new();
     let mut commit = None;
     let mut bytes = 0;
-    while let Some(line) = output.line(b'\n', BYTES).await? {
+    while let Some(line) = output.line(b'\n', MAX_FILE_BYTES).await? {
         bytes += line.len;
-        if bytes > 2 * BYTES {
+        if bytes > 2 * MAX_FILE_BYTES {
             return Err(Error::LimitExceeded("the file is too large for blame"));
         }
         if let Some(content) = line.text().strip_prefix('\t') {
@@ -114,11 +114,11 @@ fn unreadable() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_repository::{PATHS, Sample};
+    use crate::test_repository::{PATHS, TestRepository};
 
     #[tokio::test]
     async fn every_line_has_the_commit_git_blames() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         let mut files = 0;
         for path in PATHS {
             if sample.git(&["ls-tree", "-r", "main", "--", path]).is_empty() {
@@ -150,7 +150,7 @@ mod tests {
 
     #[tokio::test]
     async fn blames_files_only_and_by_their_exact_path() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         let main = sample.id("main");
         for path in [
             "src",
@@ -168,7 +168,7 @@ mod tests {
 
     #[tokio::test]
     async fn empty_file_has_no_ranges() {
-        let sample = Sample::empty();
+        let sample = TestRepository::empty();
         sample.import(
             b"commit refs/heads/main\ncommitter A <a@example.com> 1 +0000\ndata 1\nx\n\
               M 100644 inline empty\ndata 0\n\nM 100644 inline blank\ndata 2\n\n\n\n",

@@ -9,14 +9,14 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 use super::error::absent;
-use super::process::{Program, Running};
+use super::process::{Program, RunningProgram};
 use super::{Error, Oid, Repository, Result};
 
 /// Blobs up to this size in bytes are read into memory; larger ones are streamed from a process.
-const IN_MEMORY: u64 = 4 << 20;
+const MAX_IN_MEMORY: u64 = 4 << 20;
 
 /// Blobs up to this size in bytes are cached.
-const REMEMBERED: usize = 64 << 10;
+const MAX_CACHED: usize = 64 << 10;
 
 /// A file's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct BlobStream {
     remaining: u64,
     source: Pin<Box<dyn AsyncRead + Send>>,
     // Kills the process when the stream is dropped, even if it was not read to the end.
-    _process: Option<Running>,
+    _process: Option<RunningProgram>,
 }
 
 impl BlobStream {
@@ -130,7 +130,7 @@ impl Repository {
         self.git2(move |repository| {
             let odb = repository.odb()?;
             let start = |id: Oid| {
-                if blob_size(&odb, id)? > IN_MEMORY {
+                if blob_size(&odb, id)? > MAX_IN_MEMORY {
                     return Ok(Bytes::new());
                 }
                 let object = odb.read(id).map_err(absent)?;
@@ -155,7 +155,7 @@ impl Repository {
             .git2(move |repository| {
                 let odb = repository.odb()?;
                 let size = blob_size(&odb, id)?;
-                if size > IN_MEMORY {
+                if size > MAX_IN_MEMORY {
                     return Ok((size, None));
                 }
                 let object = odb.read(id).map_err(absent)?;
@@ -163,7 +163,7 @@ impl Repository {
             })
             .await?;
         if let Some(data) = data {
-            if data.len() <= REMEMBERED {
+            if data.len() <= MAX_CACHED {
                 self.shared().blobs.insert(key, data.clone());
             }
             return Ok(BlobStream::of(data));

@@ -1,6 +1,6 @@
 //! Branches, and `HEAD` as the name of the default branch.
 
-use super::refs::{self, NameFilter, Window};
+use super::refs::{self, NameFilter, PageWindow};
 use super::{Error, Oid, Repository, Result, check_branch_name, revision};
 
 /// Prefix of all branch refs.
@@ -30,10 +30,10 @@ impl Repository {
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`] and failures of the repository.
-    pub async fn branches(&self, search: Option<&str>, window: Window) -> Result<BranchPage> {
+    pub async fn branches(&self, search: Option<&str>, window: PageWindow) -> Result<BranchPage> {
         let filter = NameFilter::new(search);
         self.git2(move |repository| {
-            let found = refs::below(repository, PREFIX, &filter)?;
+            let found = refs::with_prefix(repository, PREFIX, &filter)?;
             let branches = window.of(&found).iter().map(|(name, commit)| Branch {
                 name: name.clone(),
                 commit: *commit,
@@ -112,7 +112,7 @@ impl Repository {
             let _guard = guard;
             let (base, candidates) = opened.with_git2(|repository| {
                 let base = tip(repository, &into)?.ok_or(Error::BranchNotFound)?;
-                let mut all = refs::below(repository, PREFIX, &NameFilter::new(None))?;
+                let mut all = refs::with_prefix(repository, PREFIX, &NameFilter::new(None))?;
                 all.retain(|(name, _)| *name != into && !keep(name));
                 Ok((base, all))
             })?;
@@ -192,7 +192,7 @@ pub(super) fn has_branches(repository: &git2::Repository) -> Result<bool> {
 
 /// Points `HEAD` to a branch.
 pub(super) fn point_head(repository: &git2::Repository, name: &str) -> Result<()> {
-    refs::unlocked(repository, "HEAD", || {
+    refs::retry_while_locked(repository, "HEAD", || {
         repository.set_head(&format!("{PREFIX}{name}"))
     })
 }
@@ -200,14 +200,14 @@ pub(super) fn point_head(repository: &git2::Repository, name: &str) -> Result<()
 #[cfg(test)]
 mod tests {
     use crate::testing::{self, Fixture};
-    use crate::{Error, Oid, Window};
+    use crate::{Error, Oid, PageWindow};
 
-    const ALL: Window = Window {
+    const ALL: PageWindow = PageWindow {
         offset: 0,
         limit: usize::MAX,
     };
 
-    async fn names(fixture: &Fixture, search: Option<&str>, window: Window) -> (Vec<String>, usize) {
+    async fn names(fixture: &Fixture, search: Option<&str>, window: PageWindow) -> (Vec<String>, usize) {
         let page = fixture.repository.branches(search, window).await.unwrap();
         (
             page.branches.into_iter().map(|branch| branch.name).collect(),
@@ -230,7 +230,7 @@ mod tests {
             names(&fixture, None, ALL).await,
             (all.map(str::to_owned).to_vec(), 6)
         );
-        let page = names(&fixture, None, Window { offset: 1, limit: 2 }).await;
+        let page = names(&fixture, None, PageWindow { offset: 1, limit: 2 }).await;
         assert_eq!(page, (vec!["feature/a".to_owned(), "feature/b".to_owned()], 6));
         assert_eq!(names(&fixture, Some("^f"), ALL).await.1, 3);
         assert_eq!(names(&fixture, Some("o$"), ALL).await.0, ["zoo"]);

@@ -69,7 +69,7 @@ impl Repository {
                 Direction::Pick => &plan.change.author,
                 Direction::Revert => &committer,
             };
-            let data = commit::serialise(merged, &[plan.tip], &message, author, &committer);
+            let data = commit::serialize(merged, &[plan.tip], &message, author, &committer);
             let commit = repository.odb()?.write(git2::ObjectType::Commit, &data)?;
             publish(repository, &branch, Some(plan.tip), Some(plan.tip), commit)
         })

@@ -161,7 +161,7 @@ impl Repository {
     ///
     /// # Errors
     /// If the repository cannot be read.
-    pub async fn commits_there(&self, ids: Vec<Oid>) -> Result<Vec<Commit>> {
+    pub async fn existing_commits(&self, ids: Vec<Oid>) -> Result<Vec<Commit>> {
         self.git2(move |repository| {
             let found = ids.into_iter().map(|id| read(repository, id));
             found
@@ -185,7 +185,7 @@ pub(super) fn read(repository: &git2::Repository, id: Oid) -> Result<Commit> {
 /// Serializes a commit as Git stores it.
 ///
 /// NUL bytes are dropped from the message, because Git would end it there.
-pub(super) fn serialise(
+pub(super) fn serialize(
     tree: Oid,
     parents: &[Oid],
     message: &str,

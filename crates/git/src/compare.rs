@@ -1,9 +1,9 @@
 //! Comparison of two commits.
 
-use super::{Diff, Error, ListCommits, Oid, Repository, Result, Selection};
+use super::{CommitQuery, CommitSelection, Diff, Error, Oid, Repository, Result};
 
 /// Maximum number of commits in a comparison; the newest are returned.
-const COMMITS: usize = 10_000;
+const MAX_COMMITS: usize = 10_000;
 
 /// The commits and changes between two commits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,16 +25,16 @@ impl Repository {
     /// # Errors
     /// [`Error::ObjectNotFound`] if either is not a commit.
     pub async fn compare(&self, from: Oid, to: Oid, straight: bool) -> Result<Comparison> {
-        let selection = Selection {
+        let selection = CommitSelection {
             tips: vec![to],
             hidden: vec![from],
-            ..Selection::default()
+            ..CommitSelection::default()
         };
         let mut commits = self
-            .list_commits(ListCommits {
+            .list_commits(CommitQuery {
                 selection,
                 offset: 0,
-                limit: COMMITS,
+                limit: MAX_COMMITS,
             })
             .await?;
         commits.reverse();
@@ -60,11 +60,11 @@ impl Repository {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_repository::Sample;
+    use crate::test_repository::TestRepository;
 
     #[tokio::test]
     async fn comparison_equals_log_and_diff() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         for (from, to) in [("main~20", "main"), ("main", "apart"), ("side-53", "main")] {
             for (straight, dots) in [(false, "..."), (true, "..")] {
                 let (one, other) = (sample.id(from), sample.id(to));

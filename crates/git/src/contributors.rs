@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use tokio::io::AsyncRead;
 
-use super::line_reader::Lines;
+use super::line_reader::LineReader;
 use super::process::Program;
 use super::{Error, Oid, Repository, Result};
 
 /// Time limit for counting.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// Maximum number of contributors, which bounds the memory of the count.
-const CONTRIBUTORS: usize = 100_000;
+const MAX_CONTRIBUTORS: usize = 100_000;
 /// Maximum length of a parsed line, in bytes.
-const LINE: usize = 4 * 1024;
+const MAX_LINE_BYTES: usize = 4 * 1024;
 /// Number of cached results.
-const KEPT: u64 = 64;
+const CACHED_RESULTS: u64 = 64;
 
-type Answers = moka::sync::Cache<(Oid, bool), Arc<Vec<Contributor>>>;
+type ResultCache = moka::sync::Cache<(Oid, bool), Arc<Vec<Contributor>>>;
 
 /// Cache by head commit. The result depends on nothing else, so all repositories share the cache.
-static ANSWERS: LazyLock<Answers> = LazyLock::new(|| moka::sync::Cache::new(KEPT));
+static RESULT_CACHE: LazyLock<ResultCache> = LazyLock::new(|| moka::sync::Cache::new(CACHED_RESULTS));
 
 /// An author, identified by name and email address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,12 +64,12 @@ impl Repository {
         order: ContributorOrder,
     ) -> Result<Vec<Contributor>> {
         self.is_file(tip, "").await?;
-        let known = ANSWERS.get(&(tip, lines));
+        let known = RESULT_CACHE.get(&(tip, lines));
         let contributors = match known {
             Some(known) => known,
             None => {
                 let counted = Arc::new(self.count_contributors(tip, lines).await?);
-                ANSWERS.insert((tip, lines), Arc::clone(&counted));
+                RESULT_CACHE.insert((tip, lines), Arc::clone(&counted));
                 counted
             }
         };
@@ -104,11 +104,11 @@ impl Repository {
 }
 
 async fn read(output: impl AsyncRead + Unpin) -> Result<Vec<Contributor>> {
-    let mut output = Lines::new(output);
+    let mut output = LineReader::new(output);
     let mut places: HashMap<(String, String), usize> = HashMap::new();
     let mut contributors: Vec<Contributor> = Vec::new();
     let mut current = 0;
-    while let Some(line) = output.line(b'\n', LINE).await? {
+    while let Some(line) = output.line(b'\n', MAX_LINE_BYTES).await? {
         let text = line.text();
         if let Some((name, email)) = text
             .strip_prefix('\u{1}')
@@ -117,7 +117,7 @@ async fn read(output: impl AsyncRead + Unpin) -> Result<Vec<Contributor>> {
             let author = (name.to_owned(), email.to_owned());
             current = *places.entry(author).or_insert(contributors.len());
             if current == contributors.len() {
-                if current >= CONTRIBUTORS {
+                if current >= MAX_CONTRIBUTORS {
                     return Err(Error::LimitExceeded("the history has too many contributors"));
                 }
                 let (name, email) = (name.to_owned(), email.to_owned());
@@ -142,11 +142,11 @@ async fn read(output: impl AsyncRead + Unpin) -> Result<Vec<Contributor>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_repository::Sample;
+    use crate::test_repository::TestRepository;
 
     #[tokio::test]
     async fn commits_are_counted_as_shortlog_counts_them() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         let main = sample.id("main");
         for order in [ContributorOrder::Name, ContributorOrder::Email] {
             let contributors = sample.repository.contributors(main, false, order).await.unwrap();
@@ -167,7 +167,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_are_counted_as_numstat_counts_them() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         let contributors = sample
             .repository
             .contributors(sample.id("main"), true, ContributorOrder::Name)

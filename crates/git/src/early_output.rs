@@ -6,13 +6,13 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 /// Maximum size of the buffered output, in bytes. Progress and reports take a few kilobytes.
-const LIMIT: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// The longest packet with its length, in bytes.
-const PACKET: usize = 65_520;
+const MAX_PACKET_BYTES: usize = 65_520;
 /// The digits of the length at the start of a packet.
-const DIGITS: usize = 4;
+const LENGTH_DIGITS: usize = 4;
 /// The sideband of progress messages.
-const PROGRESS: u8 = 2;
+const PROGRESS_BAND: u8 = 2;
 
 /// Handling of output beyond the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +55,9 @@ impl EarlyOutput {
             self.drop_progress();
         }
         self.overflow == Overflow::Kept
-            || self.kept.len() < LIMIT
-            || (self.overflow == Overflow::DropsProgress && self.kept.len() - self.looked_at < PACKET)
+            || self.kept.len() < MAX_BYTES
+            || (self.overflow == Overflow::DropsProgress
+                && self.kept.len() - self.looked_at < MAX_PACKET_BYTES)
     }
 
     /// Returns the buffered output.
@@ -67,8 +68,9 @@ impl EarlyOutput {
     fn drop_progress(&mut self) {
         while let Some(length) = packet(self.kept.get(self.looked_at..).unwrap_or_default()) {
             let end = self.looked_at + length;
-            let is_progress = self.kept.get(self.looked_at + DIGITS) == Some(&PROGRESS) && length > DIGITS;
-            if is_progress && end > LIMIT {
+            let is_progress = self.kept.get(self.looked_at + LENGTH_DIGITS) == Some(&PROGRESS_BAND)
+                && length > LENGTH_DIGITS;
+            if is_progress && end > MAX_BYTES {
                 let mut rest = self.kept.split_off(self.looked_at);
                 rest.advance(length);
                 self.kept.extend_from_slice(&rest);
@@ -81,9 +83,9 @@ impl EarlyOutput {
 
 /// Returns the length of the packet at the start of `bytes`, or `None` if it is incomplete or not a packet.
 fn packet(bytes: &[u8]) -> Option<usize> {
-    let digits = std::str::from_utf8(bytes.get(..DIGITS)?).ok()?;
+    let digits = std::str::from_utf8(bytes.get(..LENGTH_DIGITS)?).ok()?;
     // Lengths below four are of packets without content, such as a flush.
-    let length = usize::from_str_radix(digits, 16).ok()?.max(DIGITS);
+    let length = usize::from_str_radix(digits, 16).ok()?.max(LENGTH_DIGITS);
     (length <= bytes.len()).then_some(length)
 }
 
@@ -122,14 +124,14 @@ mod tests {
         }
         let report = [line(1, "000eunpack ok\n0000"), b"0000".to_vec()].concat();
         output.extend_from_slice(&report);
-        assert!(output.len() > LIMIT + PACKET);
+        assert!(output.len() > MAX_BYTES + MAX_PACKET_BYTES);
         for size in [1000, 4096, 65_536] {
             let (kept, has_room) = taken(Overflow::DropsProgress, &output, size);
-            assert!(has_room && kept.len() <= LIMIT + report.len(), "{size}");
+            assert!(has_room && kept.len() <= MAX_BYTES + report.len(), "{size}");
             assert!(kept.ends_with(&report), "{size}");
             let first = kept.len() - report.len();
             assert!(
-                first > LIMIT - 100 && output.starts_with(&kept[..first]),
+                first > MAX_BYTES - 100 && output.starts_with(&kept[..first]),
                 "{size}"
             );
         }
@@ -149,7 +151,7 @@ mod tests {
         let output = vec![b'x'; 2 << 20];
         for overflow in [Overflow::Begins, Overflow::DropsProgress] {
             let (kept, has_room) = taken(overflow, &output, 4096);
-            assert!(!has_room && kept.len() <= LIMIT + 4096, "{overflow:?}");
+            assert!(!has_room && kept.len() <= MAX_BYTES + 4096, "{overflow:?}");
         }
         assert!(taken(Overflow::Kept, &output, 4096).1);
     }

@@ -15,10 +15,10 @@ use super::process::Program;
 use super::{Error, Repository, Result, layout};
 
 /// Maximum number of attempts to copy.
-const ATTEMPTS: usize = 20;
+const MAX_ATTEMPTS: usize = 20;
 
 /// Extensions of the pack files to link; the index over several packs is written again.
-const OF_A_PACK: [&str; 5] = ["pack", "idx", "rev", "bitmap", "mtimes"];
+const PACK_EXTENSIONS: [&str; 5] = ["pack", "idx", "rev", "bitmap", "mtimes"];
 
 impl Repository {
     /// Returns all branches and tags in the format of `packed-refs`.
@@ -42,10 +42,10 @@ pub(super) fn create(
     if !layout::is_repository(from) {
         return Err(Error::RepositoryMissing);
     }
-    layout::create_filled(root, to, default_branch, |staged| {
+    layout::create_with(root, to, default_branch, |staged| {
         let (from, objects) = (from.join("objects"), staged.join("objects"));
-        for _ in 0..ATTEMPTS {
-            match take_over(&from, &objects) {
+        for _ in 0..MAX_ATTEMPTS {
+            match link_objects(&from, &objects) {
                 Ok(true) => {
                     // `for-each-ref` sorts them in the order of this file.
                     let packed = [b"# pack-refs with: sorted \n", references].concat();
@@ -63,7 +63,7 @@ pub(super) fn create(
 
 /// Links all object files and returns whether the set is complete. A file that vanishes is an error of kind
 /// `NotFound`.
-fn take_over(from: &Path, to: &Path) -> io::Result<bool> {
+fn link_objects(from: &Path, to: &Path) -> io::Result<bool> {
     let before = packs(&from.join("pack"))?;
     // Loose objects first: one that is packed and pruned meanwhile is in a pack of the second listing.
     for entry in fs::read_dir(from)? {
@@ -104,7 +104,9 @@ fn packs(directory: &Path) -> io::Result<BTreeSet<OsString>> {
         let name = entry?.file_name();
         let path = Path::new(&name);
         let kind = path.extension().and_then(|extension| extension.to_str());
-        if name.to_string_lossy().starts_with("pack-") && kind.is_some_and(|kind| OF_A_PACK.contains(&kind)) {
+        if name.to_string_lossy().starts_with("pack-")
+            && kind.is_some_and(|kind| PACK_EXTENSIONS.contains(&kind))
+        {
             names.insert(name);
         }
     }
@@ -162,9 +164,9 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::MetadataExt;
 
-    use crate::test_repository::Sample;
+    use crate::test_repository::TestRepository;
     use crate::testing::{self, Fixture};
-    use crate::{Error, Repack, RepositoryId};
+    use crate::{Error, RepackExtent, RepositoryId};
 
     fn fork_id() -> RepositoryId {
         RepositoryId::of_project(4711)
@@ -172,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_fork_has_all_branches_and_tags_and_outlives_its_source() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         sample.repository.write_commit_graph().await.unwrap();
         let references = sample.git(&["for-each-ref", "refs/heads", "refs/tags"]);
         sample.git(&["update-ref", "refs/keep/hidden", &sample.id("main").to_string()]);
@@ -197,7 +199,7 @@ mod tests {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         testing::commit(repository, "main", &[("file", "0")]).await;
-        repository.repack(Repack::Full).await.unwrap();
+        repository.repack(RepackExtent::Full).await.unwrap();
         let tip = testing::commit(repository, "main", &[("file", "1")]).await;
         let fork = fixture.store.fork(repository.id(), &fork_id()).await.unwrap();
         let packs = std::fs::read_dir(fork.path().join("objects/pack")).unwrap();
@@ -206,7 +208,7 @@ mod tests {
         }
         let forked = testing::commit(&fork, "main", &[("file", "2")]).await;
         for side in [repository, &fork] {
-            side.repack(Repack::Full).await.unwrap();
+            side.repack(RepackExtent::Full).await.unwrap();
             side.write_commit_graph().await.unwrap();
             assert_eq!(side.fsck().await.unwrap(), [""; 0]);
         }
@@ -224,7 +226,7 @@ mod tests {
             tokio::spawn(async move {
                 for number in 0..6 {
                     testing::commit(&repository, "main", &[("file", &number.to_string())]).await;
-                    repository.repack(Repack::Full).await.unwrap();
+                    repository.repack(RepackExtent::Full).await.unwrap();
                 }
             })
         };

@@ -19,10 +19,10 @@ const DIRECTORIES: [&str; 7] = [
 ];
 
 /// Prefix of directories in which repositories are created.
-const STAGED: &str = ".new-";
+const STAGING_PREFIX: &str = ".new-";
 
 /// Age from which such a directory counts as abandoned.
-const LONGEST_CREATION: Duration = Duration::from_secs(24 * 60 * 60);
+const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Configuration of every repository.
 ///
@@ -79,13 +79,13 @@ pub(super) fn write_libgit2_settings(root: &Path) -> Result<()> {
 }
 
 /// Deletes the leftovers of interrupted creations from the root, once they are a day old.
-pub(super) fn sweep(root: &Path) -> Result<()> {
+pub(super) fn delete_abandoned(root: &Path) -> Result<()> {
     for entry in fs::read_dir(root)? {
         let entry = entry?;
         if !entry
             .file_name()
             .as_encoded_bytes()
-            .starts_with(STAGED.as_bytes())
+            .starts_with(STAGING_PREFIX.as_bytes())
         {
             continue;
         }
@@ -94,7 +94,7 @@ pub(super) fn sweep(root: &Path) -> Result<()> {
             .metadata()
             .and_then(|metadata| metadata.modified())
             .map(|modified| modified.elapsed());
-        if age.is_ok_and(|age| age.is_ok_and(|age| age > LONGEST_CREATION)) {
+        if age.is_ok_and(|age| age.is_ok_and(|age| age > ABANDONED_AFTER)) {
             remove_tree(&entry.path())?;
         }
     }
@@ -102,7 +102,7 @@ pub(super) fn sweep(root: &Path) -> Result<()> {
 }
 
 /// Returns the names of the repositories two directories below `root`: 64 hex digits each.
-pub(super) fn stored(root: &Path) -> Result<Vec<String>> {
+pub(super) fn repository_names(root: &Path) -> Result<Vec<String>> {
     let mut directories = vec![root.to_owned()];
     for _ in 0..2 {
         directories = directories
@@ -156,17 +156,17 @@ pub(super) fn is_repository(path: &Path) -> bool {
 /// Creates a repository in a temporary directory and renames it to `path`, which is two directories below
 /// `root`.
 pub(super) fn create(root: &Path, path: &Path, default_branch: &str) -> Result<()> {
-    create_filled(root, path, default_branch, |_| Ok(()))
+    create_with(root, path, default_branch, |_| Ok(()))
 }
 
 /// As [`create`]; `fill` adds files before the repository becomes visible, and syncs them.
-pub(super) fn create_filled(
+pub(super) fn create_with(
     root: &Path,
     path: &Path,
     default_branch: &str,
     fill: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<()> {
-    let staged = tempfile::Builder::new().prefix(STAGED).tempdir_in(root)?;
+    let staged = tempfile::Builder::new().prefix(STAGING_PREFIX).tempdir_in(root)?;
     for directory in DIRECTORIES {
         fs::create_dir(staged.path().join(directory))?;
     }
@@ -269,7 +269,7 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{self, Fixture};
-    use super::super::{Error, RepositoryId, Store};
+    use super::super::{Error, RepositoryId, RepositoryStore};
 
     #[tokio::test]
     async fn creates_a_repository_that_git_accepts() {
@@ -345,7 +345,7 @@ mod tests {
             .unwrap()
             .set_modified(long_ago)
             .unwrap();
-        let store = Store::new(fixture.root.path(), 2).unwrap();
+        let store = RepositoryStore::new(fixture.root.path(), 2).unwrap();
         assert_eq!(left.map(|directory| directory.exists()), [false, true]);
         assert!(store.exists(&fixture.id).await.unwrap());
     }
@@ -369,7 +369,7 @@ mod tests {
     #[tokio::test]
     async fn missing_repository_is_reported() {
         let root = tempfile::tempdir().unwrap();
-        let store = Store::new(root.path(), 2).unwrap();
+        let store = RepositoryStore::new(root.path(), 2).unwrap();
         let id = RepositoryId::of_project(1);
         assert!(!store.exists(&id).await.unwrap());
         assert!(matches!(store.size(&id).await, Err(Error::RepositoryMissing)));

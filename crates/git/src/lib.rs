@@ -1,6 +1,6 @@
 //! Access to Git repositories. Only this module uses libgit2, gix and the `git` program.
 //!
-//! [`Store`] contains all repositories; [`Repository`] is a cheap handle on one of them. Every public method is
+//! [`RepositoryStore`] contains all repositories; [`Repository`] is a cheap handle on one of them. Every public method is
 //! asynchronous. Blocking work runs on the blocking pool under a limited number of permits, so slow walks
 //! neither block async threads nor pile up.
 //!
@@ -42,29 +42,29 @@ mod transport;
 mod trees;
 mod write;
 
-pub use archive::{Archive, ArchiveFormat};
+pub use archive::{ArchiveFormat, ArchiveRequest};
 pub use blame::BlameRange;
 pub use blobs::{Blob, BlobStream};
 pub use branches::{Branch, BranchPage};
 pub use commit::{Commit, Signature};
 pub use compare::Comparison;
 pub use contributors::{Contributor, ContributorOrder};
-pub use diff::{ChangedPaths, Diff, DiffEntry, LineSide, Stats};
+pub use diff::{ChangedPaths, Diff, DiffEntry, DiffStats, LineSide};
 pub use error::{ActionError, Error, Result};
-pub use history::{Containing, ListCommits, Order, Selection};
+pub use history::{CommitOrder, CommitQuery, CommitSelection, ContainingRefs};
 pub use lock::WriteGuard;
-pub use maintenance::Repack;
-pub use merge::{Merge, MergeMethod, PreparedMerge, PreparedMove, Squash};
+pub use maintenance::RepackExtent;
+pub use merge::{MergeMethod, MergeOptions, PreparedMerge, PreparedMove, SquashCommit};
 pub use path::TreePath;
 pub use ref_name::{check_branch_name, check_tag_name};
-pub use refs::Window;
+pub use refs::PageWindow;
 pub use repository::Repository;
-pub use store::{RepositoryId, Store};
+pub use store::{RepositoryId, RepositoryStore};
 pub use stream::ByteStream;
 pub use tags::{Tag, TagOrder, TagPage, TagQuery};
-pub use transport::{Outcome, Push, ReceivePolicy, Received, RefCommand, Service};
-pub use trees::{EntryKind, Located, TreeEntry, TreePage};
-pub use write::{Action, CommitRequest, CommitResult, PreparedCommit, Start};
+pub use transport::{OpenPush, PushOutcome, ReceivePolicy, ReceivedPush, RefCommand, TransportService};
+pub use trees::{EntryKind, PathEntry, TreeEntry, TreePage};
+pub use write::{BranchStart, CommitRequest, CommitResult, FileAction, PreparedCommit};
 
 /// ID of a Git object: 20 bytes, displayed as 40 lowercase hex digits.
 pub use git2::Oid;

@@ -8,31 +8,31 @@ use super::Result;
 const CHUNK: usize = 64 * 1024;
 
 /// Splits a stream into lines.
-pub(super) struct Lines<R>(BufReader<R>);
+pub(super) struct LineReader<R>(BufReader<R>);
 
 /// A line, possibly truncated, and its length.
-pub(super) struct Line {
+pub(super) struct BoundedLine {
     /// The stored bytes, including the line end if it was not cut off.
     pub(super) bytes: Vec<u8>,
     /// The length of the whole line in bytes.
     pub(super) len: usize,
 }
 
-impl Line {
+impl BoundedLine {
     /// Returns the text without its newline; bytes that are not UTF-8 are replaced.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(self.bytes.strip_suffix(b"\n").unwrap_or(&self.bytes)).into_owned()
     }
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(super) fn new(source: R) -> Self {
         Self(BufReader::with_capacity(CHUNK, source))
     }
 
     /// Returns the next line including `end`; at most `keep` bytes are stored.
-    pub(super) async fn line(&mut self, end: u8, keep: usize) -> Result<Option<Line>> {
-        let mut line = Line {
+    pub(super) async fn line(&mut self, end: u8, keep: usize) -> Result<Option<BoundedLine>> {
+        let mut line = BoundedLine {
             bytes: Vec::new(),
             len: 0,
         };
@@ -61,7 +61,7 @@ mod tests {
 
     #[tokio::test]
     async fn long_lines_are_cut_and_measured() {
-        let mut lines = Lines::new(&b"short\n0123456789\nlast"[..]);
+        let mut lines = LineReader::new(&b"short\n0123456789\nlast"[..]);
         let mut read = Vec::new();
         while let Some(line) = lines.line(b'\n', 6).await.unwrap() {
             read.push((line.text(), line.len));

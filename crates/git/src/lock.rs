@@ -17,16 +17,16 @@ use super::store::RepositoryId;
 use super::{Error, Repository, Result};
 
 /// Maximum time that a writer waits for the lock.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum pause between two attempts to lock a file.
-const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_millis(10);
 
 /// Queues of writers in this process, one for each repository with writers.
 #[derive(Default)]
-pub(super) struct Locks(Mutex<HashMap<RepositoryId, Weak<AsyncMutex<()>>>>);
+pub(super) struct WriteQueues(Mutex<HashMap<RepositoryId, Weak<AsyncMutex<()>>>>);
 
-impl Locks {
+impl WriteQueues {
     fn queue(&self, id: &RepositoryId) -> Arc<AsyncMutex<()>> {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(id).and_then(Weak::upgrade) {
@@ -55,7 +55,7 @@ impl Repository {
     /// # Errors
     /// [`Error::Locked`] after a minute, [`Error::RepositoryMissing`], or an I/O error.
     pub async fn write_lock(&self) -> Result<WriteGuard> {
-        self.write_lock_within(PATIENCE).await
+        self.write_lock_within(LOCK_TIMEOUT).await
     }
 
     async fn write_lock_within(&self, patience: Duration) -> Result<WriteGuard> {
@@ -99,7 +99,7 @@ fn lock_file(path: &Path, deadline: Instant) -> Result<File> {
             Err(TryLockError::WouldBlock) => std::thread::sleep(pause),
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::testing::Fixture;
-    use super::super::{Error, Store};
+    use super::super::{Error, RepositoryStore};
 
     #[tokio::test]
     async fn second_writer_of_this_process_waits() {
@@ -133,7 +133,7 @@ mod tests {
     async fn writer_of_another_process_waits() {
         let fixture = Fixture::new("main").await;
         // A separate store shares only the files with the first, like another process.
-        let other = Store::new(fixture.root.path(), 2)
+        let other = RepositoryStore::new(fixture.root.path(), 2)
             .unwrap()
             .repository(&fixture.id);
         let guard = fixture.repository.write_lock().await.unwrap();
@@ -149,7 +149,7 @@ mod tests {
         let inside = Arc::new(AtomicUsize::new(0));
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..3 {
-            let repository = Store::new(fixture.root.path(), 2)
+            let repository = RepositoryStore::new(fixture.root.path(), 2)
                 .unwrap()
                 .repository(&fixture.id);
             for _ in 0..20 {

@@ -13,17 +13,17 @@ use super::{Repository, Result};
 /// Time limit for maintenance.
 const TIME_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// Number of loose objects that triggers a repack.
-const LOOSE_OBJECTS: usize = 1_000;
+const REPACK_LOOSE_OBJECTS: usize = 1_000;
 /// Number of the 256 directories of loose objects that are counted; IDs are spread evenly.
-const COUNTED_DIRECTORIES: u8 = 16;
+const SAMPLED_DIRECTORIES: u8 = 16;
 /// Number of new packs that triggers a repack.
-const NEW_PACKS: usize = 5;
+const REPACK_NEW_PACKS: usize = 5;
 /// Maximum number of reported problems.
-const PROBLEMS: usize = 100;
+const MAX_PROBLEMS: usize = 100;
 
 /// Extent of a repack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repack {
+pub enum RepackExtent {
     /// Combines loose objects and small packs. It is cheap, so it runs after every few pushes.
     Geometric,
     /// Writes a single pack, and drops objects that were unreachable for two weeks. It runs rarely.
@@ -59,17 +59,17 @@ impl Repository {
     ///
     /// # Errors
     /// [`super::Error::Program`], [`super::Error::Timeout`].
-    pub async fn repack(&self, how: Repack) -> Result<()> {
+    pub async fn repack(&self, how: RepackExtent) -> Result<()> {
         let flags: &[&str] = match how {
-            Repack::Geometric => &["--geometric=2", "--write-midx"],
-            Repack::Full => &["--cruft", "--cruft-expiration=2.weeks.ago"],
+            RepackExtent::Geometric => &["--geometric=2", "--write-midx"],
+            RepackExtent::Full => &["--cruft", "--cruft-expiration=2.weeks.ago"],
         };
         let program = Program::new("repack")
             .flags(&["-d", "-l", "-q", "--write-bitmap-index"])
             .flags(flags)
             .in_background();
         self.run(program.time_limit(TIME_LIMIT)).await?;
-        if how == Repack::Full {
+        if how == RepackExtent::Full {
             self.run(Program::new("pack-refs").flag("--all").time_limit(TIME_LIMIT))
                 .await?;
         }
@@ -81,7 +81,7 @@ impl Repository {
     ///
     /// # Errors
     /// [`super::Error::RepositoryMissing`], or an I/O error.
-    pub async fn is_scattered(&self) -> Result<bool> {
+    pub async fn needs_repack(&self) -> Result<bool> {
         self.blocking(|opened| {
             let objects = opened.path().join("objects");
             Ok(has_new_packs(&objects.join("pack"))? || has_loose_objects(&objects)?)
@@ -110,7 +110,7 @@ impl Repository {
             .chain(output.stderr.lines())
             .map(str::to_owned)
             .collect();
-        problems.truncate(PROBLEMS);
+        problems.truncate(MAX_PROBLEMS);
         if problems.is_empty() {
             problems.push(format!("git fsck ended with code {}", output.code));
         }
@@ -180,46 +180,50 @@ fn has_new_packs(directory: &Path) -> std::io::Result<bool> {
             (_, Err(_)) => {}
         }
     }
-    Ok(new >= NEW_PACKS)
+    Ok(new >= REPACK_NEW_PACKS)
 }
 
 /// Estimates from a sample whether there are many loose objects.
 fn has_loose_objects(objects: &Path) -> std::io::Result<bool> {
     let mut counted = 0;
-    for number in 0..COUNTED_DIRECTORIES {
+    for number in 0..SAMPLED_DIRECTORIES {
         match std::fs::read_dir(objects.join(format!("{number:02x}"))) {
             Ok(entries) => counted += entries.count(),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(counted * 256 / usize::from(COUNTED_DIRECTORIES) >= LOOSE_OBJECTS)
+    Ok(counted * 256 / usize::from(SAMPLED_DIRECTORIES) >= REPACK_LOOSE_OBJECTS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_repository::Sample;
+    use crate::test_repository::TestRepository;
     use crate::testing::{self, Fixture};
-    use crate::{Error, RepositoryId, Selection};
+    use crate::{CommitSelection, Error, RepositoryId};
 
     #[tokio::test]
     async fn upkeep_changes_no_answer() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         let references = sample.git(&["for-each-ref"]);
-        let selection = Selection {
+        let selection = CommitSelection {
             tips: vec![sample.id("main")],
             path: Some("src".to_owned()),
-            ..Selection::default()
+            ..CommitSelection::default()
         };
         let before = sample
             .repository
             .count_commits(selection.clone(), usize::MAX)
             .await
             .unwrap();
-        for (round, how) in [Repack::Geometric, Repack::Full, Repack::Geometric]
-            .into_iter()
-            .enumerate()
+        for (round, how) in [
+            RepackExtent::Geometric,
+            RepackExtent::Full,
+            RepackExtent::Geometric,
+        ]
+        .into_iter()
+        .enumerate()
         {
             sample.import(
                 b"commit refs/heads/extra\ncommitter A <a@example.com> 1700000000 +0000\ndata 1\nx\n\
@@ -258,7 +262,7 @@ mod tests {
         let upkeep = {
             let repository = repository.clone();
             tokio::spawn(async move {
-                for how in [Repack::Full, Repack::Geometric, Repack::Full] {
+                for how in [RepackExtent::Full, RepackExtent::Geometric, RepackExtent::Full] {
                     repository.write_commit_graph().await.unwrap();
                     repository.repack(how).await.unwrap();
                 }
@@ -270,9 +274,9 @@ mod tests {
             written += 1;
             assert_eq!(repository.last_commit_of(tip, "file").await.unwrap(), Some(tip));
             assert!(repository.is_ancestor(first, tip).await.unwrap());
-            let selection = Selection {
+            let selection = CommitSelection {
                 tips: vec![tip],
-                ..Selection::default()
+                ..CommitSelection::default()
             };
             assert_eq!(
                 repository.count_commits(selection, usize::MAX).await.unwrap(),
@@ -288,29 +292,29 @@ mod tests {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         testing::commit(repository, "main", &[("file", "0")]).await;
-        assert!(!repository.is_scattered().await.unwrap(), "a few loose objects");
+        assert!(!repository.needs_repack().await.unwrap(), "a few loose objects");
         fixture.git(&["repack", "-d", "-q"]);
         assert!(
-            repository.is_scattered().await.unwrap(),
+            repository.needs_repack().await.unwrap(),
             "a pack that is not indexed"
         );
-        repository.repack(Repack::Geometric).await.unwrap();
+        repository.repack(RepackExtent::Geometric).await.unwrap();
         assert!(
-            !repository.is_scattered().await.unwrap(),
+            !repository.needs_repack().await.unwrap(),
             "everything is gathered"
         );
         testing::commit(repository, "main", &[("file", "1")]).await;
-        assert!(!repository.is_scattered().await.unwrap(), "a commit more");
+        assert!(!repository.needs_repack().await.unwrap(), "a commit more");
         let opened = git2::Repository::open_bare(repository.path()).unwrap();
-        for number in 0..2 * LOOSE_OBJECTS {
+        for number in 0..2 * REPACK_LOOSE_OBJECTS {
             opened.blob(number.to_string().as_bytes()).unwrap();
         }
-        assert!(repository.is_scattered().await.unwrap(), "many loose objects");
+        assert!(repository.needs_repack().await.unwrap(), "many loose objects");
     }
 
     #[tokio::test]
     async fn import_brings_branches_tags_and_head() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         sample.git(&["symbolic-ref", "HEAD", "refs/heads/side-33"]);
         sample.git(&["update-ref", "refs/keep/hidden", &sample.id("main").to_string()]);
         let other = sample.store.repository(&RepositoryId::of_project(2));
@@ -344,7 +348,7 @@ mod tests {
 
     #[tokio::test]
     async fn fsck_names_what_is_broken() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         let absent = "1234567890123456789012345678901234567890";
         std::fs::write(
             sample.repository.path().join("refs/heads/broken"),

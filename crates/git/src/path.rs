@@ -9,13 +9,13 @@ use std::fmt;
 use super::ActionError;
 
 /// Maximum length of a path in bytes; most operating systems can still check out such a path.
-const LONGEST_PATH: usize = 4096;
+const MAX_PATH_BYTES: usize = 4096;
 
 /// Maximum length of a path component in bytes.
-const LONGEST_COMPONENT: usize = 255;
+const MAX_COMPONENT_BYTES: usize = 255;
 
 /// Maximum depth of a path.
-const DEEPEST_PATH: usize = 256;
+const MAX_PATH_DEPTH: usize = 256;
 
 /// A path inside a tree that is safe to write: relative, separated by `/`, without empty, `.`, `..` or `.git`
 /// components in any form.
@@ -37,7 +37,7 @@ impl TreePath {
             return Err(ActionError::PathEmpty);
         }
         let path = components.join("/");
-        if path.len() > LONGEST_PATH || components.len() > DEEPEST_PATH {
+        if path.len() > MAX_PATH_BYTES || components.len() > MAX_PATH_DEPTH {
             return Err(invalid());
         }
         if components
@@ -99,7 +99,7 @@ pub(super) fn may_be_symlink(name: &str) -> bool {
 }
 
 fn is_component_allowed(component: &str) -> bool {
-    component.len() <= LONGEST_COMPONENT
+    component.len() <= MAX_COMPONENT_BYTES
         && !component.chars().any(char::is_control)
         && !component.split('\\').any(is_dot_git)
 }

@@ -24,10 +24,10 @@ use tokio::time::Instant;
 use super::{Error, Oid, Repository, Result};
 
 /// Length of standard error that is stored for the log, in bytes; the rest is read and dropped.
-const STDERR_KEPT: usize = 4 * 1024;
+const MAX_STDERR_BYTES: usize = 4 * 1024;
 
 /// Niceness of background programs, from 0 (none) to 19.
-const BACKGROUND: i32 = 10;
+const BACKGROUND_NICENESS: i32 = 10;
 
 /// Default time limit of a program.
 const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -90,7 +90,7 @@ impl Program {
     }
 
     /// Adds `flag` and `value` as one argument, as in `--prefix=value`; `flag` ends in `=`.
-    pub(super) fn valued(mut self, flag: &'static str, value: &str) -> Self {
+    pub(super) fn option(mut self, flag: &'static str, value: &str) -> Self {
         debug_assert!(
             flag.starts_with('-') && flag.ends_with('='),
             "a value is only safe behind `--flag=`"
@@ -154,7 +154,7 @@ impl Program {
 
     /// Lowers the priority of the run, for work that no client waits for.
     pub(super) fn in_background(mut self) -> Self {
-        self.niceness = BACKGROUND;
+        self.niceness = BACKGROUND_NICENESS;
         self
     }
 
@@ -197,7 +197,7 @@ impl Program {
 }
 
 /// Result of a buffered run.
-pub(super) struct Output {
+pub(super) struct ProgramOutput {
     /// The whole standard output.
     pub(super) stdout: Vec<u8>,
     /// The beginning of standard error.
@@ -207,7 +207,7 @@ pub(super) struct Output {
 }
 
 /// A running program. Dropping it kills the program and all its children.
-pub(super) struct Running {
+pub(super) struct RunningProgram {
     child: Child,
     name: &'static str,
     accepted: &'static [i32],
@@ -218,7 +218,7 @@ pub(super) struct Running {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Running {
+impl RunningProgram {
     /// Takes the program's standard input; `None` if already taken.
     pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()
@@ -270,7 +270,7 @@ fn process_id(child: &Child) -> Option<Pid> {
         .and_then(Pid::from_raw)
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.stderr.abort();
         // The ID is unavailable after the child is reaped, so the signal cannot reach a process that reuses
@@ -289,35 +289,39 @@ impl Repository {
     /// # Errors
     /// [`Error::RepositoryMissing`], [`Error::Timeout`], [`Error::LimitExceeded`] for too much output,
     /// [`Error::Program`] for an exit code that is not accepted.
-    pub(super) async fn run(&self, mut program: Program) -> Result<Output> {
+    pub(super) async fn run(&self, mut program: Program) -> Result<ProgramOutput> {
         let input = std::mem::take(&mut program.input);
         let limit = program.output_limit;
         let mut running = self.start(program).await?;
         let stdin = running.take_stdin();
         let stdout = running.take_stdout();
         let work = async {
-            let (_, stdout) = tokio::join!(feed(stdin, &input), read_bounded(stdout, limit));
+            let (_, stdout) = tokio::join!(write_stdin(stdin, &input), read_bounded(stdout, limit));
             stdout
         };
         let stdout = running.within(work).await?;
         let (code, stderr) = running.finish().await?;
-        Ok(Output { stdout, stderr, code })
+        Ok(ProgramOutput { stdout, stderr, code })
     }
 
     /// Starts `program` under a permit of the store, which is released when the handle is dropped.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`], and failures to start the program.
-    pub(super) async fn start(&self, program: Program) -> Result<Running> {
+    pub(super) async fn start(&self, program: Program) -> Result<RunningProgram> {
         let permits = Arc::clone(&self.shared().permits);
-        self.start_under(program, permits).await
+        self.start_with_permits(program, permits).await
     }
 
     /// Starts `program` under a permit of `permits`.
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub(super) async fn start_under(&self, program: Program, permits: Arc<Semaphore>) -> Result<Running> {
+    pub(super) async fn start_with_permits(
+        &self,
+        program: Program,
+        permits: Arc<Semaphore>,
+    ) -> Result<RunningProgram> {
         let path = self.path();
         if !tokio::fs::try_exists(path.join("HEAD")).await? {
             return Err(Error::RepositoryMissing);
@@ -330,8 +334,8 @@ impl Repository {
         {
             tracing::debug!(%error, program = program.name, "failed to lower process priority");
         }
-        let stderr = tokio::spawn(read_kept(child.stderr.take()));
-        Ok(Running {
+        let stderr = tokio::spawn(read_start(child.stderr.take()));
+        Ok(RunningProgram {
             name: program.name,
             accepted: program.accepted,
             stdin: child.stdin.take(),
@@ -345,7 +349,7 @@ impl Repository {
 }
 
 /// Writes `input` and closes the pipe. A program that stops reading early is not an error.
-async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
+async fn write_stdin(stdin: Option<ChildStdin>, input: &[u8]) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(input).await;
         let _ = stdin.shutdown().await;
@@ -365,12 +369,12 @@ async fn read_bounded(source: Option<impl AsyncRead + Unpin>, limit: usize) -> R
 }
 
 /// Reads to the end and stores the beginning, so that the writer never blocks on a full pipe.
-async fn read_kept(source: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+async fn read_start(source: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut chunk = [0; 1024];
     if let Some(mut source) = source {
         while let Ok(read @ 1..) = source.read(&mut chunk).await {
-            let room = STDERR_KEPT.saturating_sub(kept.len()).min(read);
+            let room = MAX_STDERR_BYTES.saturating_sub(kept.len()).min(read);
             kept.extend_from_slice(chunk.get(..room).unwrap_or_default());
         }
     }
@@ -382,7 +386,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::test_repository::Sample;
+    use crate::test_repository::TestRepository;
 
     /// Returns whether a process still runs, rather than being gone or a zombie.
     fn works(pid: &str) -> bool {
@@ -406,7 +410,7 @@ mod tests {
 
     #[tokio::test]
     async fn dropped_program_dies_with_its_children() {
-        let sample = Sample::empty();
+        let sample = TestRepository::empty();
         let hook = sample.repository.path().join("hooks/pre-receive");
         std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
         std::fs::write(&hook, "#!/bin/sh\nsleep 600 &\nwait\n").unwrap();
@@ -423,7 +427,7 @@ mod tests {
 
     #[tokio::test]
     async fn program_that_takes_too_long_is_given_up() {
-        let sample = Sample::empty();
+        let sample = TestRepository::empty();
         let program = || {
             Program::new("cat-file")
                 .flag("--batch")
@@ -441,13 +445,13 @@ mod tests {
 
     #[tokio::test]
     async fn program_in_the_background_lets_others_go_first() {
-        let sample = Sample::empty();
+        let sample = TestRepository::empty();
         let program = Program::new("cat-file").flag("--batch").in_background();
         let running = sample.repository.start(program).await.unwrap();
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.child.id().unwrap())).unwrap();
         // Niceness is the nineteenth field; the second, in parentheses, may contain spaces.
         let niceness = stat.rsplit(") ").next().unwrap().split(' ').nth(16);
-        assert_eq!(niceness, Some(BACKGROUND.to_string().as_str()), "{stat}");
+        assert_eq!(niceness, Some(BACKGROUND_NICENESS.to_string().as_str()), "{stat}");
     }
 
     /// Returns the processes of a group.
@@ -466,7 +470,7 @@ mod tests {
 
     #[tokio::test]
     async fn output_and_input_are_bounded_and_exact() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         let log = || Program::new("log").flag("--format=%H").id(sample.id("main"));
         let whole = sample.repository.run(log()).await.unwrap().stdout;
         assert_eq!(
@@ -491,7 +495,7 @@ mod tests {
 
     #[tokio::test]
     async fn failure_tells_what_the_program_said() {
-        let sample = Sample::empty();
+        let sample = TestRepository::empty();
         let answer = sample
             .repository
             .run(Program::new("log").id(Oid::ZERO_SHA1))
@@ -518,7 +522,7 @@ mod tests {
 
     #[tokio::test]
     async fn machine_configuration_has_no_say() {
-        let sample = Sample::empty();
+        let sample = TestRepository::empty();
         let program = Program::new("config").flags(&["--list", "--show-scope"]);
         let listed = String::from_utf8(sample.repository.run(program).await.unwrap().stdout).unwrap();
         assert!(

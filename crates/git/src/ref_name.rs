@@ -3,10 +3,10 @@
 use super::{Error, Result};
 
 /// Maximum length of a name in bytes.
-const LONGEST_NAME: usize = 1024;
+const MAX_NAME_BYTES: usize = 1024;
 
 /// Maximum length of a component in bytes; with `.lock` appended it must fit into a file name.
-const LONGEST_COMPONENT: usize = 250;
+const MAX_COMPONENT_BYTES: usize = 250;
 
 /// Checks the short name of a branch.
 ///
@@ -43,7 +43,7 @@ fn is_well_formed(name: &str) -> bool {
     let forbidden =
         |c: char| c.is_ascii_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\');
     !name.is_empty()
-        && name.len() <= LONGEST_NAME
+        && name.len() <= MAX_NAME_BYTES
         && name != "@"
         && !name.starts_with('-')
         && !name.ends_with('.')
@@ -52,7 +52,7 @@ fn is_well_formed(name: &str) -> bool {
         && !name.contains(forbidden)
         && name.split('/').all(|component| {
             !component.is_empty()
-                && component.len() <= LONGEST_COMPONENT
+                && component.len() <= MAX_COMPONENT_BYTES
                 && !component.starts_with('.')
                 && !component.ends_with(".lock")
         })

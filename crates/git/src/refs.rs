@@ -8,25 +8,25 @@ use super::{Error, Oid, Repository, Result};
 
 /// How long to retry while a `git` process locks a reference; `git` itself waits as long for packed
 /// references.
-const LOCKED_PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum length of a file name in bytes on all supported file systems.
-const LONGEST_FILE_NAME: usize = 255;
+const MAX_FILE_NAME_BYTES: usize = 255;
 
 /// Age from which a lock file counts as left by a crash. Git needs a lock for milliseconds; the rest allows
 /// for large packed references and for clock differences between nodes.
-const FORGOTTEN: Duration = Duration::from_secs(5 * 60);
+const STALE_LOCK_AGE: Duration = Duration::from_secs(5 * 60);
 
 /// A section of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct PageWindow {
     /// Number of items to skip.
     pub offset: usize,
     /// Maximum number of items to return.
     pub limit: usize,
 }
 
-impl Window {
+impl PageWindow {
     /// Returns the items of the window; none past the end.
     pub(super) fn of<'a, T>(&self, items: &'a [T]) -> &'a [T] {
         let start = self.offset.min(items.len());
@@ -86,7 +86,7 @@ pub(super) fn target(repository: &git2::Repository, name: &str) -> Result<Option
     // libgit2 fails for invalid names and for names that no file can have; here such references do not exist.
     let too_long = name
         .split('/')
-        .any(|component| component.len() > LONGEST_FILE_NAME);
+        .any(|component| component.len() > MAX_FILE_NAME_BYTES);
     if too_long || !git2::Reference::is_valid_name(name) {
         return Ok(None);
     }
@@ -102,7 +102,7 @@ pub(super) fn target(repository: &git2::Repository, name: &str) -> Result<Option
 
 /// Returns the references below a prefix such as `refs/heads/` as short name and target, ordered by name.
 /// Names that are not UTF-8, and dangling references, are omitted.
-pub(super) fn below(
+pub(super) fn with_prefix(
     repository: &git2::Repository,
     prefix: &str,
     filter: &NameFilter,
@@ -132,7 +132,7 @@ pub(super) fn create(repository: &git2::Repository, name: &str, to: Oid) -> Resu
     if collides(repository, name)? {
         return Err(Error::ReferenceExists);
     }
-    match unlocked(repository, name, || {
+    match retry_while_locked(repository, name, || {
         repository.reference(name, to, false, "").map(drop)
     }) {
         Err(Error::Git2(error)) if error.code() == git2::ErrorCode::Exists => Err(Error::ReferenceExists),
@@ -145,13 +145,13 @@ pub(super) fn create(repository: &git2::Repository, name: &str, to: Oid) -> Resu
 /// # Errors
 /// [`Error::StaleReference`] if it does not.
 pub(super) fn advance(repository: &git2::Repository, name: &str, from: Oid, to: Oid) -> Result<()> {
-    let result = unlocked(repository, name, || {
+    let result = retry_while_locked(repository, name, || {
         match repository.reference_matching(name, to, true, from, "") {
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         }
     });
-    stale(result)
+    map_stale(result)
 }
 
 /// Deletes a reference that must still point to `from`.
@@ -159,7 +159,7 @@ pub(super) fn advance(repository: &git2::Repository, name: &str, from: Oid, to: 
 /// # Errors
 /// [`Error::StaleReference`] if it does not.
 pub(super) fn delete(repository: &git2::Repository, name: &str, from: Oid) -> Result<()> {
-    let result = unlocked(repository, name, || {
+    let result = retry_while_locked(repository, name, || {
         let mut reference = repository.find_reference(name)?;
         if reference.target() != Some(from) {
             return Err(git2::Error::new(
@@ -170,11 +170,11 @@ pub(super) fn delete(repository: &git2::Repository, name: &str, from: Oid) -> Re
         }
         reference.delete()
     });
-    stale(result)?;
+    map_stale(result)?;
     sync_nearest_directory(repository.path(), name)
 }
 
-fn stale(result: Result<()>) -> Result<()> {
+fn map_stale(result: Result<()>) -> Result<()> {
     match result {
         Err(Error::Git2(error))
             if matches!(
@@ -193,17 +193,17 @@ fn stale(result: Result<()>) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Locked`] if the lock file stays.
-pub(super) fn unlocked(
+pub(super) fn retry_while_locked(
     repository: &git2::Repository,
     name: &str,
     change: impl Fn() -> std::result::Result<(), git2::Error>,
 ) -> Result<()> {
-    let deadline = Instant::now() + LOCKED_PATIENCE;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match change() {
             Err(error) if error.code() == git2::ErrorCode::Locked => {
-                let cleared = clear_forgotten(&repository.path().join(format!("{name}.lock")))?
-                    | clear_forgotten(&repository.path().join("packed-refs.lock"))?;
+                let cleared = remove_stale_lock(&repository.path().join(format!("{name}.lock")))?
+                    | remove_stale_lock(&repository.path().join("packed-refs.lock"))?;
                 if cleared {
                     continue;
                 }
@@ -219,13 +219,13 @@ pub(super) fn unlocked(
 
 /// Removes a lock file whose creator cannot be alive any more, judged by its age. Returns whether it was
 /// removed.
-fn clear_forgotten(path: &Path) -> Result<bool> {
+fn remove_stale_lock(path: &Path) -> Result<bool> {
     let modified = match std::fs::metadata(path).and_then(|metadata| metadata.modified()) {
         Ok(modified) => modified,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error.into()),
     };
-    let is_forgotten = modified.elapsed().is_ok_and(|age| age > FORGOTTEN);
+    let is_forgotten = modified.elapsed().is_ok_and(|age| age > STALE_LOCK_AGE);
     if is_forgotten {
         tracing::warn!(path = %path.display(), "removed a stale lock file");
         std::fs::remove_file(path)?;
@@ -267,7 +267,7 @@ fn sync_nearest_directory(root: &Path, name: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NameFilter, Window};
+    use super::{NameFilter, PageWindow};
     use crate::Error;
     use crate::testing::{self, Fixture};
 
@@ -298,16 +298,16 @@ mod tests {
     fn window_ends_with_the_list() {
         let items = [1, 2, 3];
         assert_eq!(
-            Window {
+            PageWindow {
                 offset: 1,
                 limit: usize::MAX
             }
             .of(&items),
             [2, 3]
         );
-        assert_eq!(Window { offset: 0, limit: 2 }.of(&items), [1, 2]);
-        assert!(Window { offset: 9, limit: 1 }.of(&items).is_empty());
-        assert!(Window { offset: 0, limit: 0 }.of(&items).is_empty());
+        assert_eq!(PageWindow { offset: 0, limit: 2 }.of(&items), [1, 2]);
+        assert!(PageWindow { offset: 9, limit: 1 }.of(&items).is_empty());
+        assert!(PageWindow { offset: 0, limit: 0 }.of(&items).is_empty());
     }
 
     #[tokio::test]

@@ -3,25 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::store::{RepositoryId, Shared};
+use super::store::{RepositoryId, StoreState};
 use super::{Error, Result};
 
 /// Maximum number of idle libgit2 handles of a repository; each has its own object cache, so few are kept.
 const IDLE_HANDLES: usize = 4;
 
-/// Handle on one repository of a [`super::Store`]. Cloning it copies two reference counts.
+/// Handle on one repository of a [`super::RepositoryStore`]. Cloning it copies two reference counts.
 #[derive(Clone)]
 pub struct Repository {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     id: RepositoryId,
 }
 
 impl Repository {
-    pub(super) fn new(shared: Arc<Shared>, id: RepositoryId) -> Self {
+    pub(super) fn new(shared: Arc<StoreState>, id: RepositoryId) -> Self {
         Self { shared, id }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &StoreState {
         &self.shared
     }
 
@@ -41,7 +41,7 @@ impl Repository {
     pub(super) async fn blocking<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Opened) -> Result<T> + Send + 'static,
+        F: FnOnce(&OpenHandles) -> Result<T> + Send + 'static,
     {
         let id = self.id.clone();
         self.shared.run(move |shared| work(&*shared.opened(&id)?)).await
@@ -61,14 +61,14 @@ impl Repository {
 }
 
 /// Open handles of one repository, shared by all its [`Repository`] values.
-pub(super) struct Opened {
+pub(super) struct OpenHandles {
     path: PathBuf,
     settings: PathBuf,
     idle: Mutex<Vec<git2::Repository>>,
     pub(super) history: super::history::History,
 }
 
-impl Opened {
+impl OpenHandles {
     /// `settings` is the path of the settings that only libgit2 reads.
     pub(super) fn new(path: PathBuf, settings: PathBuf) -> Self {
         Self {

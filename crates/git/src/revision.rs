@@ -6,13 +6,13 @@
 use super::{Error, Oid, Repository, Result, refs};
 
 /// Maximum length of a revision in bytes.
-const LONGEST_REVISION: usize = 1024;
+const MAX_REVISION_BYTES: usize = 1024;
 
 /// Maximum total number of steps to parents by `~n` and `^n`.
-const MOST_STEPS: u32 = 10_000;
+const MAX_STEPS: u32 = 10_000;
 
 /// Minimum number of hex digits of a short ID, as in `git`.
-const FEWEST_DIGITS: usize = 4;
+const MIN_ID_DIGITS: usize = 4;
 
 impl Repository {
     /// Resolves a revision to a commit. A full ID comes first, so that no branch can pose as one. Then follow
@@ -29,7 +29,7 @@ impl Repository {
 
 /// Resolves a revision; see [`Repository::resolve_commit`].
 pub(super) fn resolve(repository: &git2::Repository, revision: &str) -> Result<Oid> {
-    if revision.len() > LONGEST_REVISION {
+    if revision.len() > MAX_REVISION_BYTES {
         return Err(Error::RevisionNotFound);
     }
     let base_end = revision.find(['~', '^']).unwrap_or(revision.len());
@@ -38,7 +38,7 @@ pub(super) fn resolve(repository: &git2::Repository, revision: &str) -> Result<O
     if suffix.is_empty() {
         Ok(base)
     } else {
-        climb(repository, base, suffix)
+        follow_suffix(repository, base, suffix)
     }
 }
 
@@ -57,7 +57,7 @@ fn resolve_name(repository: &git2::Repository, name: &str) -> Result<Oid> {
             return peel(&repository.find_object(target, None)?);
         }
     }
-    if is_hex && (FEWEST_DIGITS..40).contains(&name.len()) {
+    if is_hex && (MIN_ID_DIGITS..40).contains(&name.len()) {
         return match repository.find_object_by_prefix(name, None) {
             Ok(object) => peel(&object),
             Err(error) => match error.code() {
@@ -100,7 +100,7 @@ fn peel(object: &git2::Object<'_>) -> Result<Oid> {
 }
 
 /// Follows `~n` (n times the first parent) and `^n` (the nth parent; `^0` is the commit itself).
-fn climb(repository: &git2::Repository, from: Oid, suffix: &str) -> Result<Oid> {
+fn follow_suffix(repository: &git2::Repository, from: Oid, suffix: &str) -> Result<Oid> {
     let mut commit = repository.find_commit(from)?;
     let mut steps = 0;
     let mut rest = suffix;
@@ -121,7 +121,7 @@ fn climb(repository: &git2::Repository, from: Oid, suffix: &str) -> Result<Oid> 
             _ => return Err(Error::RevisionNotFound),
         };
         steps += times;
-        if times > MOST_STEPS || steps > MOST_STEPS {
+        if times > MAX_STEPS || steps > MAX_STEPS {
             return Err(Error::RevisionNotFound);
         }
         for _ in 0..times {

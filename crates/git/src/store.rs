@@ -9,21 +9,21 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use super::lock::Locks;
-use super::repository::{Opened, Repository};
+use super::lock::WriteQueues;
+use super::repository::{OpenHandles, Repository};
 use super::{Error, Oid, Result, fork, layout};
 
 /// Maximum number of repositories with open handles.
 const OPEN_REPOSITORIES: u64 = 128;
 
 /// Size of the cache of small blobs, in bytes.
-const REMEMBERED_CONTENT: u64 = 16 << 20;
+const CONTENT_CACHE_BYTES: u64 = 16 << 20;
 
 /// Number of cached SHA-256 digests of file contents (about 100 bytes each).
-const REMEMBERED_DIGESTS: u64 = 50_000;
+const MAX_CACHED_DIGESTS: u64 = 50_000;
 
 /// Number of cached ancestry results (about 80 bytes each).
-const REMEMBERED_ANCESTRY: u64 = 50_000;
+const MAX_CACHED_ANCESTRY: u64 = 50_000;
 
 /// Name of a repository on disk: the SHA-256 of the project ID in hex.
 ///
@@ -47,17 +47,17 @@ impl fmt::Debug for RepositoryId {
 
 /// All repositories of one data directory.
 #[derive(Clone)]
-pub struct Store {
-    shared: Arc<Shared>,
+pub struct RepositoryStore {
+    shared: Arc<StoreState>,
 }
 
-/// State shared by all [`Repository`] handles of one [`Store`].
-pub(super) struct Shared {
+/// State shared by all [`Repository`] handles of one [`RepositoryStore`].
+pub(super) struct StoreState {
     root: PathBuf,
     /// Limits the number of blocking threads for Git work.
     pub(super) permits: Arc<Semaphore>,
     /// Queues of writers, one for each repository.
-    pub(super) locks: Locks,
+    pub(super) locks: WriteQueues,
     /// Small blobs. The key includes the repository, because readers of one repository must not read blobs of
     /// another.
     pub(super) blobs: moka::sync::Cache<(RepositoryId, Oid), Bytes>,
@@ -67,10 +67,10 @@ pub(super) struct Shared {
     pub(super) ancestry: moka::sync::Cache<(Oid, Oid), bool>,
     /// Whether the hook scripts were found to run at their current location.
     pub(super) hooks_run: AtomicBool,
-    opened: moka::sync::Cache<RepositoryId, Arc<Opened>>,
+    opened: moka::sync::Cache<RepositoryId, Arc<OpenHandles>>,
 }
 
-impl Store {
+impl RepositoryStore {
     /// Opens a store below `root`, which is created if absent. At most `permits` blocking operations run at
     /// once.
     ///
@@ -81,16 +81,16 @@ impl Store {
         std::fs::create_dir_all(&root)?;
         let root = root.canonicalize()?;
         layout::write_libgit2_settings(&root)?;
-        layout::sweep(&root)?;
-        let shared = Shared {
+        layout::delete_abandoned(&root)?;
+        let shared = StoreState {
             root,
-            locks: Locks::default(),
-            ancestry: moka::sync::Cache::new(REMEMBERED_ANCESTRY),
+            locks: WriteQueues::default(),
+            ancestry: moka::sync::Cache::new(MAX_CACHED_ANCESTRY),
             blobs: moka::sync::Cache::builder()
-                .max_capacity(REMEMBERED_CONTENT)
+                .max_capacity(CONTENT_CACHE_BYTES)
                 .weigher(|_, data: &Bytes| u32::try_from(data.len() + 256).unwrap_or(u32::MAX))
                 .build(),
-            digests: moka::sync::Cache::new(REMEMBERED_DIGESTS),
+            digests: moka::sync::Cache::new(MAX_CACHED_DIGESTS),
             permits: Arc::new(Semaphore::new(permits)),
             hooks_run: AtomicBool::new(false),
             opened: moka::sync::Cache::builder()
@@ -184,7 +184,7 @@ impl Store {
     pub async fn stored(&self) -> Result<Vec<RepositoryId>> {
         self.shared
             .run(|shared| {
-                let names = layout::stored(shared.root())?;
+                let names = layout::repository_names(shared.root())?;
                 Ok(names.into_iter().map(|name| RepositoryId(name.into())).collect())
             })
             .await
@@ -202,7 +202,7 @@ impl Store {
     }
 }
 
-impl Shared {
+impl StoreState {
     /// Runs blocking work on the blocking pool under a permit.
     pub(super) async fn run<T, F>(self: &Arc<Self>, work: F) -> Result<T>
     where
@@ -232,12 +232,12 @@ impl Shared {
     }
 
     /// Returns the open handles of a repository, if any, without disk access.
-    pub(super) fn open_handles(&self, id: &RepositoryId) -> Option<Arc<Opened>> {
+    pub(super) fn open_handles(&self, id: &RepositoryId) -> Option<Arc<OpenHandles>> {
         self.opened.get(id)
     }
 
     /// Returns the open handles of a repository, creating them if absent.
-    pub(super) fn opened(&self, id: &RepositoryId) -> Result<Arc<Opened>> {
+    pub(super) fn opened(&self, id: &RepositoryId) -> Result<Arc<OpenHandles>> {
         if let Some(opened) = self.opened.get(id) {
             return Ok(opened);
         }
@@ -245,7 +245,7 @@ impl Shared {
         if !layout::is_repository(&path) {
             return Err(Error::RepositoryMissing);
         }
-        let opened = Arc::new(Opened::new(path, layout::libgit2_settings(&self.root)));
+        let opened = Arc::new(OpenHandles::new(path, layout::libgit2_settings(&self.root)));
         self.opened.insert(id.clone(), Arc::clone(&opened));
         Ok(opened)
     }

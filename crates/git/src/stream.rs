@@ -14,14 +14,14 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::early_output::{EarlyOutput, Overflow};
-use super::process::{Program, Running};
+use super::process::{Program, RunningProgram};
 use super::{Error, Repository, Result};
 
 /// Maximum number of concurrent programs that exchange data with clients. They mostly wait for the network,
 /// so they do not use the permits of the store.
 const TRANSFERS: usize = 64;
 /// How long a client waits for a permit.
-const TURN: Duration = Duration::from_secs(30);
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client may pause while it sends a request or receives a response.
 const IDLE: Duration = Duration::from_secs(120);
 /// Size of one read, in bytes.
@@ -89,7 +89,7 @@ impl ByteStream {
 }
 
 /// Exchange of data between a program and a client.
-pub(super) struct Exchange<R> {
+pub(super) struct TransferExchange<R> {
     /// The input of the program.
     pub(super) body: R,
     /// Maximum length of the input in bytes.
@@ -102,16 +102,16 @@ pub(super) struct Exchange<R> {
 
 impl Repository {
     /// Starts a program that exchanges data with a client.
-    pub(super) async fn start_transfer(&self, program: Program) -> Result<Running> {
-        let starting = self.start_under(program, Arc::clone(&PERMITS));
-        let waited = tokio::time::timeout(TURN, starting).await;
+    pub(super) async fn start_transfer(&self, program: Program) -> Result<RunningProgram> {
+        let starting = self.start_with_permits(program, Arc::clone(&PERMITS));
+        let waited = tokio::time::timeout(SEND_TIMEOUT, starting).await;
         waited.map_err(|_| Error::Busy("too many transfers are under way"))?
     }
 }
 
 /// Returns `first` and the output of a program; ends in an error if the program fails or exceeds its time
 /// limit.
-pub(super) fn output(mut running: Running, first: Bytes) -> ByteStream {
+pub(super) fn output(mut running: RunningProgram, first: Bytes) -> ByteStream {
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
     tokio::spawn(async move {
         let stdout = running.take_stdout();
@@ -144,7 +144,7 @@ pub(super) fn output(mut running: Running, first: Bytes) -> ByteStream {
 ///
 /// Only `done` gets the result of the program, because the program has already written everything the client
 /// needs.
-pub(super) fn exchange<R, F>(running: Running, exchange: Exchange<R>, done: F) -> ByteStream
+pub(super) fn exchange<R, F>(running: RunningProgram, exchange: TransferExchange<R>, done: F) -> ByteStream
 where
     R: AsyncRead + Send + Unpin + 'static,
     F: FnOnce(Result<()>) + Send + 'static,
@@ -171,8 +171,8 @@ where
 }
 
 async fn converse<R: AsyncRead + Unpin>(
-    mut running: Running,
-    exchange: Exchange<R>,
+    mut running: RunningProgram,
+    exchange: TransferExchange<R>,
     sender: &mpsc::Sender<io::Result<Bytes>>,
     begin: oneshot::Sender<()>,
 ) -> Result<()> {

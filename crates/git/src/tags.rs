@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use git2::ObjectType;
 
 use super::commit::{parse_id, parse_signature, split_headers};
-use super::refs::{self, NameFilter, Window};
+use super::refs::{self, NameFilter, PageWindow};
 use super::{Error, Oid, Repository, Result, Signature, check_tag_name, commit, revision};
 
 /// Prefix of all tag refs.
 const PREFIX: &str = "refs/tags/";
 
 /// Maximum number of nested tags that are followed.
-const DEEPEST_TAG: usize = 16;
+const MAX_TAG_DEPTH: usize = 16;
 
 /// A tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct TagQuery {
     /// Whether the order is descending.
     pub descending: bool,
     /// The section to return.
-    pub window: Window,
+    pub window: PageWindow,
 }
 
 /// A page of tags.
@@ -67,7 +67,7 @@ impl Repository {
     /// [`Error::RepositoryMissing`] and failures of the repository.
     pub async fn tags(&self, query: TagQuery) -> Result<TagPage> {
         self.git2(move |repository| {
-            let mut found = refs::below(repository, PREFIX, &NameFilter::new(query.search.as_deref()))?;
+            let mut found = refs::with_prefix(repository, PREFIX, &NameFilter::new(query.search.as_deref()))?;
             match (query.order, query.descending) {
                 (TagOrder::Name, false) => {}
                 (TagOrder::Name, true) => found.reverse(),
@@ -178,7 +178,7 @@ fn read(repository: &git2::Repository, name: String, target: Oid) -> Result<Tag>
         tagger: None,
     };
     let mut next = target;
-    for depth in 0..DEEPEST_TAG {
+    for depth in 0..MAX_TAG_DEPTH {
         let Ok(object) = odb.read(next) else { break };
         if object.kind() == ObjectType::Commit {
             tag.commit = Some(next);
@@ -222,10 +222,10 @@ fn write(
 mod tests {
     use super::{TagOrder, TagQuery};
     use crate::testing::{self, Fixture};
-    use crate::{Error, Oid, Window};
+    use crate::{Error, Oid, PageWindow};
 
     fn query(search: Option<&str>, order: TagOrder, descending: bool) -> TagQuery {
-        let window = Window {
+        let window = PageWindow {
             offset: 0,
             limit: usize::MAX,
         };
@@ -331,7 +331,7 @@ mod tests {
             assert_eq!(names.join(" "), expected);
         }
         let mut narrow = query(Some("^a"), TagOrder::Name, false);
-        narrow.window = Window { offset: 1, limit: 1 };
+        narrow.window = PageWindow { offset: 1, limit: 1 };
         let page = repository.tags(narrow).await.unwrap();
         assert_eq!((page.total, page.tags[0].name.as_str()), (2, "aa"));
     }

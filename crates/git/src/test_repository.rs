@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::{Oid, Repository, RepositoryId, Store};
+use super::{Oid, Repository, RepositoryId, RepositoryStore};
 
 /// Number of commits in the history before its merges.
 const ROUNDS: usize = 120;
@@ -24,17 +24,17 @@ pub(super) const PATHS: [&str; 9] = [
 ];
 
 /// A store with one repository in a temporary directory.
-pub(super) struct Sample {
+pub(super) struct TestRepository {
     directory: TempDir,
-    pub(super) store: Store,
+    pub(super) store: RepositoryStore,
     pub(super) repository: Repository,
 }
 
-impl Sample {
+impl TestRepository {
     /// Creates an empty repository whose `HEAD` is `main`.
     pub(super) fn empty() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let store = Store::new(directory.path().join("repositories"), 4).unwrap();
+        let store = RepositoryStore::new(directory.path().join("repositories"), 4).unwrap();
         let repository = store.repository(&RepositoryId::of_project(1));
         std::fs::create_dir_all(repository.path()).unwrap();
         let sample = Self {

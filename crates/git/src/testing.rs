@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use chrono::DateTime;
 
-use super::{Oid, Repository, RepositoryId, Signature, Store};
+use super::{Oid, Repository, RepositoryId, RepositoryStore, Signature};
 
 /// An empty repository in a separate store.
 pub(super) struct Fixture {
     pub(super) root: tempfile::TempDir,
-    pub(super) store: Store,
+    pub(super) store: RepositoryStore,
     pub(super) id: RepositoryId,
     pub(super) repository: Repository,
 }
@@ -21,7 +21,7 @@ pub(super) struct Fixture {
 impl Fixture {
     pub(super) async fn new(default_branch: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let store = Store::new(root.path(), 4).unwrap();
+        let store = RepositoryStore::new(root.path(), 4).unwrap();
         let id = RepositoryId::of_project(7);
         let repository = store.create(&id, default_branch).await.unwrap();
         Self {

@@ -1,11 +1,11 @@
 //! Trees: entries at a path, and listings.
 
 use super::blobs::blob_size;
-use super::refs::Window;
+use super::refs::PageWindow;
 use super::{Error, Oid, Repository, Result, path};
 
 /// Maximum number of entries that a recursive listing visits.
-const MOST_ENTRIES: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// Kind of a tree entry; listings are in this order: trees, blobs, submodules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,7 +41,7 @@ impl TreeEntry {
 
 /// The entry at a path of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Located {
+pub struct PathEntry {
     /// The entry; none if the path does not exist.
     pub entry: Option<TreeEntry>,
     /// The content length in bytes for a file, else 0.
@@ -63,9 +63,9 @@ impl Repository {
     ///
     /// # Errors
     /// [`Error::RevisionNotFound`] if the ID is not a commit.
-    pub async fn locate(&self, commit: Oid, path: &str) -> Result<Located> {
+    pub async fn locate(&self, commit: Oid, path: &str) -> Result<PathEntry> {
         let key = (commit, path.to_owned());
-        if let Some(located) = self.remembered(|history| history.located.get(&key)) {
+        if let Some(located) = self.cached(|history| history.located.get(&key)) {
             return Ok(located);
         }
         self.blocking(move |opened| {
@@ -75,7 +75,7 @@ impl Repository {
                     Some(entry) if entry.kind == EntryKind::Blob => blob_size(&repository.odb()?, entry.id)?,
                     _ => 0,
                 };
-                Ok(Located { entry, size })
+                Ok(PathEntry { entry, size })
             })?;
             if located.entry.is_some() {
                 opened.history.located.insert(key, located.clone());
@@ -91,7 +91,13 @@ impl Repository {
     /// # Errors
     /// [`Error::RevisionNotFound`] if the ID is not a commit, [`Error::LimitExceeded`] for a recursive
     /// listing of more than a million entries.
-    pub async fn tree(&self, commit: Oid, path: &str, recursive: bool, window: Window) -> Result<TreePage> {
+    pub async fn tree(
+        &self,
+        commit: Oid,
+        path: &str,
+        recursive: bool,
+        window: PageWindow,
+    ) -> Result<TreePage> {
         let path = path.to_owned();
         self.git2(move |repository| {
             let root = root(repository, commit)?;
@@ -119,14 +125,14 @@ impl Repository {
 }
 
 /// An entry found by [`list`], with its relative raw path.
-struct Found {
+struct RawEntry {
     kind: EntryKind,
     path: Vec<u8>,
     mode: u32,
     id: Oid,
 }
 
-impl Found {
+impl RawEntry {
     fn placed_below(&self, prefix: &str) -> TreeEntry {
         let relative = String::from_utf8_lossy(&self.path);
         let path = if prefix.is_empty() {
@@ -143,7 +149,7 @@ impl Found {
     }
 }
 
-fn list(repository: &git2::Repository, tree: Oid, recursive: bool) -> Result<Vec<Found>> {
+fn list(repository: &git2::Repository, tree: Oid, recursive: bool) -> Result<Vec<RawEntry>> {
     let mut found = Vec::new();
     // An explicit stack: a malicious tree can be deeper than the thread's stack allows.
     let mut pending = vec![(tree, Vec::new())];
@@ -158,13 +164,13 @@ fn list(repository: &git2::Repository, tree: Oid, recursive: bool) -> Result<Vec
                 below.push(b'/');
                 pending.push((entry.id(), below));
             }
-            found.push(Found {
+            found.push(RawEntry {
                 kind,
                 path,
                 mode: mode(entry.filemode_raw()),
                 id: entry.id(),
             });
-            if found.len() > MOST_ENTRIES {
+            if found.len() > MAX_ENTRIES {
                 return Err(Error::LimitExceeded("the tree has too many entries"));
             }
         }
@@ -232,9 +238,9 @@ fn mode(raw: i32) -> u32 {
 mod tests {
     use super::EntryKind;
     use crate::testing::{self, Fixture};
-    use crate::{Error, Oid, Window};
+    use crate::{Error, Oid, PageWindow};
 
-    const ALL: Window = Window {
+    const ALL: PageWindow = PageWindow {
         offset: 0,
         limit: usize::MAX,
     };
@@ -274,7 +280,7 @@ mod tests {
         );
         let page = fixture
             .repository
-            .tree(commit, "/z/", true, Window { offset: 1, limit: 1 })
+            .tree(commit, "/z/", true, PageWindow { offset: 1, limit: 1 })
             .await
             .unwrap();
         assert_eq!((page.total, paths(page)), (3, vec!["z/p".to_owned()]));

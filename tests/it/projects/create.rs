@@ -185,7 +185,7 @@ async fn failed_repository_creation_leaves_no_project(server: TestServer) {
     let author = git::Signature::now("a", "a@example.com");
     let request = git::CommitRequest {
         branch: "other".to_owned(),
-        start: git::Start::Head,
+        start: git::BranchStart::Head,
         force: false,
         allow_empty: true,
         message: "x".to_owned(),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use git::{EntryKind, Oid, Repository, RepositoryId, TreeEntry, Window};
+use git::{EntryKind, Oid, PageWindow, Repository, RepositoryId, TreeEntry};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
@@ -178,7 +178,7 @@ async fn keep(
 
 /// Returns the bytes of each language in a commit.
 async fn sizes(repository: &Repository, commit: Oid) -> Result<HashMap<&'static str, u64>> {
-    let window = Window {
+    let window = PageWindow {
         offset: 0,
         limit: MOST_FILES,
     };
@@ -244,7 +244,7 @@ fn by_paths(entries: Vec<TreeEntry>) -> Vec<(TreeEntry, Guess)> {
 
 /// Returns the license of a commit and the path of its file.
 async fn find_license(repository: &Repository, commit: Oid) -> Result<Option<(&'static str, String)>> {
-    let window = Window {
+    let window = PageWindow {
         offset: 0,
         limit: MOST_FILES,
     };

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use git::{Action, ActionError, Commit, CommitRequest, EntryKind, Oid, Repository, Start, TreePath};
+use git::{
+    ActionError, BranchStart, Commit, CommitRequest, EntryKind, FileAction, Oid, Repository, TreePath,
+};
 
 use crate::code::commits::commit::{self, AuthorOverride};
 use crate::code::repositories::LARGEST_IN_JSON;
@@ -241,24 +243,26 @@ pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> R
     let normal = TreePath::parse(&path).map_or_else(|_| path.clone(), |path| path.as_str().to_owned());
     let known = |id: Option<String>| id.filter(|id| !id.is_empty());
     let action = match write.change {
-        Change::Create { content } => Action::Create { path, content },
+        Change::Create { content } => FileAction::Create { path, content },
         Change::Update {
             content,
             last_commit_id,
-        } => Action::Update {
+        } => FileAction::Update {
             path,
             content,
             last_commit_id: known(last_commit_id),
         },
-        Change::Delete { last_commit_id } => Action::Delete {
+        Change::Delete { last_commit_id } => FileAction::Delete {
             path,
             last_commit_id: known(last_commit_id),
         },
     };
     // In a repository without branches, any branch is the first one and the start branch is ignored.
     let start = match write.start_branch {
-        Some(name) if name != write.branch && access.project.default_branch.is_some() => Start::Branch(name),
-        _ => Start::Head,
+        Some(name) if name != write.branch && access.project.default_branch.is_some() => {
+            BranchStart::Branch(name)
+        }
+        _ => BranchStart::Head,
     };
     let (author, committer) = commit::signatures(access, write.author)?;
     let request = CommitRequest {

@@ -1,7 +1,7 @@
 //! Push events: one for each branch or tag, or one for many refs updated together.
 
 use futures_util::future::BoxFuture;
-use git::{Oid, Selection};
+use git::{CommitSelection, Oid};
 use sea_orm::DatabaseTransaction;
 use storage::database::Database;
 use storage::entities::project_hooks::HookEvent;
@@ -220,11 +220,11 @@ async fn tag(refs: &UpdatedRefs<'_>, name: &str, moved: &RefChange) -> PushData 
 
 /// Selects the commits of `tip` that `base` does not contain.
 #[must_use]
-pub fn between(base: Option<Oid>, tip: Oid) -> Selection {
-    Selection {
+pub fn between(base: Option<Oid>, tip: Oid) -> CommitSelection {
+    CommitSelection {
         tips: vec![tip],
         hidden: base.into_iter().collect(),
-        ..Selection::default()
+        ..CommitSelection::default()
     }
 }
 

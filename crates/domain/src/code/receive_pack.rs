@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use git::{ByteStream, Push, ReceivePolicy, RefCommand, RepositoryId};
+use git::{ByteStream, OpenPush, ReceivePolicy, RefCommand, RepositoryId};
 use storage::entities::ref_updates::RefUpdateKind;
 use tokio::sync::oneshot;
 
@@ -37,7 +37,7 @@ pub fn repository(backend: &Backend, access: &ProjectAccess) -> git::Repository 
 pub async fn receive(
     backend: &Backend,
     access: &ProjectAccess,
-    push: Push,
+    push: OpenPush,
     max_bytes: Option<u64>,
     protocol: Option<&str>,
 ) -> Result<Answer> {

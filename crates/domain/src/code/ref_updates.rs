@@ -209,7 +209,7 @@ async fn new_default_branch(repository: &git::Repository) -> Result<Option<Strin
         }
     }
     let first = repository
-        .branches(None, git::Window { offset: 0, limit: 1 })
+        .branches(None, git::PageWindow { offset: 0, limit: 1 })
         .await?;
     let Some(first) = first.branches.into_iter().next() else {
         return Ok(None);

@@ -21,8 +21,8 @@ const ARCHIVE_PAUSE: u64 = 30;
 
 /// Returns the range of a list for a page: its entries and one more, which shows whether others follow.
 #[must_use]
-pub fn window(page: &PageRequest) -> git::Window {
-    git::Window {
+pub fn window(page: &PageRequest) -> git::PageWindow {
+    git::PageWindow {
         offset: usize::try_from(page.offset()).unwrap_or(usize::MAX),
         limit: usize::try_from(page.limit().saturating_add(1)).unwrap_or(usize::MAX),
     }
@@ -149,7 +149,7 @@ pub async fn archive(
         .or(access.project.default_branch.as_deref())
         .unwrap_or_default();
     let prefix = archive_name(&access.project.path, named, &commit.to_string());
-    let archive = git::Archive {
+    let archive = git::ArchiveRequest {
         commit,
         format,
         prefix: prefix.clone(),

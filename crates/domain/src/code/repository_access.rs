@@ -1,6 +1,6 @@
 //! Access to the repository of a project.
 
-use git::{Oid, RepositoryId, Selection};
+use git::{CommitSelection, Oid, RepositoryId};
 use storage::entities::projects;
 
 use crate::identity::access::ProjectAccess;
@@ -76,9 +76,9 @@ pub async fn commit_count(backend: &Backend, project: &projects::Model) -> Resul
         Err(git::Error::BranchNotFound | git::Error::RepositoryMissing) => return Ok(0),
         branch => branch?.commit,
     };
-    let selection = Selection {
+    let selection = CommitSelection {
         tips: vec![tip],
-        ..Selection::default()
+        ..CommitSelection::default()
     };
     let count = repository.count_commits(selection, usize::MAX).await?;
     Ok(i64::try_from(count).unwrap_or(i64::MAX))

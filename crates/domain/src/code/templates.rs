@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use chrono::Datelike;
-use git::{EntryKind, Oid, Repository, RepositoryId, Window};
+use git::{EntryKind, Oid, PageWindow, Repository, RepositoryId};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use storage::entities::access::{code_readable_projects, visible_projects};
 use storage::entities::{namespace_ancestors, namespaces, now, projects};
@@ -273,7 +273,7 @@ async fn files_in(
     let Some(commit) = repository_access::tip(&repository, project).await? else {
         return Ok(Vec::new());
     };
-    let window = Window {
+    let window = PageWindow {
         offset: 0,
         limit: MOST,
     };

@@ -3,7 +3,7 @@
 //! A client without credentials is asked for them for every resource that is not public, whether or not it
 //! exists. An authenticated client gets a 404 for resources that it cannot see.
 
-use git::Service;
+use git::TransportService;
 use storage::entities::users;
 
 use crate::identity::access::ProjectAccess;
@@ -105,18 +105,18 @@ pub async fn admit(
     backend: &Backend,
     caller: Caller,
     full_path: &str,
-    service: Service,
+    service: TransportService,
 ) -> Result<ProjectAccess> {
     let scopes: &[&str] = match service {
-        Service::UploadPack => &["api", "read_repository", "write_repository"],
-        Service::ReceivePack => &["api", "write_repository"],
+        TransportService::UploadPack => &["api", "read_repository", "write_repository"],
+        TransportService::ReceivePack => &["api", "write_repository"],
     };
     if !caller.covers(scopes) {
         let reason = format!("The token needs one of these scopes: {}", scopes.join(", "));
         return Err(Error::forbidden_because(reason));
     }
     let known = caller.is_signed_in();
-    if service == Service::ReceivePack && !known || full_path.contains('\0') {
+    if service == TransportService::ReceivePack && !known || full_path.contains('\0') {
         return Err(if known { hidden() } else { Error::Unauthorized });
     }
     let outcome = match ProjectAccess::find(backend, caller, full_path).await {
@@ -134,7 +134,7 @@ fn hidden() -> Error {
 }
 
 /// Checks feature, role and archived state, in this order.
-fn decide(access: &ProjectAccess, service: Service) -> Result<()> {
+fn decide(access: &ProjectAccess, service: TransportService) -> Result<()> {
     let project = &access.project;
     let effective_access = access.effective_access();
     if !effective_access.has_feature(project.repository_access_level) {
@@ -147,7 +147,7 @@ fn decide(access: &ProjectAccess, service: Service) -> Result<()> {
             "You are not allowed to download code from this project.",
         ));
     }
-    if service == Service::UploadPack {
+    if service == TransportService::UploadPack {
         return Ok(());
     }
     if !access.has_role(Role::Developer) {

@@ -26,7 +26,7 @@ pub struct BackendParts {
     /// The database.
     pub database: Database,
     /// The repositories.
-    pub repositories: git::Store,
+    pub repositories: git::RepositoryStore,
     /// Object storage for files outside of repositories.
     pub objects: ObjectStorage,
     /// Keys for encrypting stored secrets.

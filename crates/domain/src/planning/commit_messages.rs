@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use git::{ListCommits, Selection};
+use git::{CommitQuery, CommitSelection};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::entities::{issues, merge_requests, now, users};
 
@@ -54,10 +54,10 @@ pub async fn process(backend: &Backend, project_id: i64, user_id: i64, unread: &
 async fn messages(
     backend: &Backend,
     access: &ProjectAccess,
-    selection: Selection,
+    selection: CommitSelection,
 ) -> Result<Vec<(String, String)>> {
     let repository = repository_access::open(backend, access);
-    let page = ListCommits {
+    let page = CommitQuery {
         selection,
         offset: 0,
         limit: MOST,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use git::{Oid, Repository, RepositoryId, TagOrder, TagQuery, Window};
+use git::{Oid, PageWindow, Repository, RepositoryId, TagOrder, TagQuery};
 use storage::entities::ref_updates::RefUpdateKind;
 use storage::entities::{Visibility, namespaces, projects, users};
 
@@ -111,7 +111,7 @@ async fn make_project(
 
 /// Returns every branch and tag with its target.
 async fn references_of(repository: &Repository) -> Result<BTreeMap<String, Oid>> {
-    let all = Window {
+    let all = PageWindow {
         offset: 0,
         limit: usize::MAX,
     };

@@ -6,18 +6,18 @@ use std::collections::HashMap;
 
 use git2::{DiffFlags, DiffOptions, FileMode, ObjectType, Odb, Patch};
 
-use super::{Diff, DiffEntry, Limits, Stats};
+use super::{Diff, DiffEntry, DiffStats, Limits};
 use crate::error::absent;
 use crate::{Oid, Result};
 
 /// Maximum number of files compared here.
-const FILES: usize = 200;
+const MAX_FILES: usize = 200;
 /// Maximum size of a file, in bytes.
-const FILE_BYTES: usize = 512 << 10;
+const MAX_FILE_BYTES: usize = 512 << 10;
 /// Maximum size of all files together, in bytes.
-const ALL_BYTES: usize = 4 << 20;
+const MAX_TOTAL_BYTES: usize = 4 << 20;
 /// Maximum depth of nested trees.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Type bits of a file mode, and their values for regular files and symbolic links.
 const TYPE_BITS: i32 = 0o170_000;
 
@@ -74,7 +74,7 @@ pub(super) fn diff(
 }
 
 /// Returns the number of added and removed lines, or `None` if the program has to count them.
-pub(super) fn stats(repository: &git2::Repository, before: Oid, after: Oid) -> Result<Option<Stats>> {
+pub(super) fn stats(repository: &git2::Repository, before: Oid, after: Oid) -> Result<Option<DiffStats>> {
     let odb = repository.odb()?;
     let Some(changes) = changes(repository, &odb, before, after)? else {
         return Ok(None);
@@ -82,7 +82,7 @@ pub(super) fn stats(repository: &git2::Repository, before: Oid, after: Oid) -> R
     let mut options = DiffOptions::new();
     options.indent_heuristic(true).context_lines(0);
     let mut contents = Contents::of(&odb);
-    let mut stats = Stats::default();
+    let mut stats = DiffStats::default();
     for change in changes {
         let Some((old, new)) = contents.read(&change)? else {
             return Ok(None);
@@ -179,7 +179,7 @@ fn compare(
                 };
                 let plain = [old, new].into_iter().flatten().all(|(mode, _)| is_file(mode));
                 let same_kind = old.zip(new).is_none_or(|(old, new)| kind(old.0) == kind(new.0));
-                if plain && same_kind && changes.len() < FILES {
+                if plain && same_kind && changes.len() < MAX_FILES {
                     changes.push(Change { path, old, new });
                 } else {
                     *found = None;
@@ -188,7 +188,7 @@ fn compare(
             // A file replaced by a directory is deleted while other files are added, which may be renames of
             // it.
             (one, other) if one != other && old.is_some() && new.is_some() => *found = None,
-            _ if depth >= DEPTH => *found = None,
+            _ if depth >= MAX_DEPTH => *found = None,
             _ => {
                 let below = [path.as_slice(), b"/"].concat();
                 let id = |side: Option<Side>| side.map(|(_, id)| id);
@@ -237,7 +237,10 @@ struct Contents<'a> {
 
 impl<'a> Contents<'a> {
     fn of(odb: &'a Odb<'a>) -> Self {
-        Self { odb, left: ALL_BYTES }
+        Self {
+            odb,
+            left: MAX_TOTAL_BYTES,
+        }
     }
 
     /// Returns both contents of a change, or `None` if they are too large.
@@ -259,7 +262,7 @@ impl<'a> Contents<'a> {
             return Ok(Some(Vec::new()));
         };
         let (size, _) = self.odb.read_header(id).map_err(absent)?;
-        if size > FILE_BYTES || size > self.left {
+        if size > MAX_FILE_BYTES || size > self.left {
             return Ok(None);
         }
         self.left -= size;

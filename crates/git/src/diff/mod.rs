@@ -16,22 +16,22 @@ use super::error::absent;
 use super::process::Program;
 use super::{Error, Oid, Repository, Result};
 pub use changed_paths::ChangedPaths;
-use parse::Parser;
+use parse::DiffParser;
 
 /// Maximum number of files in a diff; the list ends there.
-const FILES: usize = 1_000;
+const MAX_FILES: usize = 1_000;
 /// Maximum number of patch lines in a diff.
-const LINES: usize = 50_000;
+const MAX_LINES: usize = 50_000;
 /// Maximum size of all patches in a diff, in bytes.
-const BYTES: usize = FILES * 5 * 1024;
+const MAX_BYTES: usize = MAX_FILES * 5 * 1024;
 /// Patches of this size in bytes or more are omitted; their entries stay.
-const PATCH_BYTES: usize = 100 * 1024;
+const MAX_PATCH_BYTES: usize = 100 * 1024;
 /// Time limit for one diff.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Maximum number of commits in one request for statistics.
 const STATS_AT_ONCE: usize = 1_000;
 /// Maximum output of the program for statistics, in bytes: one line for each changed file.
-const STATS_BYTES: usize = 256 * 1024 * 1024;
+const MAX_STATS_BYTES: usize = 256 * 1024 * 1024;
 
 /// Options of every diff with text: full IDs, no colors, and no programs configured in the repository.
 const OPTIONS: [&str; 13] = [
@@ -85,7 +85,7 @@ pub struct DiffEntry {
 
 impl DiffEntry {
     /// Omits the patch because of its size or the total size.
-    fn leave_out(&mut self) {
+    fn omit_patch(&mut self) {
         self.diff = String::new();
         self.too_large = true;
     }
@@ -104,7 +104,7 @@ impl DiffEntry {
 
 /// Numbers of added and removed lines of a commit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct DiffStats {
     /// Number of added lines.
     pub additions: u64,
     /// Number of removed lines.
@@ -128,11 +128,11 @@ struct Limits {
     patch_bytes: usize,
 }
 
-const ANSWER_LIMITS: Limits = Limits {
-    files: FILES,
-    lines: LINES,
-    bytes: BYTES,
-    patch_bytes: PATCH_BYTES,
+const RESPONSE_LIMITS: Limits = Limits {
+    files: MAX_FILES,
+    lines: MAX_LINES,
+    bytes: MAX_BYTES,
+    patch_bytes: MAX_PATCH_BYTES,
 };
 
 impl Repository {
@@ -150,10 +150,10 @@ impl Repository {
     /// # Errors
     /// [`Error::Program`] if one of them is neither a commit nor a tree, [`Error::Timeout`].
     pub async fn diff_between(&self, before: Oid, after: Oid) -> Result<Diff> {
-        let direct = self.git2(move |repository| direct::diff(repository, before, after, &ANSWER_LIMITS));
+        let direct = self.git2(move |repository| direct::diff(repository, before, after, &RESPONSE_LIMITS));
         match direct.await? {
             Some(diff) => Ok(diff),
-            None => self.diff(before, after, None, ANSWER_LIMITS).await,
+            None => self.diff(before, after, None, RESPONSE_LIMITS).await,
         }
     }
 
@@ -164,7 +164,7 @@ impl Repository {
         let Some(stdout) = running.take_stdout() else {
             return Err(Error::Worker);
         };
-        let mut parser = Parser::new(stdout, only, limits);
+        let mut parser = DiffParser::new(stdout, only, limits);
         let diff = running.within(parser.read()).await?;
         if parser.at_end() {
             running.finish().await?;
@@ -178,7 +178,7 @@ impl Repository {
     /// # Errors
     /// [`Error::ObjectNotFound`] if one is not a commit, [`Error::LimitExceeded`] for more than 1,000
     /// commits, [`Error::Timeout`].
-    pub async fn stats(&self, commits: &[Oid]) -> Result<Vec<Stats>> {
+    pub async fn stats(&self, commits: &[Oid]) -> Result<Vec<DiffStats>> {
         if commits.len() > STATS_AT_ONCE {
             return Err(Error::LimitExceeded("statistics of too many commits at once"));
         }
@@ -216,7 +216,7 @@ impl Repository {
             let program = Program::new("diff-tree")
                 .flags(&flags)
                 .input(input.into_bytes())
-                .output_limit(STATS_BYTES)
+                .output_limit(MAX_STATS_BYTES)
                 .time_limit(TIME_LIMIT);
             let output = self.run(program).await?;
             for (commit, stats) in parse::numstat(&output.stdout) {
@@ -225,7 +225,7 @@ impl Repository {
             // The output does not contain commits without changes.
             for commit in missing {
                 if !known.contains_key(&commit) {
-                    known.insert(commit, Stats::default());
+                    known.insert(commit, DiffStats::default());
                 }
             }
         }
@@ -278,7 +278,7 @@ fn first_parent_or_nothing(repository: &git2::Repository, commit: Oid) -> Result
 fn counted(
     repository: &git2::Repository,
     commits: Vec<Oid>,
-    known: &moka::sync::Cache<Oid, Stats>,
+    known: &moka::sync::Cache<Oid, DiffStats>,
 ) -> Result<Vec<Oid>> {
     let mut left = commits.into_iter();
     while let Some(commit) = left.next() {

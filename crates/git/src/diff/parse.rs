@@ -2,26 +2,26 @@
 
 use tokio::io::AsyncRead;
 
-use super::{Diff, DiffEntry, Limits, LineSide, Stats};
-use crate::line_reader::Lines;
+use super::{Diff, DiffEntry, DiffStats, Limits, LineSide};
+use crate::line_reader::LineReader;
 use crate::{Error, Oid, Result};
 
 /// Maximum length of a path in the raw part, in bytes.
-const PATH_BYTES: usize = 64 * 1024;
+const MAX_PATH_BYTES: usize = 64 * 1024;
 
 /// Parses the raw part and the following patches of one `diff-tree --raw --patch -z`.
-pub(super) struct Parser<'a, R> {
-    source: Lines<R>,
+pub(super) struct DiffParser<'a, R> {
+    source: LineReader<R>,
     only: Option<&'a str>,
     limits: Limits,
     at_end: bool,
 }
 
-impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
+impl<'a, R: AsyncRead + Unpin> DiffParser<'a, R> {
     /// Returns a parser for all entries, or only for entries with the new path `only`.
     pub(super) fn new(source: R, only: Option<&'a str>, limits: Limits) -> Self {
         Self {
-            source: Lines::new(source),
+            source: LineReader::new(source),
             only,
             limits,
             at_end: false,
@@ -50,7 +50,7 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
                     bytes += done.diff.len();
                     let full = bytes > self.limits.bytes || lines > self.limits.lines;
                     if full {
-                        done.leave_out();
+                        done.omit_patch();
                     }
                     diff.entries.push(*done);
                     if full {
@@ -76,7 +76,7 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
             }
             size += line.len;
             if size >= self.limits.patch_bytes {
-                entry.leave_out();
+                entry.omit_patch();
             } else {
                 lines += 1;
                 entry.diff.push_str(&String::from_utf8_lossy(&line.bytes));
@@ -91,7 +91,7 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
                 diff.truncated = true;
                 return;
             }
-            file.leave_out();
+            file.omit_patch();
             diff.entries.push(*file);
         }
     }
@@ -157,7 +157,7 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
     }
 
     async fn field(&mut self) -> Result<Option<String>> {
-        let Some(field) = self.source.line(0, PATH_BYTES).await? else {
+        let Some(field) = self.source.line(0, MAX_PATH_BYTES).await? else {
             return Ok(None);
         };
         let bytes = field.bytes.strip_suffix(&[0]).unwrap_or(&field.bytes);
@@ -183,8 +183,8 @@ fn unreadable() -> Error {
 }
 
 /// Returns the sums of a `diff-tree --stdin --numstat -z` by commit.
-pub(super) fn numstat(output: &[u8]) -> Vec<(Oid, Stats)> {
-    let mut sums: Vec<(Oid, Stats)> = Vec::new();
+pub(super) fn numstat(output: &[u8]) -> Vec<(Oid, DiffStats)> {
+    let mut sums: Vec<(Oid, DiffStats)> = Vec::new();
     let mut fields = output.split(|byte| *byte == 0 || *byte == b'\n');
     while let Some(field) = fields.next() {
         let text = String::from_utf8_lossy(field);
@@ -206,7 +206,7 @@ pub(super) fn numstat(output: &[u8]) -> Vec<(Oid, Stats)> {
                 if let Ok(commit) = Oid::from_str(&text)
                     && text.len() == 40
                 {
-                    sums.push((commit, Stats::default()));
+                    sums.push((commit, DiffStats::default()));
                 }
             }
         }

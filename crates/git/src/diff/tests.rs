@@ -1,7 +1,7 @@
 //! Diffs of the sample history, compared with the output of `git`.
 
 use super::*;
-use crate::test_repository::Sample;
+use crate::test_repository::TestRepository;
 
 /// Joins the patches of `git diff-tree` in the format of a diff entry.
 fn hunks_of(patch: &str) -> String {
@@ -21,7 +21,7 @@ fn hunks_of(patch: &str) -> String {
 
 #[tokio::test]
 async fn every_commit_has_the_patches_git_shows() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let (mut renames, mut binaries, mut modes) = (0, 0, 0);
     for commit in sample.ids(&["rev-list", "--all"]).into_iter().step_by(2) {
         let diff = sample.repository.diff_commit(commit).await.unwrap();
@@ -59,7 +59,7 @@ async fn every_commit_has_the_patches_git_shows() {
 
 #[tokio::test]
 async fn statistics_equal_numstat() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let commits = sample.ids(&["rev-list", "--all"]);
     let stats = sample.repository.stats(&commits).await.unwrap();
     for (commit, stats) in commits.iter().zip(&stats) {
@@ -69,7 +69,7 @@ async fn statistics_equal_numstat() {
             .split_whitespace()
             .next()
             .unwrap_or("4b825dc642cb6eb9a060e54bf8d69288fbee4904");
-        let mut expected = Stats::default();
+        let mut expected = DiffStats::default();
         for line in sample.git(&["diff", "--numstat", before, &name]).lines() {
             let mut columns = line.split('\t').map(|number| number.parse().unwrap_or(0));
             expected.additions += columns.next().unwrap();
@@ -82,25 +82,25 @@ async fn statistics_equal_numstat() {
 
 #[tokio::test]
 async fn what_is_found_in_process_equals_what_the_program_says() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let (mut direct_diffs, mut direct_stats, mut commits) = (0, 0, 0);
     for commit in sample.ids(&["rev-list", "--all"]) {
         let before = sample.repository.first_parent_or_nothing(commit).await.unwrap();
         let found = sample.repository.git2(move |repository| {
-            let diff = direct::diff(repository, before, commit, &ANSWER_LIMITS)?;
+            let diff = direct::diff(repository, before, commit, &RESPONSE_LIMITS)?;
             Ok((diff, direct::stats(repository, before, commit)?))
         });
         let (diff, stats) = found.await.unwrap();
         commits += 1;
         if let Some(diff) = diff {
             direct_diffs += 1;
-            let said = sample.repository.diff(before, commit, None, ANSWER_LIMITS);
+            let said = sample.repository.diff(before, commit, None, RESPONSE_LIMITS);
             assert_eq!(diff, said.await.unwrap(), "{commit}");
         }
         if let Some(stats) = stats {
             direct_stats += 1;
             let columns = sample.git(&["diff", "--numstat", &before.to_string(), &commit.to_string()]);
-            let mut said = Stats::default();
+            let mut said = DiffStats::default();
             for line in columns.lines() {
                 let mut columns = line.split('\t').map(|number| number.parse::<u64>().unwrap());
                 said.additions += columns.next().unwrap();
@@ -117,7 +117,7 @@ async fn what_is_found_in_process_equals_what_the_program_says() {
 }
 
 /// Creates a commit on `main` with `files`, each a mode, a path and a content.
-fn commit_of(sample: &Sample, files: &[(&str, &str, &str)]) -> Oid {
+fn commit_of(sample: &TestRepository, files: &[(&str, &str, &str)]) -> Oid {
     let mut stream =
         "commit refs/heads/main\ncommitter A <a@example.com> 1700000000 +0000\ndata 1\nx\n".to_owned();
     if !sample.git(&["for-each-ref"]).is_empty() {
@@ -136,7 +136,7 @@ fn commit_of(sample: &Sample, files: &[(&str, &str, &str)]) -> Oid {
 
 #[tokio::test]
 async fn entries_carry_modes_and_kinds_of_change() {
-    let sample = Sample::empty();
+    let sample = TestRepository::empty();
     let text = "same\n".repeat(20);
     commit_of(
         &sample,
@@ -201,9 +201,9 @@ async fn entries_carry_modes_and_kinds_of_change() {
 
 #[tokio::test]
 async fn large_patch_is_left_out_and_too_many_files_cut_the_list() {
-    let sample = Sample::empty();
-    let large = "0123456789\n".repeat(PATCH_BYTES / 11 + 1);
-    let long_line = "y".repeat(3 * PATCH_BYTES);
+    let sample = TestRepository::empty();
+    let large = "0123456789\n".repeat(MAX_PATCH_BYTES / 11 + 1);
+    let long_line = "y".repeat(3 * MAX_PATCH_BYTES);
     let commit = commit_of(
         &sample,
         &[
@@ -221,7 +221,7 @@ async fn large_patch_is_left_out_and_too_many_files_cut_the_list() {
     assert_eq!(shown, [(true, ""), (true, ""), (false, "@@ -0,0 +1 @@\n+s\n")]);
     assert!(!diff.truncated);
 
-    let paths: Vec<_> = (0..FILES + 1).map(|number| format!("dir/{number}")).collect();
+    let paths: Vec<_> = (0..MAX_FILES + 1).map(|number| format!("dir/{number}")).collect();
     let files: Vec<_> = paths
         .iter()
         .map(|path| ("100644", path.as_str(), path.as_str()))
@@ -231,13 +231,13 @@ async fn large_patch_is_left_out_and_too_many_files_cut_the_list() {
         .diff_commit(commit_of(&sample, &files))
         .await
         .unwrap();
-    assert_eq!((many.entries.len(), many.truncated), (FILES, true));
+    assert_eq!((many.entries.len(), many.truncated), (MAX_FILES, true));
 }
 
 #[tokio::test]
 async fn what_is_too_long_together_is_listed_to_the_end() {
-    let sample = Sample::empty();
-    let lines = "\n".repeat(LINES / 3);
+    let sample = TestRepository::empty();
+    let lines = "\n".repeat(MAX_LINES / 3);
     let names = ["a", "b", "c", "d", "e", "f"];
     let files = names.map(|name| ("100644", name, lines.as_str()));
     let long = sample
@@ -256,7 +256,7 @@ async fn what_is_too_long_together_is_listed_to_the_end() {
 
 #[tokio::test]
 async fn comments_find_changed_lines_only() {
-    let sample = Sample::empty();
+    let sample = TestRepository::empty();
     commit_of(
         &sample,
         &[
@@ -283,7 +283,7 @@ async fn comments_find_changed_lines_only() {
 
 #[tokio::test]
 async fn unknown_commit_is_an_error() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let answer = sample.repository.diff_commit(Oid::ZERO_SHA1).await;
     assert!(matches!(answer, Err(Error::ObjectNotFound)), "{answer:?}");
 }

@@ -34,7 +34,12 @@ impl<'a> Descent<'a> {
 }
 
 /// Marks as [`HIDDEN`] the commits reachable from `hidden`, as far as a walk from `tips` can meet them.
-pub(super) fn hide(commits: &mut Commits, tips: &[Node], hidden: &[Node], marks: &mut Marks) -> Result<()> {
+pub(super) fn mark_hidden(
+    commits: &mut Commits,
+    tips: &[Node],
+    hidden: &[Node],
+    marks: &mut Marks,
+) -> Result<()> {
     const OPEN: u8 = 1;
     let mut painted = Marks::default();
     let mut descent = Descent::new(commits, &[tips, hidden])?;
@@ -116,7 +121,7 @@ pub(super) fn merge_bases(commits: &mut Commits, one: Node, others: &[Node]) -> 
 }
 
 /// Returns for each of `tips`, in order, whether it is `base` or one of its ancestors, with a single walk.
-pub(super) fn reached(commits: &mut Commits, base: Node, tips: &[Node]) -> Result<Vec<bool>> {
+pub(super) fn merged_into(commits: &mut Commits, base: Node, tips: &[Node]) -> Result<Vec<bool>> {
     const REACHED: u8 = 1;
     let mut marks = Marks::default();
     let mut descent = Descent::new(commits, &[&[base], tips])?;

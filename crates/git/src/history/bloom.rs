@@ -37,14 +37,14 @@ impl PathKeys {
 }
 
 /// Filters of one commit-graph file.
-pub(super) struct Filters<'a> {
+pub(super) struct BloomFilters<'a> {
     index: &'a [u8],
     data: &'a [u8],
     version: u32,
     hashes: u32,
 }
 
-impl<'a> Filters<'a> {
+impl<'a> BloomFilters<'a> {
     /// Returns the filters of the two chunks, or `None` if they are absent or of an unknown version.
     pub(super) fn new(index: Option<&'a [u8]>, data: Option<&'a [u8]>) -> Option<Self> {
         let (index, data) = (index?, data?);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gix::objs::{CommitRefIter, Find};
 
-use super::graph::{Graph, damaged};
+use super::graph::{Graph, or_damaged};
 use crate::{Error, Oid, Result};
 
 /// A commit in one [`Commits`]: its position in the graph, or an index into `loaded` above the length of the
@@ -135,7 +135,7 @@ impl Commits {
     /// Returns the ID of a commit.
     pub(super) fn id(&self, node: Node) -> Result<Oid> {
         if self.in_graph(node) {
-            damaged(self.graph.id(node))
+            or_damaged(self.graph.id(node))
         } else {
             Ok(self.loaded(node)?.id)
         }
@@ -144,7 +144,7 @@ impl Commits {
     /// Returns the committer date in seconds since the epoch.
     pub(super) fn date(&self, node: Node) -> Result<i64> {
         if self.in_graph(node) {
-            Ok(damaged(self.graph.record(node))?.date)
+            Ok(or_damaged(self.graph.record(node))?.date)
         } else {
             Ok(self.loaded(node)?.date)
         }
@@ -153,7 +153,7 @@ impl Commits {
     /// Returns the root tree.
     pub(super) fn tree(&self, node: Node) -> Result<Oid> {
         if self.in_graph(node) {
-            Ok(damaged(self.graph.record(node))?.tree)
+            Ok(or_damaged(self.graph.record(node))?.tree)
         } else {
             Ok(self.loaded(node)?.tree)
         }
@@ -163,7 +163,7 @@ impl Commits {
     pub(super) fn parents(&mut self, node: Node) -> Result<Vec<Node>> {
         if self.in_graph(node) {
             let mut parents = Vec::with_capacity(2);
-            damaged(self.graph.parents(node, &mut parents))?;
+            or_damaged(self.graph.parents(node, &mut parents))?;
             return Ok(parents);
         }
         let ids = self.loaded(node)?.parents.clone();
@@ -173,7 +173,7 @@ impl Commits {
     /// Returns the topological level of a node that [`Self::prepare_generations`] visited.
     pub(super) fn generation(&self, node: Node) -> Result<u32> {
         if self.in_graph(node) {
-            return Ok(damaged(self.graph.record(node))?.generation);
+            return Ok(or_damaged(self.graph.record(node))?.generation);
         }
         Ok(self.loaded(node)?.generation)
     }

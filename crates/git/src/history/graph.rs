@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::bloom::{Filters, PathKeys};
+use super::bloom::{BloomFilters, PathKeys};
 use crate::{Oid, Result};
 
 /// Maximum size of a file in bytes. Larger files are ignored, because files are loaded into memory.
@@ -40,7 +40,7 @@ pub(super) struct Graph {
 struct Stamp(Vec<Option<(u64, SystemTime)>>);
 
 /// Data of a commit in the graph.
-pub(super) struct Record {
+pub(super) struct CommitRecord {
     pub(super) tree: Oid,
     /// Committer date in seconds since the epoch.
     pub(super) date: i64,
@@ -127,11 +127,11 @@ impl Graph {
     }
 
     /// Returns tree, date and generation of a commit.
-    pub(super) fn record(&self, position: Position) -> Option<Record> {
+    pub(super) fn record(&self, position: Position) -> Option<CommitRecord> {
         let (file, index) = self.file(position)?;
         let record = file.record(index)?;
         let (high, low) = (be32(record, ID + 8)?, be32(record, ID + 12)?);
-        Some(Record {
+        Some(CommitRecord {
             tree: Oid::from_bytes(record.get(..ID)?).ok()?,
             date: (i64::from(high & 3) << 32) | i64::from(low),
             generation: high >> 2,
@@ -175,7 +175,7 @@ impl Graph {
         self.file(position).is_none_or(|(file, index)| {
             let index_chunk = file.chunk(Chunk::BloomIndex);
             let data = file.chunk(Chunk::BloomData);
-            Filters::new(index_chunk, data).is_none_or(|filters| filters.may_contain(index, keys))
+            BloomFilters::new(index_chunk, data).is_none_or(|filters| filters.may_contain(index, keys))
         })
     }
 }
@@ -293,6 +293,6 @@ fn be64(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Returns an error if the graph refers to a position outside of it.
-pub(super) fn damaged<T>(found: Option<T>) -> Result<T> {
+pub(super) fn or_damaged<T>(found: Option<T>) -> Result<T> {
     found.ok_or_else(|| crate::Error::Gix("the commit-graph is damaged".to_owned()))
 }

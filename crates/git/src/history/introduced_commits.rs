@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::{Selection, walk};
+use super::{CommitSelection, walk};
 use crate::{Oid, Repository, Result};
 
 /// Time limit for the search. It reads every commit once, and only jobs run it.
@@ -23,7 +23,11 @@ impl Repository {
     /// # Errors
     /// [`crate::Error::ObjectNotFound`] if a tip or hidden ID is not a commit,
     /// [`crate::Error::Timeout`] after twenty minutes.
-    pub async fn arrivals(&self, selection: Selection, mut sought: HashSet<Oid>) -> Result<HashSet<Oid>> {
+    pub async fn introduced_commits(
+        &self,
+        selection: CommitSelection,
+        mut sought: HashSet<Oid>,
+    ) -> Result<HashSet<Oid>> {
         if sought.is_empty() {
             return Ok(HashSet::new());
         }
@@ -62,11 +66,11 @@ fn picked(data: &[u8]) -> Vec<Oid> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_repository::Sample;
+    use crate::test_repository::TestRepository;
 
     #[tokio::test]
     async fn commits_arrive_in_a_range() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         let all = sample.ids(&["log", "--format=%H", "--all"]);
         for (revisions, range) in [
             ("main", "main"),
@@ -76,7 +80,7 @@ mod tests {
             let selection = sample.repository.select(revisions).await.unwrap();
             let found = sample
                 .repository
-                .arrivals(selection, all.iter().copied().collect())
+                .introduced_commits(selection, all.iter().copied().collect())
                 .await
                 .unwrap();
             let selected: HashSet<Oid> = sample.ids(&["log", "--format=%H", range]).into_iter().collect();
@@ -85,7 +89,7 @@ mod tests {
         let selection = sample.repository.select("main").await.unwrap();
         let nothing = sample
             .repository
-            .arrivals(selection, HashSet::new())
+            .introduced_commits(selection, HashSet::new())
             .await
             .unwrap();
         assert!(nothing.is_empty());

@@ -21,17 +21,17 @@ use std::time::{Duration, SystemTime};
 use commits::{Commits, gix_error};
 use graph::Graph;
 
-use super::diff::Stats;
-use super::{Error, Located, Oid, Repository, Result};
+use super::diff::DiffStats;
+use super::{Error, Oid, PathEntry, Repository, Result};
 
 /// Maximum number of cached results of each kind for one repository.
-const KEPT_ANSWERS: u64 = 4096;
+const MAX_CACHED_RESULTS: u64 = 4096;
 /// Time limit of one query; only queries without a commit-graph come close to it.
 const WALK_TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Selection of commits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Selection {
+pub struct CommitSelection {
     /// Commits to start from; they and all their ancestors are selected.
     pub tips: Vec<Oid>,
     /// Commits that are excluded with all their ancestors: `a` of the range `a..b`.
@@ -47,12 +47,12 @@ pub struct Selection {
     /// Whether to follow only the first parent of merges.
     pub first_parent: bool,
     /// The order of the commits.
-    pub order: Order,
+    pub order: CommitOrder,
 }
 
 /// Order of a list of commits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Order {
+pub enum CommitOrder {
     /// Newest committer date first.
     #[default]
     Default,
@@ -60,11 +60,11 @@ pub enum Order {
     Topo,
 }
 
-/// One page of a [`Selection`].
+/// One page of a [`CommitSelection`].
 #[derive(Debug, Clone)]
-pub struct ListCommits {
+pub struct CommitQuery {
     /// The selection.
-    pub selection: Selection,
+    pub selection: CommitSelection,
     /// Number of commits to skip.
     pub offset: usize,
     /// Maximum number of commits to return.
@@ -73,7 +73,7 @@ pub struct ListCommits {
 
 /// Branches and tags that contain a commit, as short names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Containing {
+pub struct ContainingRefs {
     /// Branches, ordered by name.
     pub branches: Vec<String>,
     /// Tags, ordered by name.
@@ -85,11 +85,11 @@ pub(super) struct History {
     objects: Mutex<Option<Objects>>,
     graph: Mutex<Arc<Graph>>,
     last_commits: moka::sync::Cache<(Oid, String), Option<Oid>>,
-    counts: moka::sync::Cache<(Selection, usize), usize>,
+    counts: moka::sync::Cache<(CommitSelection, usize), usize>,
     /// Entry at a path. This and the following caches depend on IDs only.
-    pub(super) located: moka::sync::Cache<(Oid, String), Located>,
+    pub(super) located: moka::sync::Cache<(Oid, String), PathEntry>,
     /// Changed lines by commit.
-    pub(super) stats: moka::sync::Cache<Oid, Stats>,
+    pub(super) stats: moka::sync::Cache<Oid, DiffStats>,
 }
 
 /// An open object database, and the modification time of its pack directory.
@@ -103,10 +103,10 @@ impl Default for History {
         Self {
             objects: Mutex::default(),
             graph: Mutex::default(),
-            last_commits: moka::sync::Cache::new(KEPT_ANSWERS),
-            counts: moka::sync::Cache::new(KEPT_ANSWERS),
-            located: moka::sync::Cache::new(KEPT_ANSWERS),
-            stats: moka::sync::Cache::new(KEPT_ANSWERS),
+            last_commits: moka::sync::Cache::new(MAX_CACHED_RESULTS),
+            counts: moka::sync::Cache::new(MAX_CACHED_RESULTS),
+            located: moka::sync::Cache::new(MAX_CACHED_RESULTS),
+            stats: moka::sync::Cache::new(MAX_CACHED_RESULTS),
         }
     }
 }
@@ -137,7 +137,7 @@ impl History {
             .iter()
             .map(|tip| commits.node(*tip))
             .collect::<Result<Vec<_>>>()?;
-        let reached = ancestry::reached(&mut commits, target, &nodes)?;
+        let reached = ancestry::merged_into(&mut commits, target, &nodes)?;
         let merged = tips.iter().zip(reached).filter(|(_, reached)| *reached);
         Ok(merged.map(|(tip, _)| *tip).collect())
     }
@@ -176,7 +176,7 @@ impl Repository {
     }
 
     /// Looks up a cached result without a call to the blocking pool.
-    pub(super) fn remembered<T>(&self, look_up: impl FnOnce(&History) -> Option<T>) -> Option<T> {
+    pub(super) fn cached<T>(&self, look_up: impl FnOnce(&History) -> Option<T>) -> Option<T> {
         let opened = self.shared().open_handles(self.id())?;
         look_up(&opened.history)
     }
@@ -186,7 +186,7 @@ impl Repository {
     /// # Errors
     /// [`Error::ObjectNotFound`] if a tip or hidden ID is not a commit, [`Error::Timeout`] after half a
     /// minute.
-    pub async fn list_commits(&self, page: ListCommits) -> Result<Vec<Oid>> {
+    pub async fn list_commits(&self, page: CommitQuery) -> Result<Vec<Oid>> {
         self.history(move |commits, _| {
             let nodes = walk::nodes(commits, &page.selection, page.offset, page.limit)?;
             nodes.into_iter().map(|node| commits.id(node)).collect()
@@ -198,9 +198,9 @@ impl Repository {
     ///
     /// # Errors
     /// As [`Self::list_commits`].
-    pub async fn count_commits(&self, selection: Selection, cap: usize) -> Result<usize> {
+    pub async fn count_commits(&self, selection: CommitSelection, cap: usize) -> Result<usize> {
         let key = (selection, cap);
-        if let Some(count) = self.remembered(|history| history.counts.get(&key)) {
+        if let Some(count) = self.cached(|history| history.counts.get(&key)) {
             return Ok(count);
         }
         self.history(move |commits, history| {
@@ -232,7 +232,7 @@ impl Repository {
     pub async fn last_commits_of(&self, tip: Oid, paths: Vec<String>) -> Result<Vec<Option<Oid>>> {
         let keys: Vec<_> = paths.into_iter().map(|path| (tip, path)).collect();
         let known = |history: &History| keys.iter().map(|key| history.last_commits.get(key)).collect();
-        if let Some(known) = self.remembered(known) {
+        if let Some(known) = self.cached(known) {
             return Ok(known);
         }
         self.history(move |commits, history| {
@@ -242,10 +242,10 @@ impl Repository {
                     last.push(known);
                     continue;
                 }
-                let selection = Selection {
+                let selection = CommitSelection {
                     tips: vec![tip],
                     path: Some(key.1.clone()),
-                    ..Selection::default()
+                    ..CommitSelection::default()
                 };
                 let node = walk::nodes(commits, &selection, 0, 1)?.pop();
                 let id = node.map(|node| commits.id(node)).transpose()?;
@@ -261,7 +261,7 @@ impl Repository {
     ///
     /// # Errors
     /// [`Error::ObjectNotFound`] if `commit` is not a commit.
-    pub async fn containing(&self, commit: Oid) -> Result<Containing> {
+    pub async fn containing(&self, commit: Oid) -> Result<ContainingRefs> {
         let references = self.git2(peeled_references).await?;
         self.history(move |commits, _| {
             let target = commits.node(commit)?;
@@ -270,7 +270,7 @@ impl Repository {
                 .map(|(_, id)| commits.node(*id))
                 .collect::<Result<Vec<_>>>()?;
             let answers = ancestry::containing(commits, target, &tips)?;
-            let mut containing = Containing::default();
+            let mut containing = ContainingRefs::default();
             for ((name, _), contains) in references.into_iter().zip(answers) {
                 if !contains {
                     continue;

@@ -36,7 +36,13 @@ impl PathFilter {
     }
 
     /// Returns whether `node` equals `parent` at the path; `first` marks the first parent.
-    pub(super) fn same(&self, commits: &Commits, node: Node, parent: Node, first: bool) -> Result<bool> {
+    pub(super) fn is_unchanged(
+        &self,
+        commits: &Commits,
+        node: Node,
+        parent: Node,
+        first: bool,
+    ) -> Result<bool> {
         if first && self.surely_untouched(commits, node) {
             return Ok(true);
         }
@@ -57,7 +63,7 @@ impl PathFilter {
     }
 
     /// Returns whether a commit without parents has no entry at the path.
-    pub(super) fn absent(&self, commits: &Commits, node: Node) -> Result<bool> {
+    pub(super) fn is_absent(&self, commits: &Commits, node: Node) -> Result<bool> {
         Ok(self.surely_untouched(commits, node) || self.entry(commits, commits.tree(node)?)?.is_none())
     }
 

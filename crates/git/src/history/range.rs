@@ -1,6 +1,6 @@
 //! Revision ranges, as in the `ref_name` parameter of the list of commits.
 
-use super::Selection;
+use super::CommitSelection;
 use crate::{Oid, Repository, Result};
 
 /// Default for a missing side of a range.
@@ -12,28 +12,28 @@ impl Repository {
     ///
     /// # Errors
     /// [`crate::Error::RevisionNotFound`] if a revision resolves to no commit.
-    pub async fn select(&self, revisions: &str) -> Result<Selection> {
+    pub async fn select(&self, revisions: &str) -> Result<CommitSelection> {
         // Reference names never contain two consecutive dots, so the split is unambiguous.
         if let Some((one, other)) = revisions.split_once("...") {
             let tips = vec![self.side(one).await?, self.side(other).await?];
             let hidden = self.merge_bases(tips.clone()).await?;
-            return Ok(Selection {
+            return Ok(CommitSelection {
                 tips,
                 hidden,
-                ..Selection::default()
+                ..CommitSelection::default()
             });
         }
         if let Some((hidden, tip)) = revisions.split_once("..") {
             let (hidden, tips) = (vec![self.side(hidden).await?], vec![self.side(tip).await?]);
-            return Ok(Selection {
+            return Ok(CommitSelection {
                 tips,
                 hidden,
-                ..Selection::default()
+                ..CommitSelection::default()
             });
         }
-        Ok(Selection {
+        Ok(CommitSelection {
             tips: vec![self.resolve_commit(revisions).await?],
-            ..Selection::default()
+            ..CommitSelection::default()
         })
     }
 
@@ -45,12 +45,12 @@ impl Repository {
 
 #[cfg(test)]
 mod tests {
-    use crate::test_repository::Sample;
-    use crate::{Error, ListCommits};
+    use crate::test_repository::TestRepository;
+    use crate::{CommitQuery, Error};
 
     #[tokio::test]
     async fn ranges_select_what_git_selects() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         for revisions in [
             "main",
             "main~9..main",
@@ -61,7 +61,7 @@ mod tests {
             "v13",
         ] {
             let selection = sample.repository.select(revisions).await.unwrap();
-            let page = ListCommits {
+            let page = CommitQuery {
                 selection,
                 offset: 0,
                 limit: usize::MAX,
@@ -78,7 +78,7 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_side_is_an_error() {
-        let sample = Sample::with_history();
+        let sample = TestRepository::with_history();
         for revisions in [
             "absent",
             "absent..main",

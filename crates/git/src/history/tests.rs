@@ -2,16 +2,16 @@
 //! one.
 
 use super::*;
-use crate::test_repository::{PATHS, Sample};
+use crate::test_repository::{PATHS, TestRepository};
 use crate::testing::{self, Fixture};
 
 /// Returns repositories with the three states of the commit-graph.
-fn samples() -> [Sample; 3] {
+fn samples() -> [TestRepository; 3] {
     let write = ["commit-graph", "write", "--reachable", "--changed-paths"];
-    let none = Sample::with_history();
-    let full = Sample::with_history();
+    let none = TestRepository::with_history();
+    let full = TestRepository::with_history();
     full.git(&write);
-    let partial = Sample::with_history();
+    let partial = TestRepository::with_history();
     let old = partial.id("main~60").to_string();
     partial.git(&["update-ref", "refs/keep/old", &old]);
     let all = partial.git(&["for-each-ref", "--format=%(refname) %(objectname)"]);
@@ -36,8 +36,8 @@ fn samples() -> [Sample; 3] {
     [none, full, partial]
 }
 
-async fn listed(sample: &Sample, selection: Selection) -> Vec<Oid> {
-    let page = ListCommits {
+async fn listed(sample: &TestRepository, selection: CommitSelection) -> Vec<Oid> {
+    let page = CommitQuery {
         selection,
         offset: 0,
         limit: usize::MAX,
@@ -45,10 +45,10 @@ async fn listed(sample: &Sample, selection: Selection) -> Vec<Oid> {
     sample.repository.list_commits(page).await.unwrap()
 }
 
-fn from(sample: &Sample, tips: &[&str]) -> Selection {
-    Selection {
+fn from(sample: &TestRepository, tips: &[&str]) -> CommitSelection {
+    CommitSelection {
         tips: tips.iter().map(|tip| sample.id(tip)).collect(),
-        ..Selection::default()
+        ..CommitSelection::default()
     }
 }
 
@@ -58,7 +58,7 @@ async fn lists_what_git_log_lists() {
         let all = listed(&sample, from(&sample, &["main"])).await;
         assert!(all.len() > 130, "the sample has grown thin: {}", all.len());
         assert_eq!(all, sample.ids(&["log", "--format=%H", "main"]));
-        let first = Selection {
+        let first = CommitSelection {
             first_parent: true,
             ..from(&sample, &["main"])
         };
@@ -66,8 +66,8 @@ async fn lists_what_git_log_lists() {
             listed(&sample, first).await,
             sample.ids(&["log", "--format=%H", "--first-parent", "main"])
         );
-        let topo = Selection {
-            order: Order::Topo,
+        let topo = CommitSelection {
+            order: CommitOrder::Topo,
             ..from(&sample, &["main", "apart"])
         };
         let expected = sample.ids(&["log", "--format=%H", "--topo-order", "main", "apart"]);
@@ -84,7 +84,7 @@ async fn lists_ranges_and_dates_as_git_does() {
             ("side-23", "main"),
             ("v53", "v73"),
         ] {
-            let range = Selection {
+            let range = CommitSelection {
                 hidden: vec![sample.id(hidden)],
                 ..from(&sample, &[tip])
             };
@@ -94,7 +94,7 @@ async fn lists_ranges_and_dates_as_git_does() {
             expected.sort_unstable();
             assert_eq!(ours, expected, "{hidden}..{tip}");
         }
-        let bounds = Selection {
+        let bounds = CommitSelection {
             since: Some(1_600_005_000),
             until: Some(1_600_009_000),
             ..from(&sample, &["main"])
@@ -119,7 +119,7 @@ async fn follows_paths_as_git_does() {
             "src", "src/", "docs", "src/deep", "link", "link/", "absent", "run",
         ]) {
             for revision in ["main", "main~40", "side-93"] {
-                let by_path = Selection {
+                let by_path = CommitSelection {
                     path: Some((*path).to_owned()),
                     ..from(&sample, &[revision])
                 };
@@ -135,8 +135,8 @@ async fn follows_paths_as_git_does() {
                     .await
                     .unwrap();
                 assert_eq!(last, expected.first().copied(), "{path} from {revision}");
-                let topo = Selection {
-                    order: Order::Topo,
+                let topo = CommitSelection {
+                    order: CommitOrder::Topo,
                     ..by_path.clone()
                 };
                 let expected = sample.ids(&["log", "--format=%H", "--topo-order", revision, "--", path]);
@@ -145,7 +145,7 @@ async fn follows_paths_as_git_does() {
                     expected,
                     "{path} from {revision}, topological"
                 );
-                let first = Selection {
+                let first = CommitSelection {
                     first_parent: true,
                     ..by_path
                 };
@@ -175,7 +175,7 @@ async fn follows_paths_within_a_range_as_git_does() {
             for path in ["README.md", "run.sh", "src"] {
                 let hidden = vec![sample.id(&border)];
                 let path_of = Some(path.to_owned());
-                let range = Selection {
+                let range = CommitSelection {
                     hidden,
                     path: path_of,
                     ..from(&sample, &["main"])
@@ -193,7 +193,7 @@ async fn pages_and_counts_agree_with_the_whole_list() {
     let selection = from(&sample, &["main"]);
     let all = listed(&sample, selection.clone()).await;
     for (offset, limit) in [(0, 20), (17, 5), (all.len() - 3, 20), (all.len() + 1, 20)] {
-        let page = ListCommits {
+        let page = CommitQuery {
             selection: selection.clone(),
             offset,
             limit,
@@ -277,7 +277,7 @@ async fn finds_the_merge_bases_git_finds() {
 
 #[tokio::test]
 async fn answers_from_a_graph_written_after_the_first_question() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let before = listed(&sample, from(&sample, &["main"])).await;
     sample.git(&[
         "commit-graph",
@@ -302,12 +302,12 @@ async fn answers_from_a_graph_written_after_the_first_question() {
 
 #[tokio::test]
 async fn refuses_tips_that_are_no_commits() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let tree = sample.ids(&["rev-parse", "main^{tree}"])[0];
     for id in [tree, Oid::ZERO_SHA1] {
-        let selection = Selection {
+        let selection = CommitSelection {
             tips: vec![id],
-            ..Selection::default()
+            ..CommitSelection::default()
         };
         let answer = sample.repository.count_commits(selection, 10).await;
         assert!(matches!(answer, Err(Error::ObjectNotFound)), "{answer:?}");
@@ -316,7 +316,7 @@ async fn refuses_tips_that_are_no_commits() {
 
 #[tokio::test]
 async fn filters_spare_most_commits_the_look_at_their_trees() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     sample.repository.write_commit_graph().await.unwrap();
     let graph = Graph::load(&sample.repository.path(), &Arc::default());
     let commits = sample.ids(&["rev-list", "--all"]);
@@ -352,7 +352,7 @@ async fn filters_spare_most_commits_the_look_at_their_trees() {
 
 #[tokio::test]
 async fn slow_question_is_given_up() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let options = gix::open::Options::isolated();
     let objects = gix::open_opts(sample.repository.path(), options).unwrap();
     let mut commits = Commits::new(Arc::default(), objects, Duration::ZERO);
@@ -362,7 +362,7 @@ async fn slow_question_is_given_up() {
 
 #[test]
 fn damaged_graph_is_an_error_or_passed_over_but_never_a_panic() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     sample.git(&["commit-graph", "write", "--reachable", "--changed-paths"]);
     let path = sample.repository.path();
     let file = path.join("objects/info/commit-graph");

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::ops::ControlFlow;
 
-use super::ancestry::hide;
+use super::ancestry::mark_hidden;
 use super::commits::{Commits, Marks, Node};
 use super::paths::PathFilter;
-use super::{Order, Selection};
+use super::{CommitOrder, CommitSelection};
 use crate::Result;
 
 /// The commit was queued.
@@ -40,7 +40,7 @@ struct Step {
 
 impl<'a> Walk<'a> {
     /// Starts a walk over the commits of `selection`; [`nodes`] applies the order.
-    fn new(commits: &'a mut Commits, selection: &Selection) -> Result<Self> {
+    fn new(commits: &'a mut Commits, selection: &CommitSelection) -> Result<Self> {
         let mut marks = Marks::default();
         let tips = selection
             .tips
@@ -53,7 +53,7 @@ impl<'a> Walk<'a> {
                 .iter()
                 .map(|id| commits.node(*id))
                 .collect::<Result<Vec<_>>>()?;
-            hide(commits, &tips, &hidden, &mut marks)?;
+            mark_hidden(commits, &tips, &hidden, &mut marks)?;
             for node in hidden {
                 marks.add(node, BOTTOM);
             }
@@ -124,13 +124,13 @@ impl<'a> Walk<'a> {
             return Ok((true, parents));
         };
         if parents.is_empty() {
-            return Ok((!path.absent(self.commits, node)?, parents));
+            return Ok((!path.is_absent(self.commits, node)?, parents));
         }
         let (mut relevant, mut relevant_change, mut other_change) = (false, false, false);
         for (place, parent) in parents.iter().enumerate() {
             let counts = self.marks.get(*parent) & (HIDDEN | BOTTOM) != HIDDEN;
             relevant |= counts;
-            if path.same(self.commits, node, *parent, place == 0)? {
+            if path.is_unchanged(self.commits, node, *parent, place == 0)? {
                 if counts {
                     return Ok((false, vec![*parent]));
                 }
@@ -147,13 +147,13 @@ impl<'a> Walk<'a> {
 /// Returns the commits of `selection` from `offset` on, at most `limit`.
 pub(super) fn nodes(
     commits: &mut Commits,
-    selection: &Selection,
+    selection: &CommitSelection,
     offset: usize,
     limit: usize,
 ) -> Result<Vec<Node>> {
     let mut walk = Walk::new(commits, selection)?;
     let mut page = Vec::new();
-    if selection.order == Order::Topo {
+    if selection.order == CommitOrder::Topo {
         let ordered = topological(&mut walk)?;
         return Ok(ordered.into_iter().skip(offset).take(limit).collect());
     }
@@ -171,7 +171,7 @@ pub(super) fn nodes(
 /// Visits the commits of `selection`, newest first, until `visit` breaks.
 pub(super) fn each(
     commits: &mut Commits,
-    selection: &Selection,
+    selection: &CommitSelection,
     mut visit: impl FnMut(&mut Commits, Node) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     let mut walk = Walk::new(commits, selection)?;
@@ -184,7 +184,7 @@ pub(super) fn each(
 }
 
 /// Returns the number of commits in `selection`, at most `cap`.
-pub(super) fn count(commits: &mut Commits, selection: &Selection, cap: usize) -> Result<usize> {
+pub(super) fn count(commits: &mut Commits, selection: &CommitSelection, cap: usize) -> Result<usize> {
     let mut walk = Walk::new(commits, selection)?;
     let mut counted = 0;
     while counted < cap && walk.next()?.is_some() {

@@ -26,7 +26,7 @@ pub enum MergeMethod {
 
 /// A single commit that replaces all commits of the head.
 #[derive(Debug, Clone)]
-pub struct Squash {
+pub struct SquashCommit {
     /// The message.
     pub message: String,
     /// The author.
@@ -35,7 +35,7 @@ pub struct Squash {
 
 /// Parameters of a merge.
 #[derive(Debug, Clone)]
-pub struct Merge {
+pub struct MergeOptions {
     /// The target branch.
     pub branch: String,
     /// The commit to merge, which must be in the repository.
@@ -45,7 +45,7 @@ pub struct Merge {
     /// The message of the merge commit, if one is created.
     pub message: String,
     /// If set, all changes become one commit.
-    pub squash: Option<Squash>,
+    pub squash: Option<SquashCommit>,
     /// The user who merges.
     pub committer: Signature,
 }
@@ -128,7 +128,7 @@ impl Repository {
     /// [`Error::BranchNotFound`]; [`Error::ObjectNotFound`] for the commit; [`Error::EmptyChange`] if the
     /// branch contains the commit; [`Error::Diverged`] if the method requires a fast-forward that is not
     /// possible; [`Error::Conflict`].
-    pub async fn prepare_merge(&self, merge: Merge) -> Result<PreparedMerge> {
+    pub async fn prepare_merge(&self, merge: MergeOptions) -> Result<PreparedMerge> {
         check_branch_name(&merge.branch)?;
         let guard = self.write_lock().await?;
         let branch = merge.branch.clone();
@@ -155,7 +155,7 @@ impl Repository {
                 MergeMethod::FastForward => None,
                 MergeMethod::Merge | MergeMethod::RebaseMerge => {
                     let (message, who) = (&merge.message, &merge.committer);
-                    let data = commit::serialise(tree, &[old, what], message, who, who);
+                    let data = commit::serialize(tree, &[old, what], message, who, who);
                     Some(batch.add(git2::ObjectType::Commit, data)?)
                 }
             };
@@ -181,7 +181,7 @@ impl Repository {
     ///
     /// # Errors
     /// [`Error::ObjectNotFound`] if the commit is not in the repository.
-    pub async fn keep_merge_request(&self, iid: i64, head: Oid) -> Result<()> {
+    pub async fn set_merge_request_head(&self, iid: i64, head: Oid) -> Result<()> {
         let guard = self.write_lock().await?;
         self.git2(move |repository| {
             let _guard = guard;
@@ -200,7 +200,7 @@ impl Repository {
     ///
     /// # Errors
     /// Failures of the repository.
-    pub async fn kept_merge_request(&self, iid: i64) -> Result<Option<Oid>> {
+    pub async fn merge_request_head(&self, iid: i64) -> Result<Option<Oid>> {
         self.git2(move |repository| refs::target(repository, &kept(iid)))
             .await
     }
@@ -209,7 +209,7 @@ impl Repository {
     ///
     /// # Errors
     /// Failures of the repository.
-    pub async fn forget_merge_request(&self, iid: i64) -> Result<()> {
+    pub async fn delete_merge_request_head(&self, iid: i64) -> Result<()> {
         let guard = self.write_lock().await?;
         self.git2(move |repository| {
             let _guard = guard;
@@ -253,7 +253,7 @@ impl Repository {
             return Ok(ours);
         }
         let program = merge_tree()
-            .valued("--merge-base=", &base.to_string())
+            .option("--merge-base=", &base.to_string())
             .id(ours)
             .id(theirs);
         self.merge(program).await
@@ -285,14 +285,14 @@ fn kept(iid: i64) -> String {
 /// Adds a commit with all changes from the base to the head.
 fn squashed(
     repository: &git2::Repository,
-    merge: &Merge,
-    squash: &Squash,
+    merge: &MergeOptions,
+    squash: &SquashCommit,
     base: Option<&Oid>,
     batch: &mut ObjectBatch,
 ) -> Result<Oid> {
     let tree = commit::read(repository, merge.head)?.tree;
     let parents: Vec<Oid> = base.copied().into_iter().collect();
     let (message, author) = (&squash.message, &squash.author);
-    let data = commit::serialise(tree, &parents, message, author, &merge.committer);
+    let data = commit::serialize(tree, &parents, message, author, &merge.committer);
     batch.add(git2::ObjectType::Commit, data)
 }

@@ -2,12 +2,12 @@
 //! the target already contains.
 
 use super::{EMPTY_TREE, PreparedMove};
-use crate::history::{ListCommits, Order, Selection};
+use crate::history::{CommitOrder, CommitQuery, CommitSelection};
 use crate::write::ObjectBatch;
 use crate::{Error, Oid, Repository, Result, Signature, branches, check_branch_name, commit};
 
 /// Maximum number of rebased commits.
-const MOST_COMMITS: usize = 1_000;
+const MAX_COMMITS: usize = 1_000;
 
 impl Repository {
     /// Stores the rebased commits of a branch on top of `onto` durably and locks the repository until the
@@ -31,20 +31,20 @@ impl Repository {
         if self.is_ancestor(onto, old).await? {
             return Err(Error::EmptyChange);
         }
-        let selection = Selection {
+        let selection = CommitSelection {
             tips: vec![old],
             hidden: vec![onto],
-            order: Order::Topo,
-            ..Selection::default()
+            order: CommitOrder::Topo,
+            ..CommitSelection::default()
         };
         let mut commits = self
-            .list_commits(ListCommits {
+            .list_commits(CommitQuery {
                 selection,
                 offset: 0,
-                limit: MOST_COMMITS + 1,
+                limit: MAX_COMMITS + 1,
             })
             .await?;
-        if commits.len() > MOST_COMMITS {
+        if commits.len() > MAX_COMMITS {
             return Err(Error::LimitExceeded("too many commits to rebase"));
         }
         commits.reverse();
@@ -72,7 +72,7 @@ impl Repository {
             if after == tree {
                 continue;
             }
-            let data = commit::serialise(after, &[tip], &change.message, &change.author, &committer);
+            let data = commit::serialize(after, &[tip], &change.message, &change.author, &committer);
             (tip, tree) = (batch.add(git2::ObjectType::Commit, data)?, after);
         }
         self.git2(move |repository| batch.flush(repository)).await?;

@@ -1,4 +1,4 @@
-use super::{Merge, MergeMethod, Squash};
+use super::{MergeMethod, MergeOptions, SquashCommit};
 use crate::testing::{self, Fixture, signature};
 use crate::{Commit, Error, Oid, Repository, RepositoryId, Signature};
 
@@ -25,8 +25,8 @@ async fn parted() -> (Fixture, Oid, Oid) {
     (fixture, main, side)
 }
 
-fn merge(head: Oid, method: MergeMethod, squash: Option<Squash>) -> Merge {
-    Merge {
+fn merge(head: Oid, method: MergeMethod, squash: Option<SquashCommit>) -> MergeOptions {
+    MergeOptions {
         branch: "main".to_owned(),
         head,
         method,
@@ -36,12 +36,12 @@ fn merge(head: Oid, method: MergeMethod, squash: Option<Squash>) -> Merge {
     }
 }
 
-fn squash() -> Squash {
+fn squash() -> SquashCommit {
     let author = Signature {
         name: "Grace".to_owned(),
         ..signature()
     };
-    Squash {
+    SquashCommit {
         message: "All at once".to_owned(),
         author,
     }
@@ -248,7 +248,7 @@ async fn a_rebase_keeps_authors_and_drops_merges_and_what_is_there_already() {
     repository.create_branch("twig", "side~1").await.unwrap();
     let twig = testing::commit(repository, "twig", &[("t", "1")]).await;
     let merged = repository
-        .prepare_merge(Merge {
+        .prepare_merge(MergeOptions {
             branch: "side".to_owned(),
             ..merge(twig, MergeMethod::Merge, None)
         })
@@ -283,14 +283,14 @@ async fn heads_of_merge_requests_are_kept_and_forgotten() {
     let (fixture, main, side) = parted().await;
     let repository = &fixture.repository;
     for head in [side, main, main] {
-        repository.keep_merge_request(7, head).await.unwrap();
+        repository.set_merge_request_head(7, head).await.unwrap();
         let kept = fixture.git(&["rev-parse", "refs/merge-requests/7/head"]);
         assert_eq!(kept.trim(), head.to_string());
     }
-    let missing = repository.keep_merge_request(8, Oid::ZERO_SHA1).await;
+    let missing = repository.set_merge_request_head(8, Oid::ZERO_SHA1).await;
     assert!(matches!(missing, Err(Error::ObjectNotFound)));
     for _ in 0..2 {
-        repository.forget_merge_request(7).await.unwrap();
+        repository.delete_merge_request_head(7).await.unwrap();
     }
     assert_eq!(fixture.git(&["for-each-ref", "refs/merge-requests"]), "");
     let other = fixture
@@ -299,6 +299,6 @@ async fn heads_of_merge_requests_are_kept_and_forgotten() {
         .await
         .unwrap();
     other.import_commit(repository, side).await.unwrap();
-    other.keep_merge_request(1, side).await.unwrap();
+    other.set_merge_request_head(1, side).await.unwrap();
     testing::run(testing::command(&other.path(), &["fsck", "--strict"]), b"");
 }

@@ -44,7 +44,7 @@ fn id(hex: &str) -> Option<Option<Oid>> {
 }
 
 /// Whether the capabilities behind the first command, among all bytes read, ask for sidebands.
-pub(super) fn asks_for_sideband(taken: &[u8]) -> bool {
+pub(super) fn wants_sideband(taken: &[u8]) -> bool {
     let capabilities = taken.split(|byte| *byte == 0).nth(1).unwrap_or_default();
     let end = capabilities.iter().position(|byte| *byte == b'\n');
     let capabilities = capabilities

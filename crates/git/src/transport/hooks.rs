@@ -55,12 +55,12 @@ cat >"$HOLDFAST_PUSH/applied"
 const SCRIPTS: [(&str, &str); 2] = [("pre-receive", PRE_RECEIVE), ("post-receive", POST_RECEIVE)];
 
 /// Rules that the scripts enforce for one push.
-pub(super) struct Rules {
+pub(super) struct PushRules {
     refused: String,
     forward: String,
 }
 
-impl Rules {
+impl PushRules {
     /// Returns the rules that apply to `commands`.
     pub(super) fn new(commands: &[RefCommand], policy: &ReceivePolicy) -> Self {
         let mut rules = Self {
@@ -104,12 +104,12 @@ fn one_line(reason: &str) -> String {
 }
 
 /// Hook scripts that were found to run, and the directory of one push.
-pub(super) struct InPlace {
+pub(super) struct InstalledHooks {
     directory: PathBuf,
     push: TempDir,
 }
 
-impl InPlace {
+impl InstalledHooks {
     /// Returns the directory of the scripts.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
@@ -134,7 +134,7 @@ impl InPlace {
 ///
 /// Git silently skips a hook that it cannot execute, as on a file system mounted `noexec`; this function must
 /// fail instead.
-pub(super) async fn put_in_place(repository: &Repository, rules: Rules) -> Result<InPlace> {
+pub(super) async fn install(repository: &Repository, rules: PushRules) -> Result<InstalledHooks> {
     let store = repository.clone();
     repository
         .blocking(move |_| {
@@ -161,7 +161,7 @@ pub(super) async fn put_in_place(repository: &Repository, rules: Rules) -> Resul
             let push = tempfile::Builder::new().prefix("holdfast-push-").tempdir()?;
             fs::write(push.path().join("refused"), rules.refused)?;
             fs::write(push.path().join("forward"), rules.forward)?;
-            Ok(InPlace { directory, push })
+            Ok(InstalledHooks { directory, push })
         })
         .await
 }

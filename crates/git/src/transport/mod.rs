@@ -2,7 +2,7 @@
 //!
 //! Bodies are streamed: a push of any size needs a few chunks of memory. A push is opened first
 //! ([`Repository::open_push`]), so that its commands can be checked before the pack is read. Then it is
-//! received ([`Push::receive`]); [`hooks`] enforces the policy.
+//! received ([`OpenPush::receive`]); [`hooks`] enforces the policy.
 
 mod commands;
 mod hooks;
@@ -22,7 +22,7 @@ pub use commands::RefCommand;
 
 use super::early_output::Overflow;
 use super::process::Program;
-use super::stream::{self, ByteStream, Exchange};
+use super::stream::{self, ByteStream, TransferExchange};
 use super::{Error, Repository, Result};
 
 /// Time limit of a clone or push.
@@ -39,14 +39,14 @@ type Body = Pin<Box<dyn AsyncRead + Send>>;
 
 /// One of the two services of smart HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Service {
+pub enum TransportService {
     /// Clone and fetch.
     UploadPack,
     /// Push.
     ReceivePack,
 }
 
-impl Service {
+impl TransportService {
     /// Returns the service of a name in a request, such as `git-upload-pack`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -97,7 +97,7 @@ fn is_protocol_wish(wish: &str) -> bool {
 }
 
 /// A push whose commands were read and whose pack was not.
-pub struct Push {
+pub struct OpenPush {
     repository: Repository,
     commands: Vec<RefCommand>,
     /// Whether the response consists of packets with sidebands.
@@ -118,17 +118,17 @@ pub struct ReceivePolicy {
 }
 
 /// A push that is being received.
-pub struct Received {
+pub struct ReceivedPush {
     /// The response to the client. The push continues even if this is dropped after the body was read.
     pub response: ByteStream,
     /// The pending result of the push.
-    pub outcome: Outcome,
+    pub outcome: PushOutcome,
 }
 
 /// Pending result of a push.
-pub struct Outcome(oneshot::Receiver<Result<Vec<RefCommand>>>);
+pub struct PushOutcome(oneshot::Receiver<Result<Vec<RefCommand>>>);
 
-impl Outcome {
+impl PushOutcome {
     /// Waits for the end of the push and returns the applied commands.
     ///
     /// # Errors
@@ -145,7 +145,7 @@ impl Repository {
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`], [`Error::Busy`] if too many transfers are running.
-    pub async fn advertise(&self, service: Service, protocol: Option<&str>) -> Result<ByteStream> {
+    pub async fn advertise(&self, service: TransportService, protocol: Option<&str>) -> Result<ByteStream> {
         let program = service
             .program(protocol)
             .flags(&["--stateless-rpc", "--http-backend-info-refs", "."]);
@@ -154,7 +154,7 @@ impl Repository {
             .await?;
         let has_version_2 = protocol.is_some_and(|wish| wish.split(':').any(|part| part == "version=2"));
         // Version 2 starts without the name of the service, and exists only for fetches.
-        let first = if service == Service::UploadPack && has_version_2 {
+        let first = if service == TransportService::UploadPack && has_version_2 {
             Bytes::new()
         } else {
             let line = format!("# service={}\n", service.name());
@@ -171,11 +171,11 @@ impl Repository {
     where
         R: AsyncRead + Send + 'static,
     {
-        let program = Service::UploadPack
+        let program = TransportService::UploadPack
             .program(protocol)
             .flags(&["--stateless-rpc", "."]);
         let running = self.start_transfer(program.time_limit(TIME_LIMIT)).await?;
-        let exchange = Exchange {
+        let exchange = TransferExchange {
             body: unpacked(body, gzip),
             body_limit: FETCH_BODY,
             durable: false,
@@ -193,16 +193,16 @@ impl Repository {
     /// # Errors
     /// [`Error::Protocol`] if they violate the protocol, [`Error::LimitExceeded`] if there are too many,
     /// [`Error::Timeout`].
-    pub async fn open_push<R>(&self, body: R, gzip: bool) -> Result<Push>
+    pub async fn open_push<R>(&self, body: R, gzip: bool) -> Result<OpenPush>
     where
         R: AsyncRead + Send + 'static,
     {
         let mut body = unpacked(body, gzip);
         let opening = tokio::time::timeout(Duration::from_secs(120), commands::read(&mut body));
         let (commands, taken) = opening.await.map_err(|_| Error::Timeout)??;
-        let sideband = commands::asks_for_sideband(&taken);
+        let sideband = commands::wants_sideband(&taken);
         let body = Box::pin(Cursor::new(taken).chain(body));
-        Ok(Push {
+        Ok(OpenPush {
             repository: self.clone(),
             commands,
             sideband,
@@ -211,7 +211,7 @@ impl Repository {
     }
 }
 
-impl Push {
+impl OpenPush {
     /// Returns the requested commands in the client's order.
     #[must_use]
     pub fn commands(&self) -> &[RefCommand] {
@@ -223,10 +223,10 @@ impl Push {
     /// # Errors
     /// [`Error::RepositoryMissing`], [`Error::Busy`] if too many transfers are running, and failures to
     /// install the hooks, without which nothing is received.
-    pub async fn receive(self, policy: ReceivePolicy, protocol: Option<&str>) -> Result<Received> {
-        let rules = hooks::Rules::new(&self.commands, &policy);
-        let in_place = hooks::put_in_place(&self.repository, rules).await?;
-        let program = Service::ReceivePack
+    pub async fn receive(self, policy: ReceivePolicy, protocol: Option<&str>) -> Result<ReceivedPush> {
+        let rules = hooks::PushRules::new(&self.commands, &policy);
+        let in_place = hooks::install(&self.repository, rules).await?;
+        let program = TransportService::ReceivePack
             .program(protocol)
             .config("core.hooksPath", in_place.directory())
             .environment(hooks::PUSH_DIRECTORY, in_place.push_directory())
@@ -238,7 +238,7 @@ impl Push {
         };
         let running = self.repository.start_transfer(program).await?;
         let (sender, outcome) = oneshot::channel();
-        let exchange = Exchange {
+        let exchange = TransferExchange {
             body: self.body,
             body_limit: u64::MAX,
             durable: true,
@@ -260,9 +260,9 @@ impl Push {
             };
             let _ = sender.send(outcome);
         });
-        Ok(Received {
+        Ok(ReceivedPush {
             response,
-            outcome: Outcome(outcome),
+            outcome: PushOutcome(outcome),
         })
     }
 }

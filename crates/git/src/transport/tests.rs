@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::test_repository::Sample;
+use crate::test_repository::TestRepository;
 
 /// Results of pushes in order.
 type Outcomes = mpsc::UnboundedReceiver<Result<Vec<RefCommand>>>;
@@ -72,7 +72,7 @@ async fn answer(
             ("result", received.response)
         }
         query => {
-            let service = Service::named(query.strip_prefix("info/refs?service=").unwrap()).unwrap();
+            let service = TransportService::named(query.strip_prefix("info/refs?service=").unwrap()).unwrap();
             (
                 "advertisement",
                 repository.advertise(service, protocol).await.unwrap(),
@@ -124,7 +124,7 @@ fn said(output: &Output) -> String {
 }
 
 /// Creates a clone of a sample with one commit more than the server.
-async fn clone_with_commit(sample: &Sample, address: &str) -> std::path::PathBuf {
+async fn clone_with_commit(sample: &TestRepository, address: &str) -> std::path::PathBuf {
     let clone = sample.scratch().join("clone");
     succeeds(&sample.scratch(), &["clone", "--quiet", address, "clone"]).await;
     fs::write(clone.join("new"), "new\n").unwrap();
@@ -135,7 +135,7 @@ async fn clone_with_commit(sample: &Sample, address: &str) -> std::path::PathBuf
 
 #[tokio::test]
 async fn clients_of_every_protocol_clone_and_fetch() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let (address, _) = serve(&sample.repository, ReceivePolicy::default()).await;
     for version in ["0", "1", "2"] {
         let name = format!("clone-{version}");
@@ -162,7 +162,7 @@ async fn clients_of_every_protocol_clone_and_fetch() {
 
 #[tokio::test]
 async fn push_moves_references_and_tells_which() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let (address, mut outcomes) = serve(&sample.repository, ReceivePolicy::default()).await;
     let before = sample.id("main");
     let clone = clone_with_commit(&sample, &address).await;
@@ -191,7 +191,7 @@ async fn push_moves_references_and_tells_which() {
 
 #[tokio::test]
 async fn push_to_refused_reference_changes_nothing_and_says_why() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let reason = "You are not allowed to push code to protected branches on this project.";
     let refused = vec![("refs/heads/main".to_owned(), reason.to_owned())];
     let policy = ReceivePolicy {
@@ -217,7 +217,7 @@ async fn push_to_refused_reference_changes_nothing_and_says_why() {
 
 #[tokio::test]
 async fn rules_hold_when_their_scripts_were_changed_meanwhile() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let refused = vec![("refs/heads/main".to_owned(), "No.".to_owned())];
     let policy = ReceivePolicy {
         refused,
@@ -243,7 +243,7 @@ async fn rules_hold_when_their_scripts_were_changed_meanwhile() {
 
 #[tokio::test]
 async fn protected_reference_moves_forward_only() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let reason = "You are not allowed to force push code to a protected branch on this project.";
     let fast_forward_only = vec![("refs/heads/main".to_owned(), reason.to_owned())];
     let policy = ReceivePolicy {
@@ -266,7 +266,7 @@ async fn protected_reference_moves_forward_only() {
 
 #[tokio::test]
 async fn only_branches_and_tags_can_be_pushed() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let (address, mut outcomes) = serve(&sample.repository, ReceivePolicy::default()).await;
     let clone = clone_with_commit(&sample, &address).await;
     for reference in [
@@ -287,7 +287,7 @@ async fn only_branches_and_tags_can_be_pushed() {
 
 #[tokio::test]
 async fn push_larger_than_allowed_is_refused() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let policy = ReceivePolicy {
         max_bytes: Some(50_000),
         ..ReceivePolicy::default()
@@ -311,7 +311,7 @@ async fn push_larger_than_allowed_is_refused() {
 
 #[tokio::test]
 async fn compressed_requests_are_understood() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let request = b"0014command=ls-refs\n0001001bref-prefix refs/heads/m0000";
     let plain = sample
         .repository
@@ -355,7 +355,7 @@ fn broken_off(bytes: Vec<u8>) -> impl AsyncRead + Send + 'static {
 
 #[tokio::test]
 async fn push_cut_off_in_the_middle_changes_nothing() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let before = sample.git(&["for-each-ref"]);
     let main = sample.id("main");
     let line = format!("{main} {} refs/heads/main\0report-status", "1".repeat(40));
@@ -375,7 +375,7 @@ async fn push_cut_off_in_the_middle_changes_nothing() {
 /// Clients test their credentials with an empty push before a large one.
 #[tokio::test]
 async fn push_of_nothing_is_answered_with_nothing() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let push = sample.repository.open_push(&b"0000"[..], false).await.unwrap();
     assert!(push.commands().is_empty());
     let received = push.receive(ReceivePolicy::default(), None).await.unwrap();
@@ -385,7 +385,7 @@ async fn push_of_nothing_is_answered_with_nothing() {
 
 #[tokio::test]
 async fn push_is_finished_for_a_client_that_left_after_sending_it() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let (main, zero) = (sample.id("main"), "0".repeat(40));
     let line = format!("{zero} {main} refs/heads/copy\0report-status");
     let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
@@ -416,7 +416,7 @@ async fn push_is_finished_for_a_client_that_left_after_sending_it() {
 
 #[tokio::test]
 async fn fetch_ends_when_the_client_goes_away() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let (alive, mut gone) = mpsc::channel(1);
     let response = sample
         .repository
@@ -446,7 +446,7 @@ fn begun_push(main: crate::Oid) -> Vec<u8> {
 
 #[tokio::test]
 async fn response_to_body_that_breaks_off_is_an_error() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let body = begun_push(sample.id("main"));
     let push = sample
         .repository
@@ -468,7 +468,7 @@ async fn response_to_body_that_breaks_off_is_an_error() {
 
 #[tokio::test]
 async fn response_to_endless_negotiation_begins_when_much_output_waits() {
-    let sample = Sample::with_history();
+    let sample = TestRepository::with_history();
     let want = format!("want {} multi_ack_detailed no-done\n", sample.id("main"));
     let have = format!("have {}\n", sample.id("main~1"));
     let have = format!("{:04x}{have}", have.len() + 4);

@@ -4,8 +4,8 @@ use git2::ObjectType;
 
 use super::super::path::may_be_symlink;
 use super::super::{ActionError, Oid, Result, TreePath};
-use super::tree::{Found, MemoryTree};
-use super::{Action, ObjectBatch};
+use super::tree::{FoundEntry, MemoryTree};
+use super::{FileAction, ObjectBatch};
 
 /// The mode of a new file.
 const REGULAR: i32 = 0o100_644;
@@ -26,7 +26,7 @@ const SYMLINK: i32 = 0o120_000;
 const SUBMODULE: i32 = 0o160_000;
 
 /// An action with checked paths and with its content in a batch.
-pub(super) enum Step {
+pub(super) enum TreeStep {
     Create {
         path: TreePath,
         id: Oid,
@@ -50,62 +50,62 @@ pub(super) enum Step {
 }
 
 /// Checks all paths and moves the contents into a batch.
-pub(super) fn prepare(actions: Vec<Action>, batch: &mut ObjectBatch) -> Result<Vec<Step>> {
+pub(super) fn prepare(actions: Vec<FileAction>, batch: &mut ObjectBatch) -> Result<Vec<TreeStep>> {
     let paths: Vec<(TreePath, Option<TreePath>)> = actions.iter().map(paths).collect::<Result<_>>()?;
     let mut blob = |content| batch.add(ObjectType::Blob, content);
     let mut steps = Vec::with_capacity(actions.len());
     for (action, (path, previous)) in actions.into_iter().zip(paths) {
         steps.push(match action {
-            Action::Create { content, .. } => Step::Create {
+            FileAction::Create { content, .. } => TreeStep::Create {
                 path,
                 id: blob(content)?,
             },
-            Action::Update { content, .. } => Step::Update {
+            FileAction::Update { content, .. } => TreeStep::Update {
                 path,
                 id: blob(content)?,
             },
-            Action::Move { content, .. } => {
+            FileAction::Move { content, .. } => {
                 let id = content.map(&mut blob).transpose()?;
-                Step::Move {
+                TreeStep::Move {
                     from: previous.ok_or(ActionError::PathEmpty)?,
                     to: path,
                     id,
                 }
             }
-            Action::Delete { .. } => Step::Delete { path },
-            Action::Chmod { executable, .. } => Step::Chmod { path, executable },
+            FileAction::Delete { .. } => TreeStep::Delete { path },
+            FileAction::Chmod { executable, .. } => TreeStep::Chmod { path, executable },
         });
     }
     Ok(steps)
 }
 
-fn paths(action: &Action) -> Result<(TreePath, Option<TreePath>)> {
+fn paths(action: &FileAction) -> Result<(TreePath, Option<TreePath>)> {
     match action {
-        Action::Move {
+        FileAction::Move {
             path, previous_path, ..
         } => Ok((TreePath::parse(path)?, Some(TreePath::parse(previous_path)?))),
-        Action::Create { path, .. }
-        | Action::Update { path, .. }
-        | Action::Delete { path, .. }
-        | Action::Chmod { path, .. } => Ok((TreePath::parse(path)?, None)),
+        FileAction::Create { path, .. }
+        | FileAction::Update { path, .. }
+        | FileAction::Delete { path, .. }
+        | FileAction::Chmod { path, .. } => Ok((TreePath::parse(path)?, None)),
     }
 }
 
 /// Applies one step to the tree.
-pub(super) fn apply(tree: &mut MemoryTree<'_>, step: &Step) -> Result<()> {
+pub(super) fn apply(tree: &mut MemoryTree<'_>, step: &TreeStep) -> Result<()> {
     match step {
-        Step::Create { path, id } => {
+        TreeStep::Create { path, id } => {
             vacant(tree, path)?;
             tree.insert(path, REGULAR, *id)
         }
-        Step::Update { path, id } => {
+        TreeStep::Update { path, id } => {
             let (mode, _) = file(tree, path)?;
             tree.insert(path, mode, *id)
         }
-        Step::Move { from, to, id } => {
+        TreeStep::Move { from, to, id } => {
             let (mode, old) = file(tree, from)?;
             // The source is removed first, so that `a` can move to `a/b`; a move onto itself is rejected.
-            if let Found::Leaf { .. } = tree.find(to)? {
+            if let FoundEntry::Leaf { .. } = tree.find(to)? {
                 return Err(ActionError::FileExists.into());
             }
             if mode == SYMLINK && !may_be_symlink(to.file_name()) {
@@ -114,11 +114,11 @@ pub(super) fn apply(tree: &mut MemoryTree<'_>, step: &Step) -> Result<()> {
             tree.remove(from)?;
             tree.insert(to, mode, id.unwrap_or(old))
         }
-        Step::Delete { path } => match tree.find(path)? {
-            Found::Leaf { .. } => tree.remove(path),
+        TreeStep::Delete { path } => match tree.find(path)? {
+            FoundEntry::Leaf { .. } => tree.remove(path),
             _ => Err(ActionError::FileMissing.into()),
         },
-        Step::Chmod { path, executable } => {
+        TreeStep::Chmod { path, executable } => {
             let (mode, id) = file(tree, path)?;
             if mode & TYPE_BITS != REGULAR_TYPE {
                 return Err(ActionError::FileMissing.into());
@@ -131,15 +131,17 @@ pub(super) fn apply(tree: &mut MemoryTree<'_>, step: &Step) -> Result<()> {
 /// Returns mode and ID of the file or link at a path; a submodule has no content to change.
 fn file(tree: &mut MemoryTree<'_>, path: &TreePath) -> Result<(i32, Oid)> {
     match tree.find(path)? {
-        Found::Leaf { mode, id } if mode != SUBMODULE => Ok((mode, id)),
+        FoundEntry::Leaf { mode, id } if mode != SUBMODULE => Ok((mode, id)),
         _ => Err(ActionError::FileMissing.into()),
     }
 }
 
 fn vacant(tree: &mut MemoryTree<'_>, path: &TreePath) -> Result<()> {
     match tree.find(path)? {
-        Found::Nothing => Ok(()),
-        Found::Leaf { .. } => Err(ActionError::FileExists.into()),
-        Found::Directory | Found::Blocked => Err(ActionError::PathOccupied(path.as_str().to_owned()).into()),
+        FoundEntry::Nothing => Ok(()),
+        FoundEntry::Leaf { .. } => Err(ActionError::FileExists.into()),
+        FoundEntry::Directory | FoundEntry::Blocked => {
+            Err(ActionError::PathOccupied(path.as_str().to_owned()).into())
+        }
     }
 }

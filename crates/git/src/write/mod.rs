@@ -9,19 +9,19 @@ use bytes::Bytes;
 
 use super::{ActionError, Error, Oid, Repository, Result, Signature, TreePath, WriteGuard};
 use super::{branches, check_branch_name, commit, refs};
-use apply::Step;
+use apply::TreeStep;
 pub(super) use batch::ObjectBatch;
 use tree::MemoryTree;
 
 /// Maximum number of actions in a commit.
-const MOST_ACTIONS: usize = 10_000;
+const MAX_ACTIONS: usize = 10_000;
 
 /// Contents of at least this total size in bytes are stored before the repository is locked.
 const STORED_AHEAD: usize = 1 << 20;
 
 /// A change of a commit. Paths are normalized and checked by [`TreePath`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum FileAction {
     /// Adds a file at an unused path.
     Create {
         /// The path of the file.
@@ -67,11 +67,11 @@ pub enum Action {
 
 /// Start point of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Start {
+pub enum BranchStart {
     /// The target branch, which must exist unless the repository is empty.
     Head,
     /// Another branch. The target branch must not exist unless forced. The same branch is equivalent to
-    /// [`Start::Head`].
+    /// [`BranchStart::Head`].
     Branch(String),
     /// A commit. The target branch must not exist unless forced.
     Sha(Oid),
@@ -83,7 +83,7 @@ pub struct CommitRequest {
     /// The target branch.
     pub branch: String,
     /// The start point.
-    pub start: Start,
+    pub start: BranchStart,
     /// Whether an existing branch may be reset to a commit with another start point.
     pub force: bool,
     /// Whether a commit without changes is created instead of rejected.
@@ -95,7 +95,7 @@ pub struct CommitRequest {
     /// The committer.
     pub committer: Signature,
     /// The changes, applied in order; the first failure fails the commit.
-    pub actions: Vec<Action>,
+    pub actions: Vec<FileAction>,
 }
 
 /// Result of a write to a branch.
@@ -128,7 +128,7 @@ impl Repository {
     /// without force; [`Error::EmptyChange`]; [`Error::LimitExceeded`] for too many actions.
     pub async fn prepare_commit(&self, request: CommitRequest) -> Result<PreparedCommit> {
         check_branch_name(&request.branch)?;
-        if request.actions.len() > MOST_ACTIONS {
+        if request.actions.len() > MAX_ACTIONS {
             return Err(Error::LimitExceeded("the commit has too many actions"));
         }
         let (request, steps, expected, batch) = self
@@ -227,20 +227,20 @@ impl PreparedCommit {
 }
 
 /// Returns the paths with an expected last commit, and that commit.
-fn expectations(actions: &[Action]) -> Result<Vec<(TreePath, String)>> {
+fn expectations(actions: &[FileAction]) -> Result<Vec<(TreePath, String)>> {
     let mut expected = Vec::new();
     for action in actions {
         let (path, last) = match action {
-            Action::Update {
+            FileAction::Update {
                 path, last_commit_id, ..
             }
-            | Action::Delete { path, last_commit_id } => (path, last_commit_id),
-            Action::Move {
+            | FileAction::Delete { path, last_commit_id } => (path, last_commit_id),
+            FileAction::Move {
                 previous_path,
                 last_commit_id,
                 ..
             } => (previous_path, last_commit_id),
-            Action::Create { .. } | Action::Chmod { .. } => continue,
+            FileAction::Create { .. } | FileAction::Chmod { .. } => continue,
         };
         if let Some(last) = last {
             expected.push((TreePath::parse(path)?, last.clone()));
@@ -259,17 +259,17 @@ impl Base {
     fn find(repository: &git2::Repository, request: &CommitRequest) -> Result<Self> {
         let old = branches::tip(repository, &request.branch)?;
         let parent = match &request.start {
-            Start::Branch(name) if *name != request.branch => {
+            BranchStart::Branch(name) if *name != request.branch => {
                 Some(branches::tip(repository, name)?.ok_or(Error::BranchNotFound)?)
             }
-            Start::Sha(id) => {
+            BranchStart::Sha(id) => {
                 commit::read(repository, *id).map_err(|error| match error {
                     Error::ObjectNotFound => Error::RevisionNotFound,
                     other => other,
                 })?;
                 Some(*id)
             }
-            Start::Head | Start::Branch(_) => {
+            BranchStart::Head | BranchStart::Branch(_) => {
                 if old.is_none() && branches::has_branches(repository)? {
                     return Err(Error::BranchNotFound);
                 }
@@ -284,7 +284,7 @@ impl Base {
 }
 
 /// Splits the actions from a request.
-fn split(mut request: CommitRequest) -> (Vec<Action>, CommitRequest) {
+fn split(mut request: CommitRequest) -> (Vec<FileAction>, CommitRequest) {
     (std::mem::take(&mut request.actions), request)
 }
 
@@ -293,7 +293,7 @@ fn build(
     repository: &git2::Repository,
     request: &CommitRequest,
     base: &Base,
-    steps: &[Step],
+    steps: &[TreeStep],
     batch: &mut ObjectBatch,
 ) -> Result<Oid> {
     let before = match base.parent {
@@ -310,7 +310,7 @@ fn build(
         return Err(Error::EmptyChange);
     }
     let parents: Vec<Oid> = base.parent.into_iter().collect();
-    let data = commit::serialise(
+    let data = commit::serialize(
         after,
         &parents,
         &request.message,

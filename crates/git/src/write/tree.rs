@@ -17,7 +17,7 @@ pub(crate) struct MemoryTree<'r> {
 
 /// The entry at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FoundEntry {
     /// A file, symbolic link or submodule.
     Leaf {
         /// The stored mode.
@@ -56,20 +56,22 @@ impl<'r> MemoryTree<'r> {
     }
 
     /// Returns the entry at a path.
-    pub(crate) fn find(&mut self, path: &TreePath) -> Result<Found> {
+    pub(crate) fn find(&mut self, path: &TreePath) -> Result<FoundEntry> {
         let mut directory = &mut self.root;
         let mut components = path.components().peekable();
         while let Some(component) = components.next() {
             let is_last = components.peek().is_none();
             match directory.read(self.repository)?.get_mut(component.as_bytes()) {
-                None => return Ok(Found::Nothing),
-                Some(Entry::Leaf { mode, id }) if is_last => return Ok(Found::Leaf { mode: *mode, id: *id }),
-                Some(Entry::Leaf { .. }) => return Ok(Found::Blocked),
-                Some(Entry::Directory(_)) if is_last => return Ok(Found::Directory),
+                None => return Ok(FoundEntry::Nothing),
+                Some(Entry::Leaf { mode, id }) if is_last => {
+                    return Ok(FoundEntry::Leaf { mode: *mode, id: *id });
+                }
+                Some(Entry::Leaf { .. }) => return Ok(FoundEntry::Blocked),
+                Some(Entry::Directory(_)) if is_last => return Ok(FoundEntry::Directory),
                 Some(Entry::Directory(next)) => directory = next,
             }
         }
-        Ok(Found::Directory)
+        Ok(FoundEntry::Directory)
     }
 
     /// Inserts or replaces a leaf at a path, and creates its parent directories.

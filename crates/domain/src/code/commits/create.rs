@@ -1,7 +1,7 @@
 //! Commits with several file actions.
 
 use bytes::Bytes;
-use git::{Action, CommitRequest, CommitResult};
+use git::{CommitRequest, CommitResult, FileAction};
 
 use super::listing;
 use crate::code::commits::commit::{self, AuthorOverride};
@@ -97,7 +97,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCommit) -
 }
 
 /// Checks that each action has the fields that its kind requires.
-fn checked(actions: Vec<NewAction>) -> Result<Vec<Action>> {
+fn checked(actions: Vec<NewAction>) -> Result<Vec<FileAction>> {
     let mut faults = Vec::new();
     let mut contentless = false;
     let mut checked = Vec::with_capacity(actions.len());
@@ -113,10 +113,10 @@ fn checked(actions: Vec<NewAction>) -> Result<Vec<Action>> {
         let last_commit_id = last_commit_id.filter(|id| !id.is_empty());
         let mut missing = |name: &str| faults.push(format!("actions[{index}][{name}] is missing"));
         match (kind, content) {
-            (ActionKind::Create, Some(content)) => checked.push(Action::Create { path, content }),
+            (ActionKind::Create, Some(content)) => checked.push(FileAction::Create { path, content }),
             (ActionKind::Create, None) => contentless = true,
             (ActionKind::Update, Some(content)) => {
-                checked.push(Action::Update {
+                checked.push(FileAction::Update {
                     path,
                     content,
                     last_commit_id,
@@ -125,7 +125,7 @@ fn checked(actions: Vec<NewAction>) -> Result<Vec<Action>> {
             (ActionKind::Update, None) => missing("content"),
             (ActionKind::Move, content) => match previous_path {
                 Some(previous_path) => {
-                    checked.push(Action::Move {
+                    checked.push(FileAction::Move {
                         path,
                         previous_path,
                         content,
@@ -134,9 +134,9 @@ fn checked(actions: Vec<NewAction>) -> Result<Vec<Action>> {
                 }
                 None => missing("previous_path"),
             },
-            (ActionKind::Delete, _) => checked.push(Action::Delete { path, last_commit_id }),
+            (ActionKind::Delete, _) => checked.push(FileAction::Delete { path, last_commit_id }),
             (ActionKind::Chmod, _) => match executable {
-                Some(executable) => checked.push(Action::Chmod { path, executable }),
+                Some(executable) => checked.push(FileAction::Chmod { path, executable }),
                 None => missing("execute_filemode"),
             },
         }

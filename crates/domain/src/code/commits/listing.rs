@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 
 use crate::kernel::error::Result;
 use crate::kernel::page::{MAX_COUNTED, Page, PageRequest};
-pub use git::Order;
-use git::{Commit, DiffEntry, ListCommits, Oid, Repository, Selection, Stats};
+pub use git::CommitOrder;
+use git::{Commit, CommitQuery, CommitSelection, DiffEntry, DiffStats, Oid, Repository};
 
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -17,7 +17,7 @@ pub struct Listed {
     /// The commit.
     pub commit: Commit,
     /// Added and deleted lines.
-    pub stats: Option<Stats>,
+    pub stats: Option<DiffStats>,
 }
 
 /// Filter of commits.
@@ -36,7 +36,7 @@ pub struct Query {
     /// Whether only first parents of merges are followed.
     pub first_parent: bool,
     /// Sort order.
-    pub order: Order,
+    pub order: CommitOrder,
     /// Whether line statistics are included.
     pub with_stats: bool,
 }
@@ -64,7 +64,7 @@ pub async fn list(
     let Some((tips, hidden)) = ends(&repository, access, &query).await? else {
         return Ok(Page::from_all(page, Vec::new()));
     };
-    let selection = Selection {
+    let selection = CommitSelection {
         tips,
         hidden,
         // Git stores whole seconds, so an inclusive lower bound within a second excludes that second.
@@ -85,7 +85,7 @@ pub async fn list(
 /// Returns an error if the repository fails.
 pub(crate) async fn page_of(
     repository: &Repository,
-    selection: Selection,
+    selection: CommitSelection,
     with_stats: bool,
     page: &PageRequest,
 ) -> Result<Page<Listed>> {
@@ -94,7 +94,7 @@ pub(crate) async fn page_of(
     let ids = if page.offset() >= total && total <= MAX_COUNTED {
         Vec::new()
     } else {
-        let wanted = ListCommits {
+        let wanted = CommitQuery {
             selection,
             offset: usize::try_from(page.offset()).unwrap_or(usize::MAX),
             limit: usize::try_from(page.limit())

@@ -1,6 +1,6 @@
 //! Start points of commits: a branch or commit of this project or of another one in its fork network.
 
-use git::{Oid, Repository, RepositoryId, Start};
+use git::{BranchStart, Oid, Repository, RepositoryId};
 use sea_orm::{EntityTrait, QuerySelect};
 use storage::entities::projects;
 
@@ -44,7 +44,7 @@ pub(super) async fn find(
     repository: &Repository,
     branch: &str,
     start: StartPoint,
-) -> Result<Start> {
+) -> Result<BranchStart> {
     let (from_branch, from_sha) = (given(start.branch.as_deref()), given(start.sha.as_deref()));
     if let Some(reference) = given(start.project.as_deref()) {
         let other = ProjectAccess::find(backend, access.caller.clone(), reference).await?;
@@ -52,16 +52,16 @@ pub(super) async fn find(
             let id = other_start(backend, access, &other, from_branch.unwrap_or(branch), from_sha).await?;
             let other = repository_of(backend, other.project.id);
             repository.import_commit(&other, id).await?;
-            return Ok(Start::Sha(id));
+            return Ok(BranchStart::Sha(id));
         }
     }
     match (from_branch, from_sha) {
-        (_, Some(sha)) => Ok(Start::Sha(commit_of(repository, sha).await?)),
+        (_, Some(sha)) => Ok(BranchStart::Sha(commit_of(repository, sha).await?)),
         // In a repository without branches, any branch is the first one and the start point is ignored.
         (Some(name), None) if name != branch && access.project.default_branch.is_some() => {
-            Ok(Start::Branch(name.to_owned()))
+            Ok(BranchStart::Branch(name.to_owned()))
         }
-        _ => Ok(Start::Head),
+        _ => Ok(BranchStart::Head),
     }
 }
 

@@ -85,7 +85,7 @@ async fn merged(repository: &git::Repository, into: &str) -> git::Result<Vec<Str
         Err(git::Error::BranchNotFound | git::Error::RepositoryMissing) => return Ok(Vec::new()),
         base => base?.commit,
     };
-    let whole = git::Window {
+    let whole = git::PageWindow {
         offset: 0,
         limit: usize::MAX,
     };

@@ -1,6 +1,6 @@
 //! Maintains a repository after ref updates: commit-graph, packs and statistics.
 
-use git::{Error, Repack, RepositoryId};
+use git::{Error, RepackExtent, RepositoryId};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
@@ -38,8 +38,8 @@ pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), JobFai
         Err(Error::RepositoryMissing) => return Ok(()),
         outcome => outcome?,
     }
-    if repository.is_scattered().await? {
-        repository.repack(Repack::Geometric).await?;
+    if repository.needs_repack().await? {
+        repository.repack(RepackExtent::Geometric).await?;
     }
     let project = projects::not_deleted()
         .filter(projects::Column::Id.eq(job.project_id))

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
-use git::{Oid, RepositoryId, Selection};
+use git::{CommitSelection, Oid, RepositoryId};
 use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
@@ -133,12 +133,12 @@ async fn arrived(
         },
         None => Vec::new(),
     };
-    let selection = Selection {
+    let selection = CommitSelection {
         tips: vec![deployment.sha.parse().map_err(Error::internal)?],
         hidden,
-        ..Selection::default()
+        ..CommitSelection::default()
     };
-    match repository.arrivals(selection, sought).await {
+    match repository.introduced_commits(selection, sought).await {
         // The deployed commit was removed meanwhile.
         Err(git::Error::ObjectNotFound | git::Error::RepositoryMissing) => Ok(HashSet::new()),
         found => Ok(found?),

@@ -182,7 +182,10 @@ async fn commits_of(
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    match repository_access::open(backend, access).commits_there(ids).await {
+    match repository_access::open(backend, access)
+        .existing_commits(ids)
+        .await
+    {
         Ok(found) => Ok(found
             .into_iter()
             .map(|commit| (commit.id.to_string(), commit))

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
-use git::{RepositoryId, Store};
+use git::{RepositoryId, RepositoryStore};
 use sea_orm::sqlx::sqlite::SqliteConnectOptions;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
@@ -196,7 +196,7 @@ fn restore_sqlite(source: &Path, database_url: &str) -> Result<()> {
 /// writes.
 async fn copy_repositories(backend: &Backend, target: &Path) -> Result<usize> {
     let target = target.to_owned();
-    let opened = tokio::task::spawn_blocking(move || Store::new(target, 2)).await;
+    let opened = tokio::task::spawn_blocking(move || RepositoryStore::new(target, 2)).await;
     let copies = opened.map_err(Error::internal)??;
     let (mut after, mut count) = (0, 0);
     loop {
@@ -238,7 +238,7 @@ async fn copy_objects(storage: &ObjectStorage, target: &Path) -> Result<()> {
     Ok(())
 }
 
-async fn copy_repository(backend: &Backend, copies: &Store, id: &RepositoryId) -> git::Result<()> {
+async fn copy_repository(backend: &Backend, copies: &RepositoryStore, id: &RepositoryId) -> git::Result<()> {
     let source = backend.repositories.repository(id);
     let head = source.default_branch().await?;
     let copy = copies.create(id, &head).await?;

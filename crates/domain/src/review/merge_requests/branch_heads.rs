@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use git::{ListCommits, Oid, Selection};
+use git::{CommitQuery, CommitSelection, Oid};
 use storage::entities::merge_requests::Model;
 
 use crate::code::push_events::oid;
@@ -121,11 +121,11 @@ pub(super) async fn messages(
     let (Some(base), Some(head)) = (oid(base_sha), oid(head_sha)) else {
         return Ok(Vec::new());
     };
-    let page = ListCommits {
-        selection: Selection {
+    let page = CommitQuery {
+        selection: CommitSelection {
             tips: vec![head],
             hidden: vec![base],
-            ..Selection::default()
+            ..CommitSelection::default()
         },
         offset: 0,
         limit: MOST_MESSAGES,

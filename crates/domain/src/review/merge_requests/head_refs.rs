@@ -19,7 +19,7 @@ pub(crate) async fn keep(backend: &Backend, merge_request: &Model) -> Result<()>
     {
         target.import_commit(&repository(backend, source), head).await?;
     }
-    target.keep_merge_request(merge_request.iid, head).await?;
+    target.set_merge_request_head(merge_request.iid, head).await?;
     Ok(())
 }
 
@@ -30,7 +30,7 @@ pub(crate) async fn keep(backend: &Backend, merge_request: &Model) -> Result<()>
 pub(super) async fn ready(backend: &Backend, merge_request: &Model) -> Result<(git::Repository, Oid)> {
     let head = oid(&merge_request.head_sha)?;
     let target = repository(backend, merge_request.target_project_id);
-    if target.kept_merge_request(merge_request.iid).await? != Some(head) {
+    if target.merge_request_head(merge_request.iid).await? != Some(head) {
         keep(backend, merge_request).await?;
     }
     Ok((target, head))

@@ -1,6 +1,6 @@
 //! Merges a merge request (`docs/adr/0020-merge-with-git-merge-tree.md`).
 
-use git::{Merge, MergeMethod, PreparedMerge, Repository, Signature, Squash};
+use git::{MergeMethod, MergeOptions, PreparedMerge, Repository, Signature, SquashCommit};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use storage::entities::projects;
@@ -205,7 +205,7 @@ async fn plan(
     repository: &Repository,
     found: &Model,
     wanted: &Acceptance,
-) -> Result<Merge> {
+) -> Result<MergeOptions> {
     let head = oid(&found.head_sha)?;
     let user = access.caller.signed_in()?;
     let committer = Signature::now(&user.name, &user.email);
@@ -218,7 +218,7 @@ async fn plan(
         Some(message) => message,
         None => messages::of_merge(backend, access, found).await?,
     };
-    Ok(Merge {
+    Ok(MergeOptions {
         branch: found.target_branch.clone(),
         head,
         method: match access.project.merge_method {
@@ -239,7 +239,7 @@ async fn squash(
     found: &Model,
     wanted: &Acceptance,
     committer: &Signature,
-) -> Result<Option<Squash>> {
+) -> Result<Option<SquashCommit>> {
     let given = wanted.squash_commit_message.clone();
     let given = given.filter(|message| !message.trim().is_empty());
     if given.is_none() {
@@ -249,7 +249,7 @@ async fn squash(
             return Ok(None);
         }
     }
-    Ok(Some(Squash {
+    Ok(Some(SquashCommit {
         message: given.unwrap_or_else(|| found.title.clone()),
         author: messages::author(backend, found, committer).await?,
     }))

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use futures_util::future::BoxFuture;
-use git::{ListCommits, Oid, Repository};
+use git::{CommitQuery, Oid, Repository};
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
@@ -189,8 +189,8 @@ async fn fresh(repository: &Repository, moved: &RefChange) -> Result<HashSet<Str
     Ok(commits.iter().map(ToString::to_string).collect())
 }
 
-fn page(old: Oid, new: Oid, limit: usize) -> ListCommits {
-    ListCommits {
+fn page(old: Oid, new: Oid, limit: usize) -> CommitQuery {
+    CommitQuery {
         selection: between(Some(old), new),
         offset: 0,
         limit,

@@ -1,6 +1,6 @@
 //! Creates projects: first the rows, then the repository.
 
-use git::{Action, CommitRequest, RepositoryId, Signature, Start};
+use git::{BranchStart, CommitRequest, FileAction, RepositoryId, Signature};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
@@ -421,13 +421,13 @@ async fn fill(
     let author = Signature::now(user.name.clone(), user.email.clone());
     let request = CommitRequest {
         branch: branch.to_owned(),
-        start: Start::Head,
+        start: BranchStart::Head,
         force: false,
         allow_empty: false,
         message: "Initial commit".to_owned(),
         committer: author.clone(),
         author,
-        actions: vec![Action::Create {
+        actions: vec![FileAction::Create {
             path: "README.md".to_owned(),
             content: readme(project).into(),
         }],

@@ -1,6 +1,6 @@
 //! Payloads of `push` and `tag_push` events: a branch or tag was created, updated or deleted.
 
-use git::{ChangedPaths, ListCommits, Oid};
+use git::{ChangedPaths, CommitQuery, Oid};
 use serde::Serialize;
 
 use super::Subject;
@@ -85,7 +85,7 @@ async fn branch(subject: &Subject, data: &PushData) -> Result<Contents> {
         return Ok(Contents::default());
     };
     let selection = between(data.base.as_deref().and_then(oid), tip);
-    let newest = ListCommits {
+    let newest = CommitQuery {
         selection: selection.clone(),
         offset: 0,
         limit: TOLD,

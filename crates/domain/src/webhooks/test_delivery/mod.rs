@@ -3,7 +3,7 @@
 mod newest;
 
 use chrono::TimeDelta;
-use git::{ListCommits, Repository, TagOrder, TagQuery, Window};
+use git::{CommitQuery, PageWindow, Repository, TagOrder, TagQuery};
 use storage::entities::events::{self, EventAction};
 use storage::entities::project_hooks::HookEvent;
 use storage::entities::{hook_deliveries, now};
@@ -130,7 +130,7 @@ async fn push(access: &ProjectAccess, repository: &Repository) -> Result<PushDat
     let none = || nothing("Ensure the project has at least one commit.");
     let branch = access.project.default_branch.as_deref().ok_or_else(none)?;
     let tip = repository.branch(branch).await.map_err(|_| none())?.commit;
-    let newest = ListCommits {
+    let newest = CommitQuery {
         selection: between(None, tip),
         offset: 0,
         limit: COMMITS + 1,
@@ -160,7 +160,7 @@ async fn tag(repository: &Repository) -> Result<PushData> {
         search: None,
         order: TagOrder::Updated,
         descending: true,
-        window: Window { offset: 0, limit: 1 },
+        window: PageWindow { offset: 0, limit: 1 },
     };
     let found = repository.tags(query).await.map_err(|_| none())?;
     let tag = found.tags.into_iter().next().ok_or_else(none)?;

@@ -6,27 +6,27 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{Action, CommitRequest, CommitResult, Start};
+use super::{BranchStart, CommitRequest, CommitResult, FileAction};
 use crate::testing::{self, Fixture, signature};
 use crate::{ActionError, Error, Oid, Repository, Result};
 
-fn create(path: &str, content: &str) -> Action {
-    Action::Create {
+fn create(path: &str, content: &str) -> FileAction {
+    FileAction::Create {
         path: path.into(),
         content: Bytes::copy_from_slice(content.as_bytes()),
     }
 }
 
-fn update(path: &str, content: &str) -> Action {
-    Action::Update {
+fn update(path: &str, content: &str) -> FileAction {
+    FileAction::Update {
         path: path.into(),
         content: Bytes::copy_from_slice(content.as_bytes()),
         last_commit_id: None,
     }
 }
 
-fn rename(previous_path: &str, path: &str, content: Option<&str>) -> Action {
-    Action::Move {
+fn rename(previous_path: &str, path: &str, content: Option<&str>) -> FileAction {
+    FileAction::Move {
         path: path.into(),
         previous_path: previous_path.into(),
         content: content.map(|content| Bytes::copy_from_slice(content.as_bytes())),
@@ -34,24 +34,24 @@ fn rename(previous_path: &str, path: &str, content: Option<&str>) -> Action {
     }
 }
 
-fn delete(path: &str) -> Action {
-    Action::Delete {
+fn delete(path: &str) -> FileAction {
+    FileAction::Delete {
         path: path.into(),
         last_commit_id: None,
     }
 }
 
-fn chmod(path: &str, executable: bool) -> Action {
-    Action::Chmod {
+fn chmod(path: &str, executable: bool) -> FileAction {
+    FileAction::Chmod {
         path: path.into(),
         executable,
     }
 }
 
-fn request(branch: &str, actions: Vec<Action>) -> CommitRequest {
+fn request(branch: &str, actions: Vec<FileAction>) -> CommitRequest {
     CommitRequest {
         branch: branch.into(),
-        start: Start::Head,
+        start: BranchStart::Head,
         force: false,
         allow_empty: false,
         message: "Subject\n\nBody\n".into(),
@@ -61,7 +61,7 @@ fn request(branch: &str, actions: Vec<Action>) -> CommitRequest {
     }
 }
 
-async fn commit(repository: &Repository, actions: Vec<Action>) -> Result<CommitResult> {
+async fn commit(repository: &Repository, actions: Vec<FileAction>) -> Result<CommitResult> {
     repository.commit_actions(request("main", actions)).await
 }
 
@@ -232,7 +232,7 @@ async fn first_commit_makes_its_branch_the_default() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     let start = CommitRequest {
-        start: Start::Branch("main".into()),
+        start: BranchStart::Branch("main".into()),
         ..request("dev", vec![create("a", "1")])
     };
     assert!(matches!(
@@ -260,37 +260,37 @@ async fn starts_where_it_is_told_and_forces_only_when_told() {
     let repository = &fixture.repository;
     let first = testing::commit(repository, "main", &[("a", "1")]).await;
     let second = testing::commit(repository, "main", &[("a", "2")]).await;
-    let from = |branch: &str, start: Start, force: bool| CommitRequest {
+    let from = |branch: &str, start: BranchStart, force: bool| CommitRequest {
         start,
         force,
         ..request(branch, vec![update("a", branch)])
     };
     let made = repository
-        .commit_actions(from("new", Start::Branch("main".into()), false))
+        .commit_actions(from("new", BranchStart::Branch("main".into()), false))
         .await
         .unwrap();
     assert_eq!((made.branch_created, made.old), (true, None));
     assert_eq!(repository.commit(made.commit).await.unwrap().parents, [second]);
     let made = repository
-        .commit_actions(from("old", Start::Sha(first), false))
+        .commit_actions(from("old", BranchStart::Sha(first), false))
         .await
         .unwrap();
     assert_eq!(repository.commit(made.commit).await.unwrap().parents, [first]);
 
-    for start in [Start::Branch("main".into()), Start::Sha(first)] {
+    for start in [BranchStart::Branch("main".into()), BranchStart::Sha(first)] {
         let refused = repository.commit_actions(from("new", start, false)).await;
         assert!(matches!(refused, Err(Error::ReferenceExists)));
     }
     let before = repository.branch("new").await.unwrap().commit;
     let made = repository
-        .commit_actions(from("new", Start::Sha(first), true))
+        .commit_actions(from("new", BranchStart::Sha(first), true))
         .await
         .unwrap();
     assert_eq!((made.branch_created, made.old), (false, Some(before)));
     assert_eq!(repository.commit(made.commit).await.unwrap().parents, [first]);
     // The branch itself as start point is the same as none, and force without a start point only appends.
     let made = repository
-        .commit_actions(from("main", Start::Branch("main".into()), false))
+        .commit_actions(from("main", BranchStart::Branch("main".into()), false))
         .await
         .unwrap();
     assert_eq!(made.old, Some(second));
@@ -305,19 +305,21 @@ async fn starts_where_it_is_told_and_forces_only_when_told() {
     );
 
     let missing = repository
-        .commit_actions(from("x", Start::Branch("nope".into()), false))
+        .commit_actions(from("x", BranchStart::Branch("nope".into()), false))
         .await;
     assert!(matches!(missing, Err(Error::BranchNotFound)));
     for id in [Oid::ZERO_SHA1, repository.commit(first).await.unwrap().tree] {
-        let missing = repository.commit_actions(from("x", Start::Sha(id), false)).await;
+        let missing = repository
+            .commit_actions(from("x", BranchStart::Sha(id), false))
+            .await;
         assert!(matches!(missing, Err(Error::RevisionNotFound)));
     }
     let invalid = repository
-        .commit_actions(from("a..b", Start::Sha(first), false))
+        .commit_actions(from("a..b", BranchStart::Sha(first), false))
         .await;
     assert!(matches!(invalid, Err(Error::InvalidReferenceName)));
     let below = repository
-        .commit_actions(from("main/x", Start::Sha(first), false))
+        .commit_actions(from("main/x", BranchStart::Sha(first), false))
         .await;
     assert!(matches!(below, Err(Error::ReferenceExists)));
     fixture.fsck();
@@ -358,7 +360,7 @@ async fn compares_the_last_commit_that_touched_the_file() {
     let repository = &fixture.repository;
     let first = testing::commit(repository, "main", &[("a", "1"), ("b", "1")]).await;
     let second = testing::commit(repository, "main", &[("b", "2")]).await;
-    let with = |path: &str, last: Oid| Action::Update {
+    let with = |path: &str, last: Oid| FileAction::Update {
         path: path.into(),
         content: Bytes::from_static(b"new"),
         last_commit_id: Some(last.to_string()),
@@ -372,7 +374,7 @@ async fn compares_the_last_commit_that_touched_the_file() {
     commit(repository, vec![with("./a", first), with("b", second)])
         .await
         .unwrap();
-    let moved = |last: Oid| Action::Move {
+    let moved = |last: Oid| FileAction::Move {
         path: "c".into(),
         previous_path: "b".into(),
         content: None,
@@ -382,7 +384,7 @@ async fn compares_the_last_commit_that_touched_the_file() {
         commit(repository, vec![moved(second)]).await,
         Err(Error::Action(_))
     ));
-    let removed = |last: Oid| Action::Delete {
+    let removed = |last: Oid| FileAction::Delete {
         path: "b".into(),
         last_commit_id: Some(last.to_string()),
     };

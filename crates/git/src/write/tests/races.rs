@@ -3,7 +3,7 @@
 use super::super::{Base, CommitRequest, CommitResult, ObjectBatch, build, publish};
 use super::{commit, create, listing, request};
 use crate::testing::{self, Fixture};
-use crate::{Error, Result, Store, Window};
+use crate::{Error, PageWindow, RepositoryStore, Result};
 
 /// Runs the last part of a commit on a base that was determined earlier.
 fn finish(git: &git2::Repository, request: &CommitRequest, base: &Base) -> Result<CommitResult> {
@@ -89,7 +89,7 @@ async fn three_hundred_at_once_all_succeed() {
     let history = fixture.git(&["rev-list", "main"]);
     assert_eq!(history.lines().count(), 301);
     assert!(commits.iter().all(|commit| history.contains(&commit.to_string())));
-    let window = Window { offset: 0, limit: 0 };
+    let window = PageWindow { offset: 0, limit: 0 };
     let tip = fixture.repository.branch("main").await.unwrap().commit;
     assert_eq!(
         fixture
@@ -109,7 +109,7 @@ async fn several_processes_lose_no_commit() {
     let mut tasks = tokio::task::JoinSet::new();
     for process in 0..3 {
         // A separate store shares only the files with the others, like another process.
-        let repository = Store::new(fixture.root.path(), 2)
+        let repository = RepositoryStore::new(fixture.root.path(), 2)
             .unwrap()
             .repository(&fixture.id);
         for number in 0..20 {
