@@ -1,6 +1,6 @@
 //! Reads the credentials of a request. If there are several, the precedence is that of the reference service.
 
-use domain::identity::authentication::{Credentials, Session};
+use domain::identity::authentication::{Credentials, SessionCookie};
 use domain::kernel::error::Result;
 use poem::Request;
 use poem::http::header::{AUTHORIZATION, COOKIE};
@@ -48,7 +48,7 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>, accepts_job_t
     let session = || {
         let secret = cookie(&header(COOKIE.as_str())?, SESSION_COOKIE)?.to_owned();
         let read_only = matches!(request.method().as_str(), "GET" | "HEAD");
-        Some(Session {
+        Some(SessionCookie {
             secret,
             csrf: header(CSRF_HEADER),
             read_only,

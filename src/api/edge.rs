@@ -166,7 +166,7 @@ impl Steps {
     async fn identify(&self, exchange: &Exchange<'_>) -> Result<Caller> {
         if exchange.operation().access.on == ResourceKind::Scim {
             let token = credentials::bearer(exchange.request()).ok_or(Error::Unauthorized)?;
-            return authentication::by_scim_token(&self.backend, &token).await;
+            return authentication::caller_of_scim_token(&self.backend, &token).await;
         }
         let query = parameters::query(exchange.raw_query());
         let job_token = exchange.operation().job_token;
@@ -225,7 +225,7 @@ impl Steps {
             let backend = &self.backend;
             let limit = match file.attachment {
                 true => {
-                    let largest = settings::read(backend).await?.max_attachment_bytes();
+                    let largest = settings::get(backend).await?.max_attachment_bytes();
                     operation
                         .body_limit
                         .min(largest.saturating_add(MAX_FORM_OVERHEAD))

@@ -37,7 +37,7 @@ impl CacheKey {
         digest.update(user.to_le_bytes());
         digest.update(token.to_le_bytes());
         digest.update(caller.only_project().unwrap_or_default().to_le_bytes());
-        let provider = caller.provisions().map_or(0, |provider| provider.id);
+        let provider = caller.saml_provider().map_or(0, |provider| provider.id);
         digest.update(provider.to_le_bytes());
         digest.update(caller.scopes().unwrap_or("*"));
         // Hashed also because a query may contain a token.

@@ -1,17 +1,17 @@
 //! Converts the access rule of the contract to the rule that `domain` checks.
 
 use contract::operation::{MinimumAccess, Operation, ResourceKind, Tier};
-use domain::identity::access::Rule;
+use domain::identity::access::OperationRule;
 use domain::kernel::policy;
 
 /// Returns the requirements of an operation.
-pub(super) fn rule(operation: &'static Operation) -> Rule<'static> {
+pub(super) fn rule(operation: &'static Operation) -> OperationRule<'static> {
     let gate = |deferred| {
         let gate = operation.flag.as_ref().filter(|gate| gate.deferred == deferred);
         gate.map(|gate| (gate.name, gate.default))
     };
     let access = operation.access;
-    Rule {
+    OperationRule {
         access: policy::AccessRule {
             on: kind(access.on),
             min: minimum(access.min),

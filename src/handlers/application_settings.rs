@@ -12,7 +12,7 @@ use contract::{ApplicationSettings, ApplicationSettingsUpdate, UpdateApplication
 
 impl ApplicationSettingsApi for App {
     async fn get_application_settings(&self, _: InstanceAccess) -> Result<ApplicationSettings> {
-        let settings = settings::read(&self.backend).await?;
+        let settings = settings::get(&self.backend).await?;
         Ok(application_settings(settings, self.backend.instance.plan))
     }
 

@@ -3,7 +3,7 @@
 use domain::discussion::award_emoji::{self, Key};
 use domain::discussion::noteable;
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::space_access::Place;
+use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::planning::epics;
@@ -32,24 +32,29 @@ fn key(on: noteable::Key, note: Option<i64>) -> Key {
 }
 
 impl App {
-    async fn awards(&self, place: impl Into<Place>, key: Key, page: PageRequest) -> Result<Page<AwardEmoji>> {
+    async fn awards(
+        &self,
+        place: impl Into<SpaceAccess>,
+        key: Key,
+        page: PageRequest,
+    ) -> Result<Page<AwardEmoji>> {
         let page = award_emoji::list(&self.backend, &place.into(), key, &page).await?;
         Ok(page.map(|given| award(&self.backend.instance.base_url, given)))
     }
 
-    async fn give_award(&self, place: impl Into<Place>, key: Key, name: &str) -> Result<AwardEmoji> {
+    async fn give_award(&self, place: impl Into<SpaceAccess>, key: Key, name: &str) -> Result<AwardEmoji> {
         let given = award_emoji::create(&self.backend, &place.into(), key, name).await?;
         Ok(award(&self.backend.instance.base_url, given))
     }
 
-    async fn award(&self, place: impl Into<Place>, key: Key, id: i64) -> Result<AwardEmoji> {
+    async fn award(&self, place: impl Into<SpaceAccess>, key: Key, id: i64) -> Result<AwardEmoji> {
         let given = award_emoji::read(&self.backend, &place.into(), key, id).await?;
         Ok(award(&self.backend.instance.base_url, given))
     }
 
     async fn take_award_back(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<SpaceAccess>,
         key: Key,
         id: i64,
         unmodified_since: Option<String>,

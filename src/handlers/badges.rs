@@ -1,7 +1,7 @@
 //! Badges of projects and groups.
 
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::space_access::Place;
+use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::spaces::badges::{self, Change};
@@ -20,7 +20,7 @@ use contract::{
 impl App {
     async fn badges(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<SpaceAccess>,
         name: Option<String>,
         page: PageRequest,
     ) -> Result<Page<Badge>> {
@@ -28,7 +28,7 @@ impl App {
         Ok(page.map(badge))
     }
 
-    async fn create_badge(&self, place: impl Into<Place>, body: BadgeCreate) -> Result<Badge> {
+    async fn create_badge(&self, place: impl Into<SpaceAccess>, body: BadgeCreate) -> Result<Badge> {
         let name = body.name.take();
         let (link, image) = (body.link_url, body.image_url);
         let made = badges::create(&self.backend, &place.into(), name, link, image).await?;
@@ -37,7 +37,7 @@ impl App {
 
     async fn preview_badge(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<SpaceAccess>,
         link: String,
         image: String,
     ) -> Result<BadgePreview> {
@@ -45,11 +45,11 @@ impl App {
         Ok(preview(link, image, rendered))
     }
 
-    async fn badge(&self, place: impl Into<Place>, id: i64) -> Result<Badge> {
+    async fn badge(&self, place: impl Into<SpaceAccess>, id: i64) -> Result<Badge> {
         Ok(badge(badges::read(&self.backend, &place.into(), id).await?))
     }
 
-    async fn update_badge(&self, place: impl Into<Place>, id: i64, body: BadgeUpdate) -> Result<Badge> {
+    async fn update_badge(&self, place: impl Into<SpaceAccess>, id: i64, body: BadgeUpdate) -> Result<Badge> {
         let change = Change {
             name: body.name.into_patch(),
             link_url: body.link_url,
@@ -60,7 +60,12 @@ impl App {
         ))
     }
 
-    async fn delete_badge(&self, place: impl Into<Place>, id: i64, condition: Option<String>) -> Result<()> {
+    async fn delete_badge(
+        &self,
+        place: impl Into<SpaceAccess>,
+        id: i64,
+        condition: Option<String>,
+    ) -> Result<()> {
         badges::delete(&self.backend, &place.into(), id, condition.as_deref()).await
     }
 }

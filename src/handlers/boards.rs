@@ -1,7 +1,7 @@
 //! Boards of projects and groups, and their lists.
 
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::space_access::Place;
+use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
 use domain::planning::boards::lists::{self, Subject};
@@ -48,17 +48,17 @@ impl App {
         list(&self.backend.instance.base_url, found)
     }
 
-    async fn boards(&self, place: impl Into<Place>, page: PageRequest) -> Result<Page<Board>> {
+    async fn boards(&self, place: impl Into<SpaceAccess>, page: PageRequest) -> Result<Page<Board>> {
         let page = boards::list(&self.backend, &place.into(), &page).await?;
         Ok(page.map(|row| self.board(row)))
     }
 
-    async fn create_board(&self, place: impl Into<Place>, name: &str) -> Result<Board> {
+    async fn create_board(&self, place: impl Into<SpaceAccess>, name: &str) -> Result<Board> {
         let made = boards::create(&self.backend, &place.into(), name).await?;
         Ok(self.board(made))
     }
 
-    async fn update_board(&self, place: impl Into<Place>, id: i64, body: BoardUpdate) -> Result<Board> {
+    async fn update_board(&self, place: impl Into<SpaceAccess>, id: i64, body: BoardUpdate) -> Result<Board> {
         let change = Change {
             name: body.name,
             hide_backlog_list: body.hide_backlog_list,
@@ -74,7 +74,7 @@ impl App {
 
     async fn board_lists(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<SpaceAccess>,
         id: i64,
         page: PageRequest,
     ) -> Result<Page<BoardList>> {
@@ -84,7 +84,7 @@ impl App {
 
     async fn create_board_list(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<SpaceAccess>,
         id: i64,
         body: BoardListCreate,
     ) -> Result<BoardList> {
@@ -94,7 +94,7 @@ impl App {
 
     async fn move_board_list(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<SpaceAccess>,
         (board_id, id): (i64, i64),
         position: i64,
     ) -> Result<BoardList> {

@@ -1,7 +1,7 @@
 //! Feature gates.
 
 use domain::identity::access::InstanceAccess;
-use domain::instance::feature_gates::{self, Setting, Share, Targets, Wish};
+use domain::instance::feature_gates::{self, GateSetting, GateTargets, GateUpdate, PercentageBase};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
@@ -22,13 +22,13 @@ impl FeatureGatesApi for App {
         request: SetFeatureGateRequest,
     ) -> Result<FeatureGate> {
         let body = request.body;
-        let wish = Wish {
-            setting: Setting::read(&body.value)?,
+        let wish = GateUpdate {
+            setting: GateSetting::parse(&body.value)?,
             key: body.key.map(|key| match key {
-                FeatureGateShare::PercentageOfTime => Share::Time,
-                FeatureGateShare::PercentageOfActors => Share::Actors,
+                FeatureGateShare::PercentageOfTime => PercentageBase::Time,
+                FeatureGateShare::PercentageOfActors => PercentageBase::Actors,
             }),
-            targets: Targets {
+            targets: GateTargets {
                 feature_group: body.feature_group,
                 user: body.user,
                 group: body.group,

@@ -21,7 +21,7 @@ impl ImpersonationTokensApi for App {
         page: PageRequest,
     ) -> Result<Page<ImpersonationToken>> {
         let state = views::access_tokens::token_activity(request.state);
-        let page = access_tokens::impersonation_list(&self.backend, access.user.id, state, &page).await?;
+        let page = access_tokens::list_impersonation(&self.backend, access.user.id, state, &page).await?;
         Ok(page.map(|token| views::access_tokens::impersonation(token, None)))
     }
 
@@ -50,7 +50,7 @@ impl ImpersonationTokensApi for App {
         request: GetImpersonationTokenRequest,
     ) -> Result<ImpersonationToken> {
         let id = request.impersonation_token_id;
-        let token = access_tokens::impersonation(&self.backend, access.user.id, id).await?;
+        let token = access_tokens::get_impersonation(&self.backend, access.user.id, id).await?;
         Ok(views::access_tokens::impersonation(token, None))
     }
 

@@ -76,7 +76,7 @@ impl App {
     /// Returns the issues of a milestone.
     async fn milestone_issues(
         &self,
-        place: space_access::Place,
+        place: space_access::SpaceAccess,
         milestone_id: i64,
         page: PageRequest,
     ) -> Result<Page<Issue>> {

@@ -1,7 +1,7 @@
 //! Labels of projects and groups.
 
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::space_access::Place;
+use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
@@ -52,24 +52,34 @@ fn named(name: Option<String>, label_id: Option<String>) -> Result<String> {
 }
 
 impl App {
-    async fn labels(&self, place: impl Into<Place>, filter: Filter, page: PageRequest) -> Result<Page<Row>> {
+    async fn labels(
+        &self,
+        place: impl Into<SpaceAccess>,
+        filter: Filter,
+        page: PageRequest,
+    ) -> Result<Page<Row>> {
         labels::list(&self.backend, &place.into(), &filter, &page).await
     }
 
-    async fn update_label(&self, place: impl Into<Place>, name: &str, change: Change) -> Result<Row> {
+    async fn update_label(&self, place: impl Into<SpaceAccess>, name: &str, change: Change) -> Result<Row> {
         labels::update(&self.backend, &place.into(), name, change).await
     }
 
     async fn delete_label(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<SpaceAccess>,
         name: &str,
         condition: Option<String>,
     ) -> Result<()> {
         labels::delete(&self.backend, &place.into(), name, condition.as_deref()).await
     }
 
-    async fn subscribe_to_label(&self, place: impl Into<Place>, name: &str, subscribed: bool) -> Result<Row> {
+    async fn subscribe_to_label(
+        &self,
+        place: impl Into<SpaceAccess>,
+        name: &str,
+        subscribed: bool,
+    ) -> Result<Row> {
         labels::set_subscribed(&self.backend, &place.into(), name, subscribed).await
     }
 }

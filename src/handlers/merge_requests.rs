@@ -113,7 +113,7 @@ impl App {
     /// Returns the merge requests of a milestone.
     async fn milestone_merge_requests(
         &self,
-        place: space_access::Place,
+        place: space_access::SpaceAccess,
         milestone_id: i64,
         page: PageRequest,
     ) -> Result<Page<MergeRequest>> {

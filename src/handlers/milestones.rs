@@ -1,7 +1,7 @@
 //! Milestones of projects and groups.
 
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::space_access::Place;
+use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::planning::milestones::{self, Change, Filter, NewMilestone, Row, StateEvent};
@@ -37,7 +37,7 @@ impl App {
 
     async fn milestones(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<SpaceAccess>,
         filter: Filter,
         page: PageRequest,
     ) -> Result<Page<Milestone>> {
@@ -45,7 +45,11 @@ impl App {
         Ok(page.map(|row| self.milestone(row)))
     }
 
-    async fn create_milestone(&self, place: impl Into<Place>, body: MilestoneCreate) -> Result<Milestone> {
+    async fn create_milestone(
+        &self,
+        place: impl Into<SpaceAccess>,
+        body: MilestoneCreate,
+    ) -> Result<Milestone> {
         let new = NewMilestone {
             title: body.title,
             description: body.description.take(),
@@ -58,7 +62,7 @@ impl App {
 
     async fn update_milestone(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<SpaceAccess>,
         id: i64,
         body: MilestoneUpdate,
     ) -> Result<Milestone> {

@@ -3,7 +3,7 @@
 use domain::discussion::noteable::Key;
 use domain::discussion::notes::{self, Filter, NewNote};
 use domain::identity::access::{GroupAccess, ProjectAccess};
-use domain::identity::space_access::Place;
+use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
@@ -30,7 +30,7 @@ fn filter(order: Option<NoteOrder>, direction: Option<SortDirection>) -> Filter 
 impl App {
     async fn notes(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<SpaceAccess>,
         key: Key,
         filter: Filter,
         page: PageRequest,
@@ -39,29 +39,35 @@ impl App {
         Ok(page.map(|row| note(&self.backend.instance.base_url, row)))
     }
 
-    async fn write_note(&self, place: impl Into<Place>, key: Key, new: NewNote) -> Result<CreatedNote> {
+    async fn write_note(&self, place: impl Into<SpaceAccess>, key: Key, new: NewNote) -> Result<CreatedNote> {
         let posted = notes::create(&self.backend, &place.into(), key, new).await?;
         Ok(created(&self.backend.instance.base_url, posted))
     }
 
-    async fn note(&self, place: impl Into<Place>, key: Key, id: i64) -> Result<Note> {
+    async fn note(&self, place: impl Into<SpaceAccess>, key: Key, id: i64) -> Result<Note> {
         let row = notes::read(&self.backend, &place.into(), key, id).await?;
         Ok(note(&self.backend.instance.base_url, row))
     }
 
-    async fn note_in_detail(&self, place: impl Into<Place>, key: Key, id: i64) -> Result<NoteInDetail> {
+    async fn note_in_detail(&self, place: impl Into<SpaceAccess>, key: Key, id: i64) -> Result<NoteInDetail> {
         let (row, on) = notes::read_with(&self.backend, &place.into(), key, id).await?;
         Ok(in_detail(&self.backend.instance.base_url, row, &on))
     }
 
-    async fn edit_note(&self, place: impl Into<Place>, key: Key, id: i64, body: String) -> Result<Note> {
+    async fn edit_note(
+        &self,
+        place: impl Into<SpaceAccess>,
+        key: Key,
+        id: i64,
+        body: String,
+    ) -> Result<Note> {
         let row = notes::edit(&self.backend, &place.into(), key, id, body).await?;
         Ok(note(&self.backend.instance.base_url, row))
     }
 
     async fn delete_note(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<SpaceAccess>,
         key: Key,
         id: i64,
         unmodified_since: Option<String>,

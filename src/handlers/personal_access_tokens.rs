@@ -24,12 +24,12 @@ impl PersonalAccessTokensApi for App {
             request.user_id,
             views::access_tokens::token_activity(request.state),
         );
-        let page = access_tokens::personal_list(&self.backend, &access.caller, user, state, &page).await?;
+        let page = access_tokens::list_personal(&self.backend, &access.caller, user, state, &page).await?;
         Ok(page.map(|token| views::access_tokens::personal(token, None)))
     }
 
     async fn get_own_personal_access_token(&self, access: InstanceAccess) -> Result<PersonalAccessToken> {
-        let token = access_tokens::own(&access.caller)?;
+        let token = access_tokens::current(&access.caller)?;
         Ok(views::access_tokens::personal(token, None))
     }
 

@@ -3,7 +3,7 @@
 use domain::discussion::noteable::Key;
 use domain::discussion::todos::{self, Filter, Subject};
 use domain::identity::access::{InstanceAccess, ProjectAccess};
-use domain::identity::space_access::Place;
+use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
@@ -19,7 +19,7 @@ use contract::{
 impl App {
     /// Creates a to-do item of the caller for a target.
     async fn mark_todo(&self, access: ProjectAccess, key: Key) -> Result<Todo> {
-        let made = todos::mark(&self.backend, &Place::from(access), key).await?;
+        let made = todos::mark(&self.backend, &SpaceAccess::from(access), key).await?;
         Ok(todo(&self.backend.instance, made))
     }
 }

@@ -1,7 +1,7 @@
 //! Personal, impersonation and project access tokens.
 
 use domain::accounts::project_access_tokens::ProjectToken;
-use domain::identity::access_tokens::Activity;
+use domain::identity::access_tokens::TokenActivity;
 use storage::entities::access_tokens::Model;
 use storage::entities::now;
 
@@ -78,10 +78,10 @@ pub fn project(token: ProjectToken, secret: Option<String>) -> ProjectAccessToke
 
 /// Converts the filter on the state of tokens.
 #[must_use]
-pub fn token_activity(state: Option<contract::TokenState>) -> Activity {
+pub fn token_activity(state: Option<contract::TokenState>) -> TokenActivity {
     match state {
-        None | Some(contract::TokenState::All) => Activity::Any,
-        Some(contract::TokenState::Active) => Activity::Active,
-        Some(contract::TokenState::Inactive) => Activity::Inactive,
+        None | Some(contract::TokenState::All) => TokenActivity::Any,
+        Some(contract::TokenState::Active) => TokenActivity::Active,
+        Some(contract::TokenState::Inactive) => TokenActivity::Inactive,
     }
 }

@@ -1,6 +1,6 @@
 //! Feature gates.
 
-use domain::instance::feature_gates::Row;
+use domain::instance::feature_gates::GateDetail;
 use serde_json::{Value, json};
 use storage::entities::feature_gate_targets::Model as Target;
 
@@ -8,8 +8,8 @@ use contract::{FeatureGate, FeatureGateKey, FeatureGatePart, FeatureGateState};
 
 /// Returns a feature gate in the format of the contract.
 #[must_use]
-pub fn feature_gate(row: Row) -> FeatureGate {
-    let Row { gate, targets } = row;
+pub fn feature_gate(row: GateDetail) -> FeatureGate {
+    let GateDetail { gate, targets } = row;
     let groups: Vec<&str> = targets
         .iter()
         .filter_map(|one| one.feature_group.as_deref())

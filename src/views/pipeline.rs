@@ -73,7 +73,7 @@ pub fn whole(at: At<'_>, pipeline: Model, user: Option<users::Model>) -> Pipelin
 
 /// Returns the display form of a status.
 fn detailed(status: PipelineStatus, details_path: String) -> PipelineDetailedStatus {
-    let word = status.word();
+    let word = status.name();
     let (text, label) = match status {
         PipelineStatus::Success => ("passed", "passed"),
         PipelineStatus::WaitingForResource => ("waiting", "waiting for resource"),

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use domain::code::receive_pack;
 use domain::identity::access::ProjectAccess;
-use domain::identity::git_access::{self, Basic};
+use domain::identity::git_access::{self, BasicCredentials};
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
 use git::TransportService;
@@ -213,7 +213,7 @@ impl<E> GitHttpEndpoint<E> {
         request: &Request,
     ) -> Result<ProjectAccess, Refusal> {
         let caller = git_access::identify(&self.backend, credentials(request)?).await?;
-        Ok(git_access::admit(&self.backend, caller, &target.project, service).await?)
+        Ok(git_access::authorize(&self.backend, caller, &target.project, service).await?)
     }
 
     async fn references(&self, target: &Target, request: &Request) -> Result<Response, Refusal> {
@@ -293,7 +293,7 @@ fn protocol(request: &Request) -> Option<&str> {
 }
 
 /// Returns the credentials of a request; other schemes than Basic are rejected.
-pub(super) fn credentials(request: &Request) -> Result<Option<Basic>, Error> {
+pub(super) fn credentials(request: &Request) -> Result<Option<BasicCredentials>, Error> {
     let Some(value) = request.headers().get(AUTHORIZATION) else {
         return Ok(None);
     };
@@ -302,7 +302,7 @@ pub(super) fn credentials(request: &Request) -> Result<Option<Basic>, Error> {
         let decoded = STANDARD.decode(encoded.trim()).ok()?;
         let decoded = String::from_utf8(decoded).ok()?;
         let (name, password) = decoded.split_once(':')?;
-        scheme.eq_ignore_ascii_case("basic").then(|| Basic {
+        scheme.eq_ignore_ascii_case("basic").then(|| BasicCredentials {
             name: name.to_owned(),
             password: password.to_owned(),
             address: network(request),

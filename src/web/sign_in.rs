@@ -3,7 +3,7 @@
 //! The form contains a token bound to a separate cookie, so that other sites cannot sign a visitor in. The page
 //! has no external resources and no scripts.
 
-use domain::identity::sessions::{self, Attempt, LIFETIME, Outcome, SignedIn};
+use domain::identity::sessions::{self, ActiveSession, LIFETIME, SignInAttempt, SignInOutcome};
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
 use domain::secrets::{self, Token};
@@ -110,7 +110,7 @@ async fn submit(request: &Request, typed: Form<Typed>, Data(backend): Data<&Back
             },
         );
     }
-    let attempt = Attempt {
+    let attempt = SignInAttempt {
         login: typed.login.trim().to_owned(),
         password: typed.password,
         new_password: typed.new_password.filter(|password| !password.is_empty()),
@@ -131,19 +131,19 @@ async fn submit(request: &Request, typed: Form<Typed>, Data(backend): Data<&Back
         )
     };
     match sessions::sign_in(backend, attempt).await {
-        Ok(Outcome::SignedIn(secret)) => {
+        Ok(SignInOutcome::SignedIn(secret)) => {
             let mut response = redirect(goal);
             let seconds = LIFETIME.num_seconds();
             set_cookie(&mut response, backend, SESSION_COOKIE, &secret, "Lax", seconds);
             set_cookie(&mut response, backend, FORM_COOKIE, "", "Strict", 0);
             response
         }
-        Ok(Outcome::Wrong) => refused(
+        Ok(SignInOutcome::Wrong) => refused(
             StatusCode::UNPROCESSABLE_ENTITY,
             "Invalid login or password.",
             false,
         ),
-        Ok(Outcome::PasswordChangeRequired) => refused(
+        Ok(SignInOutcome::PasswordChangeRequired) => refused(
             StatusCode::UNPROCESSABLE_ENTITY,
             "The password must be changed. Enter the current password and a new one.",
             true,
@@ -185,7 +185,7 @@ async fn leave(request: &Request, body: Body, Data(backend): Data<&Backend>) -> 
         if !sent.is_some_and(|sent| secrets::constant_time_eq(&sent, &session.csrf_token)) {
             return failed(&Error::forbidden_because("the CSRF token is missing or wrong"));
         }
-        if let Err(error) = sessions::end(backend, secret).await {
+        if let Err(error) = sessions::delete(backend, secret).await {
             return failed(&error);
         }
     }
@@ -221,7 +221,7 @@ async fn who(request: &Request, Data(backend): Data<&Backend>) -> Response {
 }
 
 /// Returns the session of a request.
-pub(super) async fn signed_in(request: &Request, backend: &Backend) -> Result<Option<SignedIn>, Error> {
+pub(super) async fn signed_in(request: &Request, backend: &Backend) -> Result<Option<ActiveSession>, Error> {
     match sent_cookie(request, SESSION_COOKIE) {
         Some(secret) => sessions::find(backend, secret).await,
         None => Ok(None),

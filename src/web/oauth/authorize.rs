@@ -1,7 +1,9 @@
 //! The page where a user authorizes an application.
 
-use domain::identity::oauth::authorization::{self, Question, Refusal, Request as Asked};
-use domain::identity::sessions::SignedIn;
+use domain::identity::oauth::authorization::{
+    self, AuthorizationError, AuthorizationRequest as Asked, ConsentRequest,
+};
+use domain::identity::sessions::ActiveSession;
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
 use domain::secrets::constant_time_eq;
@@ -86,7 +88,7 @@ pub(super) async fn decide(request: &Request, body: Body, Data(backend): Data<&B
     if text(&sent, "decision").as_deref() != Some("authorize") {
         return redirect(&authorization::deny(&question));
     }
-    match authorization::agree(backend, &session.user, &question).await {
+    match authorization::approve(backend, &session.user, &question).await {
         Ok(address) => redirect(&address),
         Err(error) => failed(&error),
     }
@@ -109,11 +111,11 @@ fn asked(sent: &Map<String, Value>) -> Asked {
     }
 }
 
-fn refuse(refusal: Refusal) -> Response {
+fn refuse(refusal: AuthorizationError) -> Response {
     match refusal {
-        Refusal::Told(fault) => told(StatusCode::BAD_REQUEST, fault),
-        Refusal::SentBack(address) => redirect(&address),
-        Refusal::Internal(error) => failed(&error),
+        AuthorizationError::Told(fault) => told(StatusCode::BAD_REQUEST, fault),
+        AuthorizationError::SentBack(address) => redirect(&address),
+        AuthorizationError::Internal(error) => failed(&error),
     }
 }
 
@@ -138,7 +140,7 @@ fn failed(error: &Error) -> Response {
     }
 }
 
-fn ask(question: &Question, session: &SignedIn, sent: &Map<String, Value>) -> Response {
+fn ask(question: &ConsentRequest, session: &ActiveSession, sent: &Map<String, Value>) -> Response {
     let scopes: String = question
         .scopes
         .split(' ')
@@ -172,7 +174,7 @@ fn ask(question: &Question, session: &SignedIn, sent: &Map<String, Value>) -> Re
 }
 
 /// Returns the origin of the redirect, or the scheme of an application on the user's device.
-fn target(question: &Question) -> String {
+fn target(question: &ConsentRequest) -> String {
     let origin = question.redirect_uri.origin();
     if origin.is_tuple() {
         origin.ascii_serialization()

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use domain::identity::oauth::applications::{self, Application};
-use domain::identity::oauth::{Fault, tokens};
+use domain::identity::oauth::{OauthError, tokens};
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
 use percent_encoding::percent_decode_str;
@@ -24,22 +24,22 @@ pub(super) async fn issue(request: &Request, body: Body, Data(backend): Data<&Ba
     answer(request, issued(request, body, backend).await)
 }
 
-async fn issued(request: &Request, body: Body, backend: &Backend) -> Result<Value, Fault> {
+async fn issued(request: &Request, body: Body, backend: &Backend) -> Result<Value, OauthError> {
     let sent = fields(request, body).await?;
     let application = client(request, &sent, backend).await?;
     let issued = match text(&sent, "grant_type") {
         Some("authorization_code") => {
-            let code = text(&sent, "code").ok_or(Fault::InvalidRequest("code is missing"))?;
+            let code = text(&sent, "code").ok_or(OauthError::InvalidRequest("code is missing"))?;
             let (target, verifier) = (text(&sent, "redirect_uri"), text(&sent, "code_verifier"));
             tokens::exchange(backend, &application, code, target, verifier).await?
         }
         Some("refresh_token") => {
             let token = text(&sent, "refresh_token");
-            let token = token.ok_or(Fault::InvalidRequest("refresh_token is missing"))?;
+            let token = token.ok_or(OauthError::InvalidRequest("refresh_token is missing"))?;
             tokens::refresh(backend, &application, token, text(&sent, "scope")).await?
         }
-        Some(_) => return Err(Fault::UnsupportedGrantType),
-        None => return Err(Fault::InvalidRequest("grant_type is missing")),
+        Some(_) => return Err(OauthError::UnsupportedGrantType),
+        None => return Err(OauthError::InvalidRequest("grant_type is missing")),
     };
     Ok(json!({
         "access_token": issued.access_token,
@@ -57,10 +57,10 @@ pub(super) async fn revoke(request: &Request, body: Body, Data(backend): Data<&B
     answer(request, revoked(request, body, backend).await)
 }
 
-async fn revoked(request: &Request, body: Body, backend: &Backend) -> Result<Value, Fault> {
+async fn revoked(request: &Request, body: Body, backend: &Backend) -> Result<Value, OauthError> {
     let sent = fields(request, body).await?;
     let application = client(request, &sent, backend).await?;
-    let token = text(&sent, "token").ok_or(Fault::InvalidRequest("token is missing"))?;
+    let token = text(&sent, "token").ok_or(OauthError::InvalidRequest("token is missing"))?;
     tokens::revoke(backend, &application, token).await?;
     Ok(json!({}))
 }
@@ -71,14 +71,14 @@ pub(super) async fn introspect(request: &Request, body: Body, Data(backend): Dat
     answer(request, introspected(request, body, backend).await)
 }
 
-async fn introspected(request: &Request, body: Body, backend: &Backend) -> Result<Value, Fault> {
+async fn introspected(request: &Request, body: Body, backend: &Backend) -> Result<Value, OauthError> {
     let sent = fields(request, body).await?;
     let application = client(request, &sent, backend).await?;
     // A public application cannot authenticate itself.
     if !application.confidential {
-        return Err(Fault::InvalidClient);
+        return Err(OauthError::InvalidClient);
     }
-    let token = text(&sent, "token").ok_or(Fault::InvalidRequest("token is missing"))?;
+    let token = text(&sent, "token").ok_or(OauthError::InvalidRequest("token is missing"))?;
     let (token, user) = match tokens::find(backend, token).await {
         Ok((token, user)) if token.application_id == application.id => (token, user),
         Ok(_) | Err(Error::Unauthorized | Error::InvalidToken(_)) => return Ok(json!({ "active": false })),
@@ -110,7 +110,7 @@ async fn told(request: &Request, backend: &Backend) -> Result<Value, Error> {
     let sent = credentials::read(request, Some(&query), false);
     let token = sent.token.filter(|_| sent.bearer).ok_or(Error::Unauthorized)?;
     let (token, _) = tokens::find(backend, &token).await?;
-    let application = applications::of_token(backend, &token).await?;
+    let application = applications::application_of_token(backend, &token).await?;
     let left = tokens::seconds_left(&token);
     let scopes: Vec<&str> = token.scopes().collect();
     Ok(json!({
@@ -124,8 +124,8 @@ async fn told(request: &Request, backend: &Backend) -> Result<Value, Error> {
     }))
 }
 
-async fn fields(request: &Request, body: Body) -> Result<Map<String, Value>, Fault> {
-    let unreadable = Fault::InvalidRequest("the body is too large, or neither a form nor a JSON object");
+async fn fields(request: &Request, body: Body) -> Result<Map<String, Value>, OauthError> {
+    let unreadable = OauthError::InvalidRequest("the body is too large, or neither a form nor a JSON object");
     let Ok(bytes) = body.into_bytes_limit(FORM_LIMIT).await else {
         return Err(unreadable);
     };
@@ -145,17 +145,17 @@ async fn client(
     request: &Request,
     sent: &Map<String, Value>,
     backend: &Backend,
-) -> Result<Application, Fault> {
+) -> Result<Application, OauthError> {
     let address = network(request);
     let address = address.as_deref();
     if let Some((uid, secret)) = basic(request)? {
         return applications::authenticate(backend, &uid, Some(&secret), address).await;
     }
-    let uid = text(sent, "client_id").ok_or(Fault::InvalidClient)?;
+    let uid = text(sent, "client_id").ok_or(OauthError::InvalidClient)?;
     applications::authenticate(backend, uid, text(sent, "client_secret"), address).await
 }
 
-fn basic(request: &Request) -> Result<Option<(String, String)>, Fault> {
+fn basic(request: &Request) -> Result<Option<(String, String)>, OauthError> {
     let Some(value) = request.headers().get(AUTHORIZATION) else {
         return Ok(None);
     };
@@ -175,18 +175,18 @@ fn basic(request: &Request) -> Result<Option<(String, String)>, Fault> {
         Some((part(uid)?, part(secret)?))
     };
     let read = decoded().filter(|(uid, _)| !uid.contains('\0'));
-    read.map(Some).ok_or(Fault::InvalidClient)
+    read.map(Some).ok_or(OauthError::InvalidClient)
 }
 
-fn answer(request: &Request, outcome: Result<Value, Fault>) -> Response {
+fn answer(request: &Request, outcome: Result<Value, OauthError>) -> Response {
     let fault = match outcome {
         Ok(body) => return unstored(json_response(StatusCode::OK, &body)),
-        Err(Fault::Internal(error)) => return unstored(failed(&error)),
+        Err(OauthError::Internal(error)) => return unstored(failed(&error)),
         Err(fault) => fault,
     };
     let body = json!({ "error": fault.code(), "error_description": fault.to_string() });
     let status = match fault {
-        Fault::InvalidClient => StatusCode::UNAUTHORIZED,
+        OauthError::InvalidClient => StatusCode::UNAUTHORIZED,
         _ => StatusCode::BAD_REQUEST,
     };
     let mut response = json_response(status, &body);

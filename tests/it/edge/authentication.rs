@@ -2,7 +2,7 @@
 
 use chrono::{TimeDelta, Utc};
 use domain::identity::access_tokens::revoke_personal;
-use domain::identity::sessions::{Attempt, Outcome, sign_in};
+use domain::identity::sessions::{SignInAttempt, SignInOutcome, sign_in};
 use domain::kernel::caller::Caller;
 use reqwest::Method;
 use serde_json::json;
@@ -13,9 +13,9 @@ use crate::support::{Client, TestServer, on_every_database};
 
 /// Returns a client with a session cookie.
 async fn browser(server: &TestServer, login: &str) -> Client {
-    let attempt = Attempt { login: login.to_owned(), password: PASSWORD.to_owned(), ..Attempt::default() };
+    let attempt = SignInAttempt { login: login.to_owned(), password: PASSWORD.to_owned(), ..SignInAttempt::default() };
     match sign_in(&server.backend, attempt).await.expect("an outcome") {
-        Outcome::SignedIn(secret) => {
+        SignInOutcome::SignedIn(secret) => {
             server.anonymous().header("Cookie", &format!("a=b; _service_session={secret}; c=d"))
         }
         other => panic!("{other:?}"),

@@ -1,6 +1,6 @@
 //! Evaluation of gates.
 
-use domain::instance::feature_gates::{Actors, is_open};
+use domain::instance::feature_gates::{GateActors, is_open};
 use domain::kernel::caller::Caller;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const NAME: &str = "ci_instance_level_variables";
 
 /// Returns whether a gate is open for a caller in a project or group.
 async fn open_for(server: &TestServer, name: &str, caller: &Caller, place: (Option<i64>, Option<i64>)) -> bool {
-    let actors = Actors { caller, project_id: place.0, namespace_id: place.1 };
+    let actors = GateActors { caller, project_id: place.0, namespace_id: place.1 };
     is_open(&server.backend, name, false, actors).await.expect("an answer")
 }
 

@@ -129,7 +129,7 @@ async fn job_token_ends_with_its_lifetime_job_user_and_project(server: TestServe
     let (id, ended) = token(&server, ada.id, sample.id, HOUR).await;
     with_job_token(&server, &ended).get(&file).await.expect(200);
     for _ in 0..2 {
-        job_tokens::end(server.backend.database.write(), id).await.expect("an end");
+        job_tokens::delete(server.backend.database.write(), id).await.expect("an end");
         with_job_token(&server, &ended).get(&file).await.expect(401);
     }
     let (_, active) = token(&server, ada.id, sample.id, HOUR).await;

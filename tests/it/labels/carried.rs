@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::identity::access::ProjectAccess;
-use domain::identity::space_access::Place;
+use domain::identity::space_access::SpaceAccess;
 use domain::kernel::caller::Caller;
 use domain::planning::labels::resolve_or_create;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
@@ -20,12 +20,16 @@ async fn counts(client: &Client, parent: &str) -> [Value; 3] {
     ["open_issues_count", "closed_issues_count", "open_merge_requests_count"].map(|name| label[name].clone())
 }
 
-async fn access_of(server: &TestServer, caller: Caller, project: i64) -> Place {
+async fn access_of(server: &TestServer, caller: Caller, project: i64) -> SpaceAccess {
     let access = ProjectAccess::find(&server.backend, caller, &project.to_string()).await;
     access.expect("the project").into()
 }
 
-async fn resolve(server: &TestServer, parent: &Place, titles: &[&str]) -> domain::kernel::error::Result<Vec<i64>> {
+async fn resolve(
+    server: &TestServer,
+    parent: &SpaceAccess,
+    titles: &[&str],
+) -> domain::kernel::error::Result<Vec<i64>> {
     let database = &server.backend.database;
     database.transaction(async |transaction| resolve_or_create(transaction, parent, titles).await).await
 }

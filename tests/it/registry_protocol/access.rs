@@ -231,7 +231,7 @@ async fn job_token_pushes_only_to_its_own_project(server: TestServer) {
     assert_eq!(statuses(&tool, &image).await, [200, 202, 404, 403]);
     let elsewhere = Tool::new(&server.base, credentials, "root/other", "*").await;
     assert_eq!(elsewhere.client.get(&elsewhere.path("tags/list")).await.status, 404);
-    job_tokens::end(db, row.id).await.expect("the database");
+    job_tokens::delete(db, row.id).await.expect("the database");
     assert_eq!(statuses(&tool, &image).await, [401, 401, 401, 401]);
 }
 

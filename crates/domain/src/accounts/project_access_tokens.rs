@@ -13,7 +13,7 @@ use storage::entities::{AccessLevel, fold, members, now, project_bots, taken_ema
 
 use crate::accounts::users::deletion::delete_bots;
 use crate::identity::access::ProjectAccess;
-use crate::identity::access_tokens::{Activity, NewToken, checked_scopes, paged, prepare};
+use crate::identity::access_tokens::{NewToken, TokenActivity, check_scopes, page_of_tokens, prepare};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -49,10 +49,10 @@ pub struct ProjectToken {
 pub async fn list(
     backend: &Backend,
     project_id: i64,
-    activity: Activity,
+    activity: TokenActivity,
     page: &PageRequest,
 ) -> Result<Page<ProjectToken>> {
-    let found = paged(backend, of_project(project_id), activity, page).await?;
+    let found = page_of_tokens(backend, of_project(project_id), activity, page).await?;
     let levels = levels(backend, project_id, &found.items).await?;
     Ok(found.map(|token| ProjectToken {
         access_level: levels.get(&token.user_id).copied(),
@@ -98,7 +98,7 @@ pub async fn create(
         .into_iter()
         .filter(|scope| *scope != "sudo")
         .collect();
-    checked_scopes(&new.scopes, &grantable)?;
+    check_scopes(&new.scopes, &grantable)?;
     let (project_id, creator_id) = (access.project.id, creator.id);
     let (name, last) = (new.name.clone(), new.expires_at);
     let (mut row, secret) = prepare(NewToken {

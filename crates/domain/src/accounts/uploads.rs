@@ -53,7 +53,7 @@ pub struct UploadedFile {
 /// # Errors
 /// Returns `TooLarge` if it exceeds the maximum size in the instance settings.
 pub async fn create(backend: &Backend, access: &ProjectAccess, upload: UploadedFile) -> Result<Model> {
-    if upload.size > settings::read(backend).await?.max_attachment_bytes() {
+    if upload.size > settings::get(backend).await?.max_attachment_bytes() {
         return Err(Error::TooLarge);
     }
     let db = backend.database.write();

@@ -15,7 +15,7 @@ use storage::entities::{now, projects, users};
 use crate::delivery::access::check_can_create;
 use crate::delivery::pipelines::{self, NewPipeline, NewVariable};
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::refuse_shut_out;
+use crate::identity::authentication::check_account_active;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -205,7 +205,7 @@ pub async fn run(
     if named.is_none_or(|(named, _)| named.id != trigger.project_id) {
         return Err(missing());
     }
-    refuse_shut_out(&owner)?;
+    check_account_active(&owner)?;
     // An owner without access to the project cannot create pipelines. The token proves knowledge of the
     // project, so this returns 403 instead of 404.
     let access = ProjectAccess::find(backend, Caller::user(owner), &trigger.project_id.to_string()).await;

@@ -5,13 +5,13 @@ use storage::entities::notes::{self, Column, Entity, Model};
 use storage::entities::now;
 
 use crate::discussion::noteable::Noteable;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 
 /// Selects the notes on a noteable that are visible to the caller. Notes that reference a noteable that is
 /// not visible are excluded, also from counts.
-pub(crate) fn visible(place: &Place, on: &Noteable) -> Select<Entity> {
+pub(crate) fn visible(place: &SpaceAccess, on: &Noteable) -> Select<Entity> {
     let (viewer, today) = (place.caller.viewer(), now().date_naive());
     let all = Entity::find()
         .filter(on.id().condition())
@@ -31,7 +31,12 @@ pub(crate) fn visible(place: &Place, on: &Noteable) -> Select<Entity> {
 /// # Errors
 /// Returns `NotFound` if the note does not exist, belongs to another noteable or is not visible to the
 /// caller.
-pub(crate) async fn find(db: &impl ConnectionTrait, place: &Place, on: &Noteable, id: i64) -> Result<Model> {
+pub(crate) async fn find(
+    db: &impl ConnectionTrait,
+    place: &SpaceAccess,
+    on: &Noteable,
+    id: i64,
+) -> Result<Model> {
     let found = visible(place, on).filter(Column::Id.eq(id)).one(db).await?;
     found.ok_or_else(|| Error::not_found(""))
 }

@@ -6,7 +6,7 @@ use storage::entities::{epics, issues, merge_requests, now, snippets};
 
 use crate::code::snippets as snippets_service;
 use crate::code::snippets::Home;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::planning::epics as epics_service;
@@ -46,18 +46,18 @@ impl Noteable {
     ///
     /// # Errors
     /// Returns `NotFound` if the noteable does not exist or is not visible to the caller.
-    pub(crate) async fn find(db: &impl ConnectionTrait, place: &Place, key: Key) -> Result<Self> {
+    pub(crate) async fn find(db: &impl ConnectionTrait, place: &SpaceAccess, key: Key) -> Result<Self> {
         match key {
             Key::Issue(iid) => {
-                let found = issues_service::find(db, &place.on_project()?, iid).await?;
+                let found = issues_service::find(db, &place.project_access()?, iid).await?;
                 Ok(Self::Issue(found))
             }
             Key::MergeRequest(iid) => {
-                let found = merge_requests_service::find(db, &place.on_project()?, iid).await?;
+                let found = merge_requests_service::find(db, &place.project_access()?, iid).await?;
                 Ok(Self::MergeRequest(Box::new(found)))
             }
             Key::Snippet(id) => {
-                let access = place.on_project()?;
+                let access = place.project_access()?;
                 let found = snippets_service::find(db, Home::Project(&access), id).await?;
                 Ok(Self::Snippet(found))
             }
@@ -69,19 +69,23 @@ impl Noteable {
     ///
     /// # Errors
     /// Returns `NotFound` also if the noteable was deleted concurrently.
-    pub(crate) async fn lock(transaction: &DatabaseTransaction, place: &Place, key: Key) -> Result<Self> {
+    pub(crate) async fn lock(
+        transaction: &DatabaseTransaction,
+        place: &SpaceAccess,
+        key: Key,
+    ) -> Result<Self> {
         match key {
             Key::Issue(iid) => {
-                let locked = issues_service::lock(transaction, &place.on_project()?, iid).await?;
+                let locked = issues_service::lock(transaction, &place.project_access()?, iid).await?;
                 Ok(Self::Issue(locked))
             }
             Key::MergeRequest(iid) => {
-                let access = place.on_project()?;
+                let access = place.project_access()?;
                 let locked = merge_requests_service::lock(transaction, &access, iid).await?;
                 Ok(Self::MergeRequest(Box::new(locked)))
             }
             Key::Snippet(id) => {
-                let access = place.on_project()?;
+                let access = place.project_access()?;
                 let locked = snippets_service::lock(transaction, Home::Project(&access), id).await?;
                 Ok(Self::Snippet(locked))
             }
@@ -163,7 +167,7 @@ impl Noteable {
     pub(crate) async fn scene<'a>(
         &self,
         db: &impl ConnectionTrait,
-        place: &'a Place,
+        place: &'a SpaceAccess,
     ) -> Result<Option<Scene<'a>>> {
         Ok(match self {
             Self::Issue(issue) => {
@@ -188,7 +192,7 @@ impl Noteable {
     ///
     /// # Errors
     /// Returns `Forbidden` if the discussion is locked and the caller is not a member.
-    pub(crate) fn check_unlocked(&self, place: &Place) -> Result<()> {
+    pub(crate) fn check_unlocked(&self, place: &SpaceAccess) -> Result<()> {
         let locked = match self {
             Self::Issue(issue) => issue.discussion_locked,
             Self::MergeRequest(merge_request) => merge_request.discussion_locked,

@@ -12,7 +12,7 @@ use storage::entities::access as levels;
 use storage::entities::access::visible_groups;
 use storage::entities::{namespaces, now, projects, saml_providers, users};
 
-use crate::instance::feature_gates::{self, Actors};
+use crate::instance::feature_gates::{self, GateActors};
 use crate::kernel::Backend;
 use crate::kernel::cache::{CachedGroup, CachedProject};
 use crate::kernel::caller::Caller;
@@ -21,7 +21,7 @@ use crate::kernel::policy::{AccessRule, EffectiveAccess, InstancePlan, MinimumAc
 
 /// Requirements of one operation in the contract.
 #[derive(Debug, Clone, Copy)]
-pub struct Rule<'a> {
+pub struct OperationRule<'a> {
     /// `x-access`.
     pub access: AccessRule,
     /// `x-scope`.
@@ -31,9 +31,9 @@ pub struct Rule<'a> {
     /// `x-flag`: name and default.
     pub flag: Option<(&'a str, bool)>,
     /// The same for an operation whose service evaluates the gate.
-    pub later: Option<(&'static str, bool)>,
+    pub deferred: Option<(&'static str, bool)>,
     /// `x-job-token`.
-    pub jobs: bool,
+    pub job_token: bool,
     /// Whether the operation only reads.
     pub read: bool,
 }
@@ -49,7 +49,7 @@ pub trait Authorize: Sized + Send {
         backend: &Backend,
         caller: Caller,
         key: Option<&str>,
-        rule: &Rule<'_>,
+        rule: &OperationRule<'_>,
     ) -> impl Future<Output = Result<Self>> + Send;
 }
 
@@ -138,7 +138,7 @@ impl ProjectAccess {
     ///
     /// # Errors
     /// Returns an error if the database fails.
-    pub async fn if_admitted(backend: &Backend, caller: &Caller, project_id: i64) -> Result<Option<Self>> {
+    pub async fn find_visible(backend: &Backend, caller: &Caller, project_id: i64) -> Result<Option<Self>> {
         match Self::find(backend, caller.clone(), &project_id.to_string()).await {
             Ok(access) => Ok(Some(access)),
             Err(Error::NotFound(_)) => Ok(None),
@@ -197,12 +197,12 @@ impl InstanceAccess {
     /// Returns `Error::NotFound` if the caller cannot see the project or its gate is closed. Returns
     /// `Error::Forbidden` if the caller's role is lower than `least`.
     pub async fn in_project(self, backend: &Backend, project_id: i64, least: Role) -> Result<ProjectAccess> {
-        let found = ProjectAccess::if_admitted(backend, &self.caller, project_id).await?;
+        let found = ProjectAccess::find_visible(backend, &self.caller, project_id).await?;
         let found = found.ok_or_else(|| Error::not_found(""))?;
         if !found.has_role(least) {
             return Err(Error::forbidden());
         }
-        let actors = Actors {
+        let actors = GateActors {
             caller: &self.caller,
             project_id: Some(project_id),
             namespace_id: Some(found.namespace.id),
@@ -267,16 +267,21 @@ impl GroupAccess {
 }
 
 impl Authorize for InstanceAccess {
-    async fn authorize(backend: &Backend, caller: Caller, _: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
-        let actors = Actors {
+    async fn authorize(
+        backend: &Backend,
+        caller: Caller,
+        _: Option<&str>,
+        rule: &OperationRule<'_>,
+    ) -> Result<Self> {
+        let actors = GateActors {
             caller: &caller,
             project_id: None,
             namespace_id: None,
         };
-        decide(backend, actors, rule, None, Visibility::Public, false).await?;
+        check_rule(backend, actors, rule, None, Visibility::Public, false).await?;
         Ok(Self {
             caller,
-            gate: rule.later,
+            gate: rule.deferred,
         })
     }
 }
@@ -286,18 +291,18 @@ impl Authorize for UserAccess {
         backend: &Backend,
         caller: Caller,
         key: Option<&str>,
-        rule: &Rule<'_>,
+        rule: &OperationRule<'_>,
     ) -> Result<Self> {
         let found = users::by_reference(backend.database.read(), key.unwrap_or_default()).await?;
         let user = found.ok_or_else(|| Error::not_found("User"))?;
         let themself = caller.as_user().is_some_and(|caller| caller.id == user.id);
-        let actors = Actors {
+        let actors = GateActors {
             caller: &caller,
             project_id: None,
             namespace_id: None,
         };
         let role = themself.then_some(Role::Owner);
-        decide(backend, actors, rule, role, Visibility::Public, false).await?;
+        check_rule(backend, actors, rule, role, Visibility::Public, false).await?;
         Ok(Self { caller, user })
     }
 }
@@ -307,7 +312,7 @@ impl Authorize for GroupAccess {
         backend: &Backend,
         caller: Caller,
         key: Option<&str>,
-        rule: &Rule<'_>,
+        rule: &OperationRule<'_>,
     ) -> Result<Self> {
         let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
         // Users who see the group through a project see the same as every viewer of a public group.
@@ -315,12 +320,12 @@ impl Authorize for GroupAccess {
             true => Visibility::Public,
             false => access.group.visibility,
         };
-        let actors = Actors {
+        let actors = GateActors {
             caller: &access.caller,
             project_id: None,
             namespace_id: Some(access.group.id),
         };
-        decide(backend, actors, rule, access.role, visibility, false).await?;
+        check_rule(backend, actors, rule, access.role, visibility, false).await?;
         Ok(access)
     }
 }
@@ -330,17 +335,17 @@ impl Authorize for ProjectAccess {
         backend: &Backend,
         caller: Caller,
         key: Option<&str>,
-        rule: &Rule<'_>,
+        rule: &OperationRule<'_>,
     ) -> Result<Self> {
         let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
         let project = &access.project;
-        let actors = Actors {
+        let actors = GateActors {
             caller: &access.caller,
             project_id: Some(project.id),
             namespace_id: Some(access.namespace.id),
         };
         let (visibility, archived) = (project.visibility, project.archived);
-        decide(backend, actors, rule, access.role, visibility, archived).await?;
+        check_rule(backend, actors, rule, access.role, visibility, archived).await?;
         Ok(access)
     }
 }
@@ -352,14 +357,14 @@ impl Authorize for ScimAccess {
         backend: &Backend,
         caller: Caller,
         key: Option<&str>,
-        rule: &Rule<'_>,
+        rule: &OperationRule<'_>,
     ) -> Result<Self> {
-        let provider = caller.provisions().cloned().ok_or(Error::Unauthorized)?;
+        let provider = caller.saml_provider().cloned().ok_or(Error::Unauthorized)?;
         let path = key.unwrap_or_default();
         let found = namespaces::by_full_path(backend.database.read(), path).await?;
         match found.filter(|found| found.kind == namespaces::NamespaceKind::Group) {
             Some(group) if group.id == provider.namespace_id => {
-                refuse_plan(backend, rule)?;
+                check_plan(backend, rule)?;
                 if !provider.enabled {
                     return Err(Error::forbidden_because("Group SAML not enabled."));
                 }
@@ -371,7 +376,7 @@ impl Authorize for ScimAccess {
     }
 }
 
-fn refuse_plan(backend: &Backend, rule: &Rule<'_>) -> Result<()> {
+fn check_plan(backend: &Backend, rule: &OperationRule<'_>) -> Result<()> {
     if backend.instance.plan < rule.tier {
         return Err(Error::forbidden_because(
             "The plan of this server does not include this feature",
@@ -381,17 +386,17 @@ fn refuse_plan(backend: &Backend, rule: &Rule<'_>) -> Result<()> {
 }
 
 /// Checks token scope, role, plan, gate and archived state, in this order.
-async fn decide(
+async fn check_rule(
     backend: &Backend,
-    actors: Actors<'_>,
-    rule: &Rule<'_>,
+    actors: GateActors<'_>,
+    rule: &OperationRule<'_>,
     role: Option<Role>,
     visibility: Visibility,
     archived: bool,
 ) -> Result<()> {
     let caller = actors.caller;
     let covered = match caller.only_project() {
-        Some(_) => rule.jobs,
+        Some(_) => rule.job_token,
         None => caller.covers(rule.scopes),
     };
     if !covered {
@@ -405,7 +410,7 @@ async fn decide(
             Error::forbidden()
         });
     }
-    refuse_plan(backend, rule)?;
+    check_plan(backend, rule)?;
     if let Some((name, default)) = rule.flag
         && !feature_gates::is_open(backend, name, default, actors).await?
     {

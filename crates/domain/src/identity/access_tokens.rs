@@ -54,7 +54,7 @@ pub async fn create(backend: &Backend, new: NewToken) -> Result<(Model, String)>
 /// # Errors
 /// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope.
 pub(crate) fn prepare(new: NewToken) -> Result<(access_tokens::ActiveModel, String)> {
-    let scopes = checked_scopes(&new.scopes, &TOKEN_SCOPES)?;
+    let scopes = check_scopes(&new.scopes, &TOKEN_SCOPES)?;
     let secret = new
         .secret
         .unwrap_or_else(|| Token::generate(PREFIX).expose().to_owned());
@@ -77,7 +77,7 @@ pub(crate) fn prepare(new: NewToken) -> Result<(access_tokens::ActiveModel, Stri
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope.
-pub(crate) fn checked_scopes(wanted: &[String], known: &[&str]) -> Result<String> {
+pub(crate) fn check_scopes(wanted: &[String], known: &[&str]) -> Result<String> {
     if wanted.is_empty() {
         return Err(Error::attribute("scopes", "can't be blank"));
     }
@@ -95,7 +95,7 @@ pub(crate) fn checked_scopes(wanted: &[String], known: &[&str]) -> Result<String
 
 /// Filter of token lists by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Activity {
+pub enum TokenActivity {
     /// All tokens.
     #[default]
     Any,
@@ -109,13 +109,13 @@ pub enum Activity {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn impersonation_list(
+pub async fn list_impersonation(
     backend: &Backend,
     user_id: i64,
-    activity: Activity,
+    activity: TokenActivity,
     page: &PageRequest,
 ) -> Result<Page<Model>> {
-    paged(
+    page_of_tokens(
         backend,
         access_tokens::of_user(user_id, TokenKind::Impersonation),
         activity,
@@ -128,7 +128,7 @@ pub async fn impersonation_list(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the user has no such token.
-pub async fn impersonation(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
+pub async fn get_impersonation(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
     let found = access_tokens::of_user(user_id, TokenKind::Impersonation)
         .filter(Column::Id.eq(id))
         .one(backend.database.read())
@@ -147,7 +147,7 @@ pub async fn revoke_impersonation(
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    let token = impersonation(backend, user_id, id).await?;
+    let token = get_impersonation(backend, user_id, id).await?;
     preconditions::check_unmodified_since(unmodified_since, token.created_at)?;
     revoke(backend, token.id).await
 }
@@ -156,11 +156,11 @@ pub async fn revoke_impersonation(
 ///
 /// # Errors
 /// Returns `Error::Unauthorized` if a caller other than an administrator requests the tokens of another user.
-pub async fn personal_list(
+pub async fn list_personal(
     backend: &Backend,
     caller: &Caller,
     user_id: Option<i64>,
-    activity: Activity,
+    activity: TokenActivity,
     page: &PageRequest,
 ) -> Result<Page<Model>> {
     let own = caller.signed_in()?.id;
@@ -175,14 +175,14 @@ pub async fn personal_list(
             .filter(Column::Kind.eq(TokenKind::Personal))
             .order_by_asc(Column::Id),
     };
-    paged(backend, tokens, activity, page).await
+    page_of_tokens(backend, tokens, activity, page).await
 }
 
 /// Returns the token that authenticated the request.
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the request was authenticated otherwise.
-pub fn own(caller: &Caller) -> Result<Model> {
+pub fn current(caller: &Caller) -> Result<Model> {
     let token = caller.access_token().cloned();
     token.ok_or_else(|| Error::not_found("Personal Access Token"))
 }
@@ -221,20 +221,20 @@ async fn revoke(backend: &Backend, id: i64) -> Result<()> {
 }
 
 /// Returns a page of the tokens that match `activity`.
-pub(crate) async fn paged(
+pub(crate) async fn page_of_tokens(
     backend: &Backend,
     tokens: Select<Entity>,
-    activity: Activity,
+    activity: TokenActivity,
     page: &PageRequest,
 ) -> Result<Page<Model>> {
     let today = now().date_naive();
     let expired = || Column::ExpiresAt.is_not_null().and(Column::ExpiresAt.lt(today));
     let tokens = match activity {
-        Activity::Any => tokens,
-        Activity::Active => tokens
+        TokenActivity::Any => tokens,
+        TokenActivity::Active => tokens
             .filter(Column::Revoked.eq(false))
             .filter(Column::ExpiresAt.is_null().or(Column::ExpiresAt.gte(today))),
-        Activity::Inactive => tokens.filter(Column::Revoked.eq(true).or(expired())),
+        TokenActivity::Inactive => tokens.filter(Column::Revoked.eq(true).or(expired())),
     };
     page_of(backend.database.read(), tokens, page).await
 }

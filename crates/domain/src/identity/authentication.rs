@@ -26,13 +26,13 @@ pub struct Credentials {
     /// Whether job tokens are accepted, so that a bearer token may be one.
     pub takes_jobs: bool,
     /// A browser session.
-    pub session: Option<Session>,
+    pub session: Option<SessionCookie>,
     /// ID or username of the user to impersonate.
     pub sudo: Option<String>,
 }
 
 /// A session cookie and its related request data.
-pub struct Session {
+pub struct SessionCookie {
     /// The cookie's value.
     pub secret: String,
     /// The CSRF token.
@@ -50,17 +50,19 @@ pub struct Session {
 /// not exist.
 pub async fn identify(backend: &Backend, credentials: Credentials) -> Result<Caller> {
     let caller = match (credentials.token, credentials.job, credentials.session) {
-        (Some(token), _, _) if credentials.bearer => match by_token(backend, &token).await {
-            Err(Error::Unauthorized) if credentials.takes_jobs => by_job_token(backend, &token).await?,
+        (Some(token), _, _) if credentials.bearer => match caller_of_token(backend, &token).await {
+            Err(Error::Unauthorized) if credentials.takes_jobs => {
+                caller_of_job_token(backend, &token).await?
+            }
             known => known?,
         },
-        (Some(token), _, _) => by_access_token(backend, &token).await?,
-        (None, Some(job), _) => by_job_token(backend, &job).await?,
-        (None, None, Some(session)) => by_session(backend, &session).await?,
+        (Some(token), _, _) => caller_of_access_token(backend, &token).await?,
+        (None, Some(job), _) => caller_of_job_token(backend, &job).await?,
+        (None, None, Some(session)) => caller_of_session(backend, &session).await?,
         (None, None, None) => Caller::anonymous(),
     };
     if let Some(user) = caller.as_user() {
-        refuse_shut_out(user)?;
+        check_account_active(user)?;
     }
     match credentials.sudo {
         Some(target) => sudo(backend, &caller, &target).await,
@@ -72,7 +74,7 @@ pub async fn identify(backend: &Backend, credentials: Credentials) -> Result<Cal
 ///
 /// # Errors
 /// Returns `Error::Forbidden` if the account is not active; the error contains the reason.
-pub fn refuse_shut_out(user: &users::Model) -> Result<()> {
+pub fn check_account_active(user: &users::Model) -> Result<()> {
     match user.state {
         UserState::Active => Ok(()),
         UserState::Blocked | UserState::LdapBlocked => {
@@ -89,8 +91,8 @@ pub fn refuse_shut_out(user: &users::Model) -> Result<()> {
 /// # Errors
 /// Returns `Error::Unauthorized` if the token is unknown. Returns `Error::InvalidToken` if it is revoked or
 /// expired.
-pub async fn by_token(backend: &Backend, token: &str) -> Result<Caller> {
-    match by_access_token(backend, token).await {
+pub async fn caller_of_token(backend: &Backend, token: &str) -> Result<Caller> {
+    match caller_of_access_token(backend, token).await {
         Err(Error::Unauthorized) => {}
         known => return known,
     }
@@ -102,7 +104,7 @@ pub async fn by_token(backend: &Backend, token: &str) -> Result<Caller> {
 /// # Errors
 /// Returns `Error::Unauthorized` if the proof is not valid any more. Returns `Error::Forbidden` if the
 /// account is not active.
-pub async fn by_proof(backend: &Backend, proof: Proof) -> Result<Caller> {
+pub async fn caller_of_proof(backend: &Backend, proof: Proof) -> Result<Caller> {
     let db = backend.database.read();
     let caller = match proof {
         Proof::None => return Ok(Caller::anonymous()),
@@ -116,18 +118,18 @@ pub async fn by_proof(backend: &Backend, proof: Proof) -> Result<Caller> {
         Proof::Token(id) => {
             let found = access_tokens::by_id(db, id).await?;
             let (token, user) = found.ok_or(Error::Unauthorized)?;
-            refuse_ended(backend, &token).await?;
+            check_token_valid(backend, &token).await?;
             Caller::token(&Arc::new(user), &Arc::new(token))
         }
         Proof::Granted(id) => Caller::granted(oauth::tokens::find_by_id(backend, id).await?),
         Proof::Job(id) => Caller::job(job_tokens::find_by_id(db, id).await?),
     };
-    refuse_shut_out(caller.signed_in()?)?;
+    check_account_active(caller.signed_in()?)?;
     Ok(caller)
 }
 
 /// Returns the caller of a token that is not an OAuth access token.
-async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
+async fn caller_of_access_token(backend: &Backend, token: &str) -> Result<Caller> {
     let digest = secrets::digest(token);
     let found = async {
         let found = access_tokens::by_digest(backend.database.read(), &digest).await?;
@@ -138,13 +140,13 @@ async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
     let (token, user) = tokens
         .get_or_load(&backend.database, digest.clone(), found)
         .await?;
-    refuse_ended(backend, &token).await?;
+    check_token_valid(backend, &token).await?;
     access_tokens::record_use(backend.database.write(), &token, now()).await?;
     Ok(Caller::token(&user, &token))
 }
 
 /// Rejects a known token that is no longer valid.
-async fn refuse_ended(backend: &Backend, token: &access_tokens::Model) -> Result<()> {
+async fn check_token_valid(backend: &Backend, token: &access_tokens::Model) -> Result<()> {
     if token.revoked {
         return Err(Error::InvalidToken(TokenFault::Revoked));
     }
@@ -152,7 +154,7 @@ async fn refuse_ended(backend: &Backend, token: &access_tokens::Model) -> Result
         return Err(Error::InvalidToken(TokenFault::Expired));
     }
     if token.kind == access_tokens::TokenKind::Impersonation
-        && !settings::read(backend).await?.impersonation_enabled
+        && !settings::get(backend).await?.impersonation_enabled
     {
         return Err(Error::InvalidToken(TokenFault::ImpersonationDisabled));
     }
@@ -163,7 +165,7 @@ async fn refuse_ended(backend: &Backend, token: &access_tokens::Model) -> Result
 ///
 /// # Errors
 /// Returns `Error::Unauthorized` if the token is unknown or has ended.
-pub async fn by_job_token(backend: &Backend, token: &str) -> Result<Caller> {
+pub async fn caller_of_job_token(backend: &Backend, token: &str) -> Result<Caller> {
     Ok(Caller::job(
         job_tokens::find(backend.database.read(), token).await?,
     ))
@@ -174,14 +176,14 @@ pub async fn by_job_token(backend: &Backend, token: &str) -> Result<Caller> {
 ///
 /// # Errors
 /// Returns `Error::Unauthorized` if the token is unknown.
-pub async fn by_scim_token(backend: &Backend, token: &str) -> Result<Caller> {
+pub async fn caller_of_scim_token(backend: &Backend, token: &str) -> Result<Caller> {
     let found = scim_tokens::find_provider(backend.database.read(), &secrets::digest(token)).await?;
     Ok(Caller::identity_provider(found.ok_or(Error::Unauthorized)?))
 }
 
 /// Returns the caller of a session. Reads need only the cookie, writes also need its CSRF token. An invalid
 /// cookie yields an anonymous caller, because browsers send cookies unprompted.
-async fn by_session(backend: &Backend, session: &Session) -> Result<Caller> {
+async fn caller_of_session(backend: &Backend, session: &SessionCookie) -> Result<Caller> {
     let found =
         sessions::by_digest(backend.database.read(), &secrets::digest(&session.secret), now()).await?;
     let Some((row, user)) = found else {
@@ -221,6 +223,6 @@ async fn sudo(backend: &Backend, caller: &Caller, target: &str) -> Result<Caller
     }
     let found = users::by_reference(backend.database.read(), target).await?;
     let user = found.ok_or_else(|| Error::not_found(format!("User with ID or username '{target}'")))?;
-    refuse_shut_out(&user)?;
+    check_account_active(&user)?;
     Ok(Caller::user(user))
 }

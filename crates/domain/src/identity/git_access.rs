@@ -7,7 +7,7 @@ use git::TransportService;
 use storage::entities::users;
 
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::{by_job_token, by_token, refuse_shut_out};
+use crate::identity::authentication::{caller_of_job_token, caller_of_token, check_account_active};
 use crate::identity::password_attempts;
 use crate::instance::settings;
 use crate::kernel::Backend;
@@ -16,7 +16,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 
 /// Username and password of HTTP Basic authentication.
-pub struct Basic {
+pub struct BasicCredentials {
     /// Username or email address. Ignored if the password is a token, including job tokens.
     pub name: String,
     /// A token, or the user's password.
@@ -26,7 +26,7 @@ pub struct Basic {
 }
 
 /// Maximum length of a password, in bytes.
-const LONGEST_PASSWORD: usize = 1024;
+const MAX_PASSWORD_BYTES: usize = 1024;
 
 /// Identifies the caller.
 ///
@@ -34,28 +34,28 @@ const LONGEST_PASSWORD: usize = 1024;
 /// Returns `Error::Unauthorized` if credentials are invalid. Returns `Error::InvalidToken` if a token is
 /// revoked or expired. Returns `Error::Forbidden` if the account is not active or its password must be
 /// changed. Returns [`Error::RateLimited`] after too many failed passwords.
-pub async fn identify(backend: &Backend, credentials: Option<Basic>) -> Result<Caller> {
+pub async fn identify(backend: &Backend, credentials: Option<BasicCredentials>) -> Result<Caller> {
     let Some(basic) = credentials else {
         return Ok(Caller::anonymous());
     };
-    if basic.password.len() > LONGEST_PASSWORD {
+    if basic.password.len() > MAX_PASSWORD_BYTES {
         return Err(Error::Unauthorized);
     }
-    let caller = match by_token(backend, &basic.password).await {
-        Err(Error::Unauthorized) => match by_job_token(backend, &basic.password).await {
+    let caller = match caller_of_token(backend, &basic.password).await {
+        Err(Error::Unauthorized) => match caller_of_job_token(backend, &basic.password).await {
             Err(Error::Unauthorized) => by_password(backend, basic).await?,
             found => found?,
         },
         found => found?,
     };
     if let Some(user) = caller.as_user() {
-        refuse_shut_out(user)?;
+        check_account_active(user)?;
     }
     Ok(caller)
 }
 
-async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
-    let Basic {
+async fn by_password(backend: &Backend, basic: BasicCredentials) -> Result<Caller> {
+    let BasicCredentials {
         name,
         password,
         address,
@@ -64,30 +64,30 @@ async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
     if name.is_empty() || name.contains('\0') {
         return Err(Error::Unauthorized);
     }
-    if !settings::read(backend)
+    if !settings::get(backend)
         .await?
         .password_authentication_enabled_for_git
     {
         return Err(Error::Unauthorized);
     }
-    let sources = password_attempts::sources(&name, "git", address.as_deref());
+    let sources = password_attempts::failure_keys(&name, "git", address.as_deref());
     // Released after the outcome is recorded, which bounds the concurrent attempts. Failures are not recorded
     // beforehand, because one client may send many valid requests at once.
-    let permit = password_attempts::turn().await?;
-    password_attempts::refuse_excess(backend, &sources).await?;
+    let permit = password_attempts::acquire_permit().await?;
+    password_attempts::check_limit(backend, &sources).await?;
     let database = backend.database.read();
     let user = match users::by_username(database, &name).await? {
         Some(user) => Some(user),
         None => users::by_email(database, &name).await?,
     };
     let hash = user.as_ref().and_then(|user| user.password_hash.clone());
-    let outcome = match (password_attempts::fits(password, hash).await?, user) {
+    let outcome = match (password_attempts::verify(password, hash).await?, user) {
         (true, Some(user)) if user.password_change_required => Err(Error::forbidden_because(
             "Your password must be changed. Sign in with a web browser and choose a new one, or use a token.",
         )),
         (true, Some(user)) => Ok(Caller::user(user)),
         _ => {
-            password_attempts::note_failure(backend, &sources).await?;
+            password_attempts::record_failure(backend, &sources).await?;
             Err(Error::Unauthorized)
         }
     };
@@ -101,7 +101,7 @@ async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
 /// Returns `Error::Unauthorized` if the caller is anonymous and credentials might help. Returns
 /// `Error::NotFound` if the caller cannot see the project. Returns `Error::Forbidden` if the caller may not
 /// use the service; the text is for the user.
-pub async fn admit(
+pub async fn authorize(
     backend: &Backend,
     caller: Caller,
     full_path: &str,
@@ -120,7 +120,7 @@ pub async fn admit(
         return Err(if known { hidden() } else { Error::Unauthorized });
     }
     let outcome = match ProjectAccess::find(backend, caller, full_path).await {
-        Ok(access) => decide(&access, service).map(|()| access),
+        Ok(access) => check_service(&access, service).map(|()| access),
         Err(error) => Err(error),
     };
     match outcome {
@@ -134,7 +134,7 @@ fn hidden() -> Error {
 }
 
 /// Checks feature, role and archived state, in this order.
-fn decide(access: &ProjectAccess, service: TransportService) -> Result<()> {
+fn check_service(access: &ProjectAccess, service: TransportService) -> Result<()> {
     let project = &access.project;
     let effective_access = access.effective_access();
     if !effective_access.has_feature(project.repository_access_level) {

@@ -13,7 +13,7 @@ use crate::secrets::{self, Token};
 const PREFIX: &str = "hfjob-";
 
 /// Creates a token for a job of this user in this project, with a maximum lifetime. The secret is returned
-/// only here. Belongs into the transaction that starts the job, as [`end`] belongs into the one that ends it.
+/// only here. Belongs into the transaction that starts the job, as [`delete`] belongs into the one that ends it.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -45,7 +45,7 @@ pub async fn create(
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn end(db: &impl ConnectionTrait, id: i64) -> Result<()> {
+pub async fn delete(db: &impl ConnectionTrait, id: i64) -> Result<()> {
     Entity::delete_by_id(id).exec(db).await?;
     Ok(())
 }

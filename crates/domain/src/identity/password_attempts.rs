@@ -17,23 +17,23 @@ const WINDOW: TimeDelta = TimeDelta::minutes(10);
 const MAX_FAILURES: u64 = 10;
 
 /// Concurrent password hashes. Each one occupies a processor and 19 MiB.
-const HASHES: usize = 4;
-static HASHING: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(HASHES));
+const MAX_CONCURRENT_HASHES: usize = 4;
+static HASH_PERMITS: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(MAX_CONCURRENT_HASHES));
 
 /// Waits for a permit to verify a password. Callers release it after the outcome is recorded. It bounds the
 /// attempts that pass the check before earlier failures are counted.
 ///
 /// # Errors
 /// Never fails in a running server.
-pub async fn turn() -> Result<SemaphorePermit<'static>> {
-    HASHING.acquire().await.map_err(Error::internal)
+pub async fn acquire_permit() -> Result<SemaphorePermit<'static>> {
+    HASH_PERMITS.acquire().await.map_err(Error::internal)
 }
 
 /// Returns whether a password matches a hash. Takes equally long without a hash.
 ///
 /// # Errors
 /// Returns an error if the hash is malformed.
-pub async fn fits(password: String, hash: Option<String>) -> Result<bool> {
+pub async fn verify(password: String, hash: Option<String>) -> Result<bool> {
     let check = tokio::task::spawn_blocking(move || secrets::verify_password(&password, hash.as_deref()));
     Ok(check.await.map_err(Error::internal)??)
 }
@@ -41,7 +41,7 @@ pub async fn fits(password: String, hash: Option<String>) -> Result<bool> {
 /// Returns the keys under which failures are counted: the account, even if it does not exist, and the
 /// address. Each `place` that accepts passwords counts addresses separately.
 #[must_use]
-pub fn sources(login: &str, place: &str, address: Option<&str>) -> Vec<String> {
+pub fn failure_keys(login: &str, place: &str, address: Option<&str>) -> Vec<String> {
     let account = format!("account:{}", storage::entities::fold(login));
     let address = address.map(|address| format!("{place}:{address}"));
     [Some(account), address]
@@ -55,15 +55,15 @@ pub fn sources(login: &str, place: &str, address: Option<&str>) -> Vec<String> {
 ///
 /// # Errors
 /// [`Error::RateLimited`].
-pub async fn note(backend: &Backend, sources: &[String]) -> Result<Vec<i64>> {
+pub async fn record_attempt(backend: &Backend, sources: &[String]) -> Result<Vec<i64>> {
     let instant = now();
     let noted = insert(backend, sources, instant).await?;
     // The row of this attempt is counted as well, so the limit is exceeded from one more than `MAX_FAILURES`
     // rows.
-    match refuse_beyond(backend, sources, MAX_FAILURES, instant).await {
+    match check_failures(backend, sources, MAX_FAILURES, instant).await {
         Ok(()) => Ok(noted),
         Err(refusal) => {
-            forget(backend, noted).await?;
+            reset(backend, noted).await?;
             Err(refusal)
         }
     }
@@ -73,15 +73,15 @@ pub async fn note(backend: &Backend, sources: &[String]) -> Result<Vec<i64>> {
 ///
 /// # Errors
 /// [`Error::RateLimited`].
-pub async fn refuse_excess(backend: &Backend, sources: &[String]) -> Result<()> {
-    refuse_beyond(backend, sources, MAX_FAILURES - 1, now()).await
+pub async fn check_limit(backend: &Backend, sources: &[String]) -> Result<()> {
+    check_failures(backend, sources, MAX_FAILURES - 1, now()).await
 }
 
 /// Records a failed attempt.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn note_failure(backend: &Backend, sources: &[String]) -> Result<()> {
+pub async fn record_failure(backend: &Backend, sources: &[String]) -> Result<()> {
     insert(backend, sources, now()).await.map(|_| ())
 }
 
@@ -89,7 +89,7 @@ pub async fn note_failure(backend: &Backend, sources: &[String]) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn forget(backend: &Backend, noted: Vec<i64>) -> Result<()> {
+pub async fn reset(backend: &Backend, noted: Vec<i64>) -> Result<()> {
     sign_in_failures::Entity::delete_many()
         .filter(sign_in_failures::Column::Id.is_in(noted))
         .exec(backend.database.write())
@@ -117,7 +117,7 @@ async fn insert(backend: &Backend, sources: &[String], instant: DateTime<Utc>) -
 
 /// Rejects an attempt if a source has more than `allowed` failures. The error contains the seconds until one
 /// of them expires.
-async fn refuse_beyond(
+async fn check_failures(
     backend: &Backend,
     sources: &[String],
     allowed: u64,

@@ -17,7 +17,7 @@ pub const LIFETIME: TimeDelta = TimeDelta::days(14);
 
 /// A sign-in attempt.
 #[derive(Debug, Clone, Default)]
-pub struct Attempt {
+pub struct SignInAttempt {
     /// A user name or an email address.
     pub login: String,
     /// The password.
@@ -32,7 +32,7 @@ pub struct Attempt {
 
 /// Result of an attempt.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum SignInOutcome {
     /// A session was started; its secret is returned only here.
     SignedIn(String),
     /// The login or the password is wrong; the response does not distinguish them.
@@ -46,29 +46,29 @@ pub enum Outcome {
 /// # Errors
 /// Returns [`Error::RateLimited`] after too many failures of the account or the address. Returns `Forbidden`
 /// for disabled accounts, and a validation error for an invalid or unchanged new password.
-pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
-    let sources = password_attempts::sources(&attempt.login, "address", attempt.address.as_deref());
+pub async fn sign_in(backend: &Backend, attempt: SignInAttempt) -> Result<SignInOutcome> {
+    let sources = password_attempts::failure_keys(&attempt.login, "address", attempt.address.as_deref());
     // Counted before the password is verified, so that parallel attempts gain no advantage.
-    let noted = password_attempts::note(backend, &sources).await?;
+    let noted = password_attempts::record_attempt(backend, &sources).await?;
     let db = backend.database.read();
     let found = match attempt.login.contains('@') {
         true => users::by_email(db, &attempt.login).await?,
         false => users::by_username(db, &attempt.login).await?,
     };
     let hash = found.as_ref().and_then(|user| user.password_hash.clone());
-    let permit = password_attempts::turn().await?;
-    let fits = password_attempts::fits(attempt.password.clone(), hash).await?;
+    let permit = password_attempts::acquire_permit().await?;
+    let fits = password_attempts::verify(attempt.password.clone(), hash).await?;
     drop(permit);
     let Some(user) = found.filter(|user| fits && !user.bot) else {
-        return Ok(Outcome::Wrong);
+        return Ok(SignInOutcome::Wrong);
     };
-    password_attempts::forget(backend, noted).await?;
+    password_attempts::reset(backend, noted).await?;
     if user.state != UserState::Deactivated {
-        authentication::refuse_shut_out(&user)?;
+        authentication::check_account_active(&user)?;
     }
     let user = match (user.password_change_required, attempt.new_password) {
         (false, _) => user,
-        (true, None) => return Ok(Outcome::PasswordChangeRequired),
+        (true, None) => return Ok(SignInOutcome::PasswordChangeRequired),
         (true, Some(new)) if new == attempt.password => {
             return Err(Error::attribute(
                 "password",
@@ -77,13 +77,13 @@ pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
         }
         (true, Some(new)) => passwords::set_password(backend, user, new).await?,
     };
-    begin(backend, user, attempt.replaces)
+    create(backend, user, attempt.replaces)
         .await
-        .map(Outcome::SignedIn)
+        .map(SignInOutcome::SignedIn)
 }
 
 /// Starts a session with a new ID. Ends the previous one and expired ones.
-async fn begin(backend: &Backend, user: users::Model, replaces: Option<String>) -> Result<String> {
+async fn create(backend: &Backend, user: users::Model, replaces: Option<String>) -> Result<String> {
     let (secret, instant) = (Token::generate(""), now());
     let row = sessions::ActiveModel {
         digest: Set(secret.digest()),
@@ -120,7 +120,7 @@ async fn begin(backend: &Backend, user: users::Model, replaces: Option<String>) 
 
 /// A signed-in user and the CSRF token of the session.
 #[derive(Debug)]
-pub struct SignedIn {
+pub struct ActiveSession {
     /// The user.
     pub user: users::Model,
     /// The CSRF token, required for writes.
@@ -131,13 +131,13 @@ pub struct SignedIn {
 ///
 /// # Errors
 /// Returns `Forbidden` for disabled accounts.
-pub async fn find(backend: &Backend, secret: &str) -> Result<Option<SignedIn>> {
+pub async fn find(backend: &Backend, secret: &str) -> Result<Option<ActiveSession>> {
     let found = sessions::by_digest(backend.database.read(), &secrets::digest(secret), now()).await?;
     let Some((session, user)) = found else {
         return Ok(None);
     };
-    authentication::refuse_shut_out(&user)?;
-    Ok(Some(SignedIn {
+    authentication::check_account_active(&user)?;
+    Ok(Some(ActiveSession {
         csrf_token: csrf_token(&session),
         user,
     }))
@@ -147,7 +147,7 @@ pub async fn find(backend: &Backend, secret: &str) -> Result<Option<SignedIn>> {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn end(backend: &Backend, secret: &str) -> Result<()> {
+pub async fn delete(backend: &Backend, secret: &str) -> Result<()> {
     sessions::Entity::delete_many()
         .filter(sessions::Column::Digest.eq(secrets::digest(secret)))
         .exec(backend.database.write())

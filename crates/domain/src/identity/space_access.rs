@@ -12,7 +12,7 @@ use crate::kernel::policy::{EffectiveAccess, Role};
 
 /// A project or group with the permissions of the caller.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct SpaceAccess {
     /// The caller.
     pub caller: Caller,
     /// The group, or the namespace of the project.
@@ -22,7 +22,7 @@ pub struct Place {
     role: Option<Role>,
 }
 
-impl From<ProjectAccess> for Place {
+impl From<ProjectAccess> for SpaceAccess {
     fn from(access: ProjectAccess) -> Self {
         Self {
             caller: access.caller,
@@ -33,7 +33,7 @@ impl From<ProjectAccess> for Place {
     }
 }
 
-impl From<GroupAccess> for Place {
+impl From<GroupAccess> for SpaceAccess {
     fn from(access: GroupAccess) -> Self {
         Self {
             caller: access.caller,
@@ -44,7 +44,7 @@ impl From<GroupAccess> for Place {
     }
 }
 
-impl Place {
+impl SpaceAccess {
     /// Returns the scope that selects the rows of this project or group.
     #[must_use]
     pub fn scope(&self) -> Scope {
@@ -58,7 +58,7 @@ impl Place {
     ///
     /// # Errors
     /// Returns `NotFound` for a group, which has no project resources.
-    pub fn on_project(&self) -> Result<ProjectAccess> {
+    pub fn project_access(&self) -> Result<ProjectAccess> {
         let project = self.project.clone().ok_or_else(|| Error::not_found(""))?;
         Ok(ProjectAccess {
             caller: self.caller.clone(),
@@ -85,7 +85,7 @@ impl Place {
     ///
     /// # Errors
     /// Returns `Forbidden` in that case.
-    pub fn admit_to_planning(&self) -> Result<()> {
+    pub fn check_planning(&self) -> Result<()> {
         let effective_access = self.effective_access();
         let there = self.project.as_ref().is_none_or(|project| {
             effective_access.has_feature(project.issues_access_level)
@@ -98,7 +98,7 @@ impl Place {
     ///
     /// # Errors
     /// Returns `Forbidden` in that case.
-    pub fn admit_to_issues(&self) -> Result<()> {
+    pub fn check_issues(&self) -> Result<()> {
         let (effective_access, project) = (self.effective_access(), self.project.as_ref());
         if project.is_none_or(|project| effective_access.has_feature(project.issues_access_level)) {
             Ok(())

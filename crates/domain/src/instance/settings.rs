@@ -48,7 +48,7 @@ pub const USER_OAUTH_APPLICATIONS: bool = false;
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn read(backend: &Backend) -> Result<InstanceSettings> {
+pub async fn get(backend: &Backend) -> Result<InstanceSettings> {
     let look_up = async {
         let rows = settings::all(backend.database.read()).await?;
         let mut found = Map::new();
@@ -98,7 +98,7 @@ pub async fn update(backend: &Backend, change: SettingsUpdate) -> Result<Instanc
             Ok::<_, Error>(())
         })
         .await?;
-    read(backend).await
+    get(backend).await
 }
 
 /// Converts the given settings to rows.

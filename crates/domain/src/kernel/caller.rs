@@ -110,7 +110,7 @@ impl Caller {
     /// Returns whether the caller is authenticated, as a user or an identity provider.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.is_signed_in() || self.provisions().is_some()
+        self.is_signed_in() || self.saml_provider().is_some()
     }
 
     /// Returns the SAML provider whose identity provider is the caller, if any.

@@ -11,7 +11,7 @@ use crate::code::jobs::read_messages::Unread;
 use crate::code::push_events::{between, oid};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
@@ -32,7 +32,7 @@ pub async fn process(backend: &Backend, project_id: i64, user_id: i64, unread: &
     let Some(user) = users::Entity::find_by_id(user_id).one(db).await? else {
         return Ok(());
     };
-    let Some(access) = ProjectAccess::if_admitted(backend, &Caller::user(user), project_id).await? else {
+    let Some(access) = ProjectAccess::find_visible(backend, &Caller::user(user), project_id).await? else {
         return Ok(());
     };
     let selection = match oid(&unread.tip) {
@@ -45,7 +45,14 @@ pub async fn process(backend: &Backend, project_id: i64, user_id: i64, unread: &
             continue;
         }
         let closed = close(backend, &access, &unread.branch, &id, &message).await?;
-        mentions::name_commit(backend, &Place::from(access.clone()), &id, &message, &closed).await?;
+        mentions::name_commit(
+            backend,
+            &SpaceAccess::from(access.clone()),
+            &id,
+            &message,
+            &closed,
+        )
+        .await?;
     }
     Ok(())
 }

@@ -123,7 +123,7 @@ pub async fn get(backend: &Backend, access: &InstanceAccess, id: i64, with: With
         .one(db)
         .await?;
     let repository = found.ok_or_else(missing)?;
-    let project = ProjectAccess::if_admitted(backend, &access.caller, repository.project_id).await?;
+    let project = ProjectAccess::find_visible(backend, &access.caller, repository.project_id).await?;
     let project = project.ok_or_else(missing)?;
     // The request does not name the project, so callers without access to it get the error of a missing
     // repository.

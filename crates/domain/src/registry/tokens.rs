@@ -10,7 +10,7 @@ use storage::entities::now;
 
 use super::names::Name;
 use super::repositories::{self, Place};
-use crate::identity::authentication::by_proof;
+use crate::identity::authentication::caller_of_proof;
 use crate::kernel::Backend;
 use crate::kernel::caller::{Caller, Proof};
 use crate::kernel::error::{Error, Result};
@@ -135,7 +135,7 @@ impl Bearer {
         if claims.expires_at <= now().timestamp() {
             return Err(missing());
         }
-        match by_proof(backend, claims.proof).await {
+        match caller_of_proof(backend, claims.proof).await {
             Ok(caller) => Ok(Self {
                 caller,
                 access: claims.access,

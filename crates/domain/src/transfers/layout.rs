@@ -48,6 +48,6 @@ impl Relation {
     }
 
     pub(super) fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.word() == word)
+        Self::ALL.into_iter().find(|one| one.name() == word)
     }
 }

@@ -10,7 +10,7 @@ pub(super) async fn may_be_local(backend: &Backend) -> Result<bool> {
     if backend.webhooks.is_local_allowed() {
         return Ok(true);
     }
-    let in_force = settings::read(backend).await?;
+    let in_force = settings::get(backend).await?;
     Ok(in_force.allow_local_requests_from_hooks_and_services)
 }
 

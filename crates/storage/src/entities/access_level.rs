@@ -42,7 +42,7 @@ impl AccessLevel {
     /// Returns the role of a name, ignoring case.
     pub fn from_name(word: &str) -> Option<Self> {
         let mut all = Self::iter();
-        all.find(|level| level.word().eq_ignore_ascii_case(word))
+        all.find(|level| level.name().eq_ignore_ascii_case(word))
     }
 
     /// Returns the name of the role in messages.

@@ -184,7 +184,7 @@ pub async fn register(backend: &Backend, mut new: NewUser, details: Details) -> 
         Some(password) => Password::Chosen(password).hash().await?,
         None => None,
     };
-    let in_force = settings::read(backend).await?;
+    let in_force = settings::get(backend).await?;
     let mut row = drafted(&in_force, new, hash);
     row.created_by_id = Set(details.created_by_id);
     let identity = apply(&mut row, details)?;

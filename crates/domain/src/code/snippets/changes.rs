@@ -102,7 +102,7 @@ pub async fn create(backend: &Backend, home: Home<'_>, new: NewSnippet) -> Resul
         ("content", Some(&file.content)),
     ])?;
     let visibility = new.visibility.unwrap_or(Visibility::Private);
-    settings::read(backend)
+    settings::get(backend)
         .await?
         .check_visibility(caller, visibility)?;
     let at = now();
@@ -169,7 +169,7 @@ pub async fn edit(backend: &Backend, home: Home<'_>, id: i64, change: Change) ->
         ("content", change.content.as_ref()),
     ])?;
     if let Some(visibility) = change.visibility.filter(|wanted| *wanted != found.visibility) {
-        settings::read(backend)
+        settings::get(backend)
             .await?
             .check_visibility(caller, visibility)?;
     }

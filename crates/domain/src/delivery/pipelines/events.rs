@@ -56,7 +56,7 @@ impl PipelineData {
     #[must_use]
     pub fn of(pipeline: &pipelines::Model, jobs: &[ci_jobs::Model]) -> Self {
         Self {
-            status: pipeline.status.word().to_owned(),
+            status: pipeline.status.name().to_owned(),
             started_at: pipeline.started_at,
             finished_at: pipeline.finished_at,
             jobs: jobs.iter().take(MOST_JOBS).map(Into::into).collect(),
@@ -70,7 +70,7 @@ impl From<&ci_jobs::Model> for JobData {
             id: job.id,
             name: job.name.clone(),
             stage: job.stage.clone(),
-            status: job.status.word().to_owned(),
+            status: job.status.name().to_owned(),
             allow_failure: job.allow_failure,
             created_at: job.created_at,
             started_at: job.started_at,

@@ -11,7 +11,7 @@ use storage::entities::{now, users};
 use super::names::{THUMBS_DOWN, THUMBS_UP, known};
 use super::{Award, Awardable, Key, find};
 use crate::discussion::noteable::Noteable;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::preconditions;
@@ -23,7 +23,7 @@ use crate::planning::todo_writer;
 /// Returns `Error::NotFound` if the target is not visible, the emoji name is unknown or the caller already
 /// awarded it. The same applies to a vote on the caller's own noteable and for a system note. Returns
 /// `Error::Forbidden` if the discussion is locked and the caller is not a member.
-pub async fn create(backend: &Backend, place: &Place, key: Key, name: &str) -> Result<Award> {
+pub async fn create(backend: &Backend, place: &SpaceAccess, key: Key, name: &str) -> Result<Award> {
     let user = place.caller.signed_in()?;
     backend
         .database
@@ -85,7 +85,7 @@ pub(crate) async fn enter(
 /// owner nor an administrator. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     key: Key,
     id: i64,
     unmodified_since: Option<&str>,

@@ -19,7 +19,7 @@ use storage::entities::{notes, users};
 
 use crate::discussion::note_lookup;
 use crate::discussion::noteable::{self, Noteable};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -57,7 +57,12 @@ pub struct Award {
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the target does not exist or the caller cannot see it.
-pub async fn list(backend: &Backend, place: &Place, key: Key, page: &PageRequest) -> Result<Page<Award>> {
+pub async fn list(
+    backend: &Backend,
+    place: &SpaceAccess,
+    key: Key,
+    page: &PageRequest,
+) -> Result<Page<Award>> {
     let db = backend.database.read();
     let to = Awardable::find(db, place, key).await?;
     let wanted = Entity::find().filter(to.holds()).order_by_asc(Column::Id);
@@ -82,7 +87,7 @@ pub async fn list(backend: &Backend, place: &Place, key: Key, page: &PageRequest
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another target.
-pub async fn read(backend: &Backend, place: &Place, key: Key, id: i64) -> Result<Award> {
+pub async fn read(backend: &Backend, place: &SpaceAccess, key: Key, id: i64) -> Result<Award> {
     let db = backend.database.read();
     let to = Awardable::find(db, place, key).await?;
     let award = find(db, &to, id).await?;
@@ -105,7 +110,7 @@ impl Awardable {
     ///
     /// # Errors
     /// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
-    async fn find(db: &impl ConnectionTrait, place: &Place, key: Key) -> Result<Self> {
+    async fn find(db: &impl ConnectionTrait, place: &SpaceAccess, key: Key) -> Result<Self> {
         let on = Noteable::find(db, place, key.on).await?;
         Self::within(db, place, on, key.note).await
     }
@@ -115,14 +120,14 @@ impl Awardable {
     ///
     /// # Errors
     /// Returns `Error::NotFound` if it does not exist, was deleted meanwhile, or the caller cannot see it.
-    async fn lock(transaction: &DatabaseTransaction, place: &Place, key: Key) -> Result<Self> {
+    async fn lock(transaction: &DatabaseTransaction, place: &SpaceAccess, key: Key) -> Result<Self> {
         let on = Noteable::lock(transaction, place, key.on).await?;
         Self::within(transaction, place, on, key.note).await
     }
 
     async fn within(
         db: &impl ConnectionTrait,
-        place: &Place,
+        place: &SpaceAccess,
         on: Noteable,
         note: Option<i64>,
     ) -> Result<Self> {

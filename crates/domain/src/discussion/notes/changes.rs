@@ -13,7 +13,7 @@ use crate::activity::outbox::WebhookTarget;
 use crate::discussion::award_emoji::{self, Award, Awardable};
 use crate::discussion::note_lookup::find;
 use crate::discussion::noteable::{Key, Noteable};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
@@ -47,7 +47,7 @@ pub enum Posted {
 /// # Errors
 /// Returns a validation error for a blank note. Returns `NotFound` if the noteable is not visible or the
 /// emoji was awarded already. Returns `Forbidden` for non-members if the discussion is locked.
-pub async fn create(backend: &Backend, place: &Place, key: Key, new: NewNote) -> Result<Posted> {
+pub async fn create(backend: &Backend, place: &SpaceAccess, key: Key, new: NewNote) -> Result<Posted> {
     let author = place.caller.signed_in()?;
     check_body(&new.body)?;
     let made = new.created_at.filter(|_| place.has_role(Role::Owner));
@@ -90,7 +90,7 @@ pub async fn create(backend: &Backend, place: &Place, key: Key, new: NewNote) ->
 /// # Errors
 /// Returns a validation error for a blank text and `NotFound` if the note is not visible. Returns `Forbidden`
 /// unless the caller is the author or a Maintainer, and always for system notes.
-pub async fn edit(backend: &Backend, place: &Place, key: Key, id: i64, body: String) -> Result<Row> {
+pub async fn edit(backend: &Backend, place: &SpaceAccess, key: Key, id: i64, body: String) -> Result<Row> {
     let editor = place.caller.signed_in()?.id;
     check_body(&body)?;
     let before = read(backend, place, key, id).await?.note;
@@ -119,7 +119,13 @@ pub async fn edit(backend: &Backend, place: &Place, key: Key, id: i64, body: Str
 }
 
 /// Resolves mentions and references in the text that were not in the previous one.
-async fn listen(backend: &Backend, place: &Place, key: Key, before: &str, new: &NewNote) -> Result<Said> {
+async fn listen(
+    backend: &Backend,
+    place: &SpaceAccess,
+    key: Key,
+    before: &str,
+    new: &NewNote,
+) -> Result<Said> {
     if !has_references(&new.body) {
         return Ok(Said::default());
     }
@@ -136,7 +142,7 @@ async fn listen(backend: &Backend, place: &Place, key: Key, before: &str, new: &
 /// Applies the effects of a note, and completes the author's to-do items for the noteable.
 async fn follow(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     author_id: i64,
     on: &Noteable,
     note: &Model,
@@ -157,7 +163,7 @@ async fn follow(
 /// modified after the given date.
 pub async fn delete(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     key: Key,
     id: i64,
     unmodified_since: Option<&str>,
@@ -186,7 +192,7 @@ fn check_body(body: &str) -> Result<()> {
 ///
 /// # Errors
 /// Returns `Forbidden` unless the caller may change the note.
-fn check_may_change(place: &Place, on: &Noteable, note: &Model) -> Result<()> {
+fn check_may_change(place: &SpaceAccess, on: &Noteable, note: &Model) -> Result<()> {
     on.check_unlocked(place)?;
     let caller = place.caller.as_user().map(|user| user.id);
     let own = caller.is_some() && note.author_id == caller;
@@ -204,7 +210,7 @@ fn counted(note: &Model) -> i32 {
 /// Records a comment event with its webhook data; groups have no events.
 async fn tell(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     author: i64,
     on: &Noteable,
     note: &Model,

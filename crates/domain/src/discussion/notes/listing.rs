@@ -8,7 +8,7 @@ use storage::entities::users;
 
 use crate::discussion::note_lookup::{find, visible};
 use crate::discussion::noteable::{Key, Noteable};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::page::{Page, PageRequest};
@@ -40,7 +40,7 @@ pub struct Filter {
 /// Returns `NotFound` if the noteable does not exist or is not visible to the caller.
 pub async fn list(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     key: Key,
     filter: Filter,
     page: &PageRequest,
@@ -73,7 +73,7 @@ pub async fn list(
 /// # Errors
 /// Returns `NotFound` if the note does not exist, belongs to another noteable or is not visible to the
 /// caller.
-pub async fn read(backend: &Backend, place: &Place, key: Key, id: i64) -> Result<Row> {
+pub async fn read(backend: &Backend, place: &SpaceAccess, key: Key, id: i64) -> Result<Row> {
     Ok(read_with(backend, place, key, id).await?.0)
 }
 
@@ -81,7 +81,7 @@ pub async fn read(backend: &Backend, place: &Place, key: Key, id: i64) -> Result
 ///
 /// # Errors
 /// Returns the errors of [`read`].
-pub async fn read_with(backend: &Backend, place: &Place, key: Key, id: i64) -> Result<(Row, Noteable)> {
+pub async fn read_with(backend: &Backend, place: &SpaceAccess, key: Key, id: i64) -> Result<(Row, Noteable)> {
     let db = backend.database.read();
     let on = Noteable::find(db, place, key).await?;
     let note = find(db, place, &on, id).await?;

@@ -5,7 +5,7 @@ use storage::entities::todos::{Column, Entity, TodoAction, TodoState};
 
 use super::row::{self, Row};
 use crate::discussion::noteable::{Key, Noteable};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::planning::todo_writer::{self, TodoCause};
@@ -16,9 +16,9 @@ use crate::review::merge_requests;
 /// # Errors
 /// Returns `NotModified` if one is pending, and `NotFound` if the target is not visible. Returns `Forbidden`
 /// for any merge request if merge requests are disabled for the caller.
-pub async fn mark(backend: &Backend, place: &Place, key: Key) -> Result<Row> {
+pub async fn mark(backend: &Backend, place: &SpaceAccess, key: Key) -> Result<Row> {
     let user = place.caller.signed_in()?.id;
-    if matches!(key, Key::MergeRequest(_)) && !merge_requests::are_there(&place.on_project()?) {
+    if matches!(key, Key::MergeRequest(_)) && !merge_requests::are_there(&place.project_access()?) {
         return Err(Error::forbidden());
     }
     let on = Noteable::find(backend.database.read(), place, key).await?;

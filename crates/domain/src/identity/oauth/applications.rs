@@ -6,8 +6,8 @@ use storage::entities::oauth_applications::{self, Column, Entity};
 use storage::entities::oauth_tokens;
 use url::Url;
 
-use super::Fault;
-use crate::identity::access_tokens::checked_scopes;
+use super::OauthError;
+use crate::identity::access_tokens::check_scopes;
 use crate::identity::password_attempts;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -22,7 +22,7 @@ pub use storage::entities::oauth_applications::Model as Application;
 /// Prefix of secrets, which secret scanners recognize.
 const PREFIX: &str = "hfoas-";
 /// Maximum number of redirect URIs of an application.
-const MOST_ADDRESSES: usize = 20;
+const MAX_REDIRECT_URIS: usize = 20;
 /// Schemes that would run code in, or read data of, the redirected browser.
 const FORBIDDEN_SCHEMES: [&str; 8] = [
     "javascript",
@@ -57,11 +57,11 @@ pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Applicati
     if addresses.is_empty() {
         return Err(Error::attribute("redirect_uri", "can't be blank"));
     }
-    if addresses.len() > MOST_ADDRESSES {
-        let text = format!("has too many URIs (maximum is {MOST_ADDRESSES})");
+    if addresses.len() > MAX_REDIRECT_URIS {
+        let text = format!("has too many URIs (maximum is {MAX_REDIRECT_URIS})");
         return Err(Error::attribute("redirect_uri", text));
     }
-    if let Some(fault) = addresses.iter().find_map(|address| address_fault(address)) {
+    if let Some(fault) = addresses.iter().find_map(|address| redirect_uri_fault(address)) {
         return Err(Error::attribute("redirect_uri", fault));
     }
     let scopes: Vec<String> = new.scopes.split_ascii_whitespace().map(str::to_owned).collect();
@@ -72,7 +72,7 @@ pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Applicati
         secret_digest: Set(secret.digest()),
         name: Set(new.name),
         redirect_uri: Set(addresses.join("\n")),
-        scopes: Set(checked_scopes(&scopes, &TOKEN_SCOPES)?),
+        scopes: Set(check_scopes(&scopes, &TOKEN_SCOPES)?),
         confidential: Set(new.confidential),
         created_at: Set(at),
         updated_at: Set(at),
@@ -83,7 +83,7 @@ pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Applicati
 }
 
 /// Returns the fault of a redirect URI, if any.
-fn address_fault(address: &str) -> Option<&'static str> {
+fn redirect_uri_fault(address: &str) -> Option<&'static str> {
     let Ok(url) = Url::parse(address) else {
         return Some("must be an absolute URI.");
     };
@@ -144,7 +144,7 @@ async fn get(backend: &Backend, id: i64) -> Result<Application> {
 ///
 /// # Errors
 /// Returns `Unauthorized` if the application was deleted, and the token with it.
-pub async fn of_token(backend: &Backend, token: &oauth_tokens::Model) -> Result<Application> {
+pub async fn application_of_token(backend: &Backend, token: &oauth_tokens::Model) -> Result<Application> {
     let found = Entity::find_by_id(token.application_id)
         .one(backend.database.read())
         .await?;
@@ -159,14 +159,14 @@ pub async fn of_token(backend: &Backend, token: &oauth_tokens::Model) -> Result<
 /// lock an application out.
 ///
 /// # Errors
-/// Returns [`Fault::InvalidClient`] for unknown or wrong credentials, or [`Error::RateLimited`] after too
+/// Returns [`OauthError::InvalidClient`] for unknown or wrong credentials, or [`Error::RateLimited`] after too
 /// many failures.
 pub async fn authenticate(
     backend: &Backend,
     uid: &str,
     secret: Option<&str>,
     address: Option<&str>,
-) -> Result<Application, Fault> {
+) -> Result<Application, OauthError> {
     let found = oauth_applications::by_uid(backend.database.read(), uid).await?;
     let proven = found.filter(|application| match secret {
         Some(secret) => secrets::constant_time_eq(&secrets::digest(secret), &application.secret_digest),
@@ -176,10 +176,10 @@ pub async fn authenticate(
         return Ok(application);
     }
     // The space avoids a clash with user names, which contain none.
-    let sources = password_attempts::sources(&format!("application {uid}"), "oauth", address);
-    password_attempts::refuse_excess(backend, &sources).await?;
-    password_attempts::note_failure(backend, &sources).await?;
-    Err(Fault::InvalidClient)
+    let sources = password_attempts::failure_keys(&format!("application {uid}"), "oauth", address);
+    password_attempts::check_limit(backend, &sources).await?;
+    password_attempts::record_failure(backend, &sources).await?;
+    Err(OauthError::InvalidClient)
 }
 
 #[cfg(test)]
@@ -195,7 +195,7 @@ mod tests {
             "http://localhost/",
             "https://app.example",
         ] {
-            assert_eq!(address_fault(good), None, "{good}");
+            assert_eq!(redirect_uri_fault(good), None, "{good}");
         }
         for bad in [
             "",
@@ -211,7 +211,7 @@ mod tests {
             "https://ada:x@app.example/",
             "https://app.example\\@evil.example/",
         ] {
-            assert!(address_fault(bad).is_some(), "{bad}");
+            assert!(redirect_uri_fault(bad).is_some(), "{bad}");
         }
     }
 }

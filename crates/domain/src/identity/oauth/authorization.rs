@@ -6,7 +6,7 @@ use storage::entities::{now, oauth_applications, oauth_grants, users};
 use url::Url;
 
 use super::applications::Application;
-use super::{Fault, narrowed, pkce};
+use super::{OauthError, granted_scopes, pkce};
 use crate::kernel::Backend;
 use crate::kernel::error::Error;
 use crate::secrets::Token;
@@ -14,13 +14,13 @@ use crate::secrets::Token;
 /// Lifetime of a code.
 const LIFETIME: TimeDelta = TimeDelta::minutes(10);
 /// Retention of expired codes, to detect reuse.
-const KEPT: TimeDelta = TimeDelta::days(1);
+const CODE_RETENTION: TimeDelta = TimeDelta::days(1);
 /// Maximum length of the state parameter, in characters.
-const LONGEST_STATE: usize = 4096;
+const MAX_STATE_LENGTH: usize = 4096;
 
 /// Parameters of an authorization request.
 #[derive(Debug, Clone, Default)]
-pub struct Request {
+pub struct AuthorizationRequest {
     /// The application.
     pub client_id: Option<String>,
     /// The requested redirect URI.
@@ -39,7 +39,7 @@ pub struct Request {
 
 /// A valid request that needs the user's consent.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct ConsentRequest {
     /// The application.
     pub application: Application,
     /// The redirect URI, which is registered for the application.
@@ -48,12 +48,12 @@ pub struct Question {
     pub scopes: String,
     state: Option<String>,
     sent_uri: String,
-    challenge: Option<(String, pkce::Method)>,
+    challenge: Option<(String, pkce::ChallengeMethod)>,
 }
 
 /// The reason why a request is invalid.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum AuthorizationError {
     /// The origin is not certain, so the error is displayed to the user without a redirect.
     Told(&'static str),
     /// The error is returned to the application; contains the redirect address.
@@ -62,7 +62,7 @@ pub enum Refusal {
     Internal(Error),
 }
 
-impl From<sea_orm::DbErr> for Refusal {
+impl From<sea_orm::DbErr> for AuthorizationError {
     fn from(error: sea_orm::DbErr) -> Self {
         Self::Internal(error.into())
     }
@@ -71,9 +71,12 @@ impl From<sea_orm::DbErr> for Refusal {
 /// Validates a request.
 ///
 /// # Errors
-/// Returns [`Refusal`] if the request is invalid or an internal error occurs.
-pub async fn check(backend: &Backend, request: Request) -> Result<Question, Refusal> {
-    let unknown = Refusal::Told("The application is not registered on this server.");
+/// Returns [`AuthorizationError`] if the request is invalid or an internal error occurs.
+pub async fn check(
+    backend: &Backend,
+    request: AuthorizationRequest,
+) -> Result<ConsentRequest, AuthorizationError> {
+    let unknown = AuthorizationError::Told("The application is not registered on this server.");
     let Some(uid) = request.client_id.as_deref().filter(|uid| !uid.contains('\0')) else {
         return Err(unknown);
     };
@@ -82,29 +85,32 @@ pub async fn check(backend: &Backend, request: Request) -> Result<Question, Refu
     let misled = "The redirect URI is not registered for the application.";
     let sent_uri = request.redirect_uri.unwrap_or_default();
     if !application.redirect_uris().any(|known| known == sent_uri) {
-        return Err(Refusal::Told(misled));
+        return Err(AuthorizationError::Told(misled));
     }
-    let redirect_uri = Url::parse(&sent_uri).map_err(|_| Refusal::Told(misled))?;
+    let redirect_uri = Url::parse(&sent_uri).map_err(|_| AuthorizationError::Told(misled))?;
     let state = request.state;
-    if state.as_ref().is_some_and(|state| state.len() > LONGEST_STATE) {
-        return Err(Refusal::Told(
+    if state.as_ref().is_some_and(|state| state.len() > MAX_STATE_LENGTH) {
+        return Err(AuthorizationError::Told(
             "The state parameter of the application is too long.",
         ));
     }
-    let refuse = |fault: &Fault| Refusal::SentBack(fault_address(&redirect_uri, fault, state.as_deref()));
+    let refuse = |fault: &OauthError| {
+        AuthorizationError::SentBack(error_redirect(&redirect_uri, fault, state.as_deref()))
+    };
     match request.response_type.as_deref() {
         Some("code") => {}
-        None | Some("") => return Err(refuse(&Fault::InvalidRequest("response_type is missing"))),
-        Some(_) => return Err(refuse(&Fault::UnsupportedResponseType)),
+        None | Some("") => return Err(refuse(&OauthError::InvalidRequest("response_type is missing"))),
+        Some(_) => return Err(refuse(&OauthError::UnsupportedResponseType)),
     }
-    let scopes = narrowed(request.scope.as_deref(), application.scopes()).map_err(|fault| refuse(&fault))?;
+    let scopes =
+        granted_scopes(request.scope.as_deref(), application.scopes()).map_err(|fault| refuse(&fault))?;
     let challenge = pkce::challenge(
         request.code_challenge,
         request.code_challenge_method.as_deref(),
         !application.confidential,
     )
     .map_err(|fault| refuse(&fault))?;
-    Ok(Question {
+    Ok(ConsentRequest {
         redirect_uri,
         scopes,
         state,
@@ -118,7 +124,11 @@ pub async fn check(backend: &Backend, request: Request) -> Result<Question, Refu
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn agree(backend: &Backend, user: &users::Model, question: &Question) -> Result<String, Error> {
+pub async fn approve(
+    backend: &Backend,
+    user: &users::Model,
+    question: &ConsentRequest,
+) -> Result<String, Error> {
     let (code, instant) = (Token::generate(""), now());
     let row = oauth_grants::ActiveModel {
         application_id: Set(question.application.id),
@@ -131,7 +141,7 @@ pub async fn agree(backend: &Backend, user: &users::Model, question: &Question) 
         code_challenge_method: Set(question
             .challenge
             .as_ref()
-            .map(|(_, method)| method.word().to_owned())),
+            .map(|(_, method)| method.name().to_owned())),
         created_at: Set(instant),
         expires_at: Set(instant + LIFETIME),
         ..Default::default()
@@ -140,7 +150,7 @@ pub async fn agree(backend: &Backend, user: &users::Model, question: &Question) 
         .database
         .transaction(async |transaction| {
             oauth_grants::Entity::delete_many()
-                .filter(oauth_grants::Column::ExpiresAt.lt(instant - KEPT))
+                .filter(oauth_grants::Column::ExpiresAt.lt(instant - CODE_RETENTION))
                 .exec(transaction)
                 .await?;
             row.insert(transaction).await?;
@@ -148,29 +158,33 @@ pub async fn agree(backend: &Backend, user: &users::Model, question: &Question) 
         })
         .await?;
     let code = [("code", code.expose())];
-    Ok(address(&question.redirect_uri, &code, question.state.as_deref()))
+    Ok(redirect_with(
+        &question.redirect_uri,
+        &code,
+        question.state.as_deref(),
+    ))
 }
 
 /// Returns the redirect address after a denial.
 #[must_use]
-pub fn deny(question: &Question) -> String {
-    fault_address(
+pub fn deny(question: &ConsentRequest) -> String {
+    error_redirect(
         &question.redirect_uri,
-        &Fault::AccessDenied,
+        &OauthError::AccessDenied,
         question.state.as_deref(),
     )
 }
 
-fn fault_address(target: &Url, fault: &Fault, state: Option<&str>) -> String {
+fn error_redirect(target: &Url, fault: &OauthError, state: Option<&str>) -> String {
     let text = fault.to_string();
-    address(
+    redirect_with(
         target,
         &[("error", fault.code()), ("error_description", &text)],
         state,
     )
 }
 
-fn address(target: &Url, pairs: &[(&str, &str)], state: Option<&str>) -> String {
+fn redirect_with(target: &Url, pairs: &[(&str, &str)], state: Option<&str>) -> String {
     let mut target = target.clone();
     let state = state.map(|state| ("state", state));
     target

@@ -13,7 +13,7 @@ use crate::kernel::error::Error;
 
 /// Errors of OAuth requests, as in RFC 6749 and RFC 7636.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum OauthError {
     /// A parameter is missing or invalid; the text names it.
     #[error("{0}")]
     InvalidRequest(&'static str),
@@ -44,7 +44,7 @@ pub enum Fault {
     Internal(#[from] Error),
 }
 
-impl Fault {
+impl OauthError {
     /// Returns the value of the `error` field.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -61,21 +61,21 @@ impl Fault {
     }
 }
 
-impl From<sea_orm::DbErr> for Fault {
+impl From<sea_orm::DbErr> for OauthError {
     fn from(error: sea_orm::DbErr) -> Self {
         Self::Internal(error.into())
     }
 }
 
 /// Returns the requested scopes, which must all be allowed. Without any, returns all allowed scopes.
-fn narrowed<'a>(
+fn granted_scopes<'a>(
     asked: Option<&'a str>,
     allowed: impl Iterator<Item = &'a str> + Clone,
-) -> Result<String, Fault> {
+) -> Result<String, OauthError> {
     let mut scopes: Vec<&str> = Vec::new();
     for scope in asked.unwrap_or_default().split_ascii_whitespace() {
         if !allowed.clone().any(|known| known == scope) {
-            return Err(Fault::InvalidScope);
+            return Err(OauthError::InvalidScope);
         }
         if !scopes.contains(&scope) {
             scopes.push(scope);
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn scopes_are_narrowed_and_never_widened() {
-        let narrow = |asked| narrowed(asked, ["api", "read_user"].into_iter()).ok();
+        let narrow = |asked| granted_scopes(asked, ["api", "read_user"].into_iter()).ok();
         assert_eq!(narrow(Some("read_user read_user")).as_deref(), Some("read_user"));
         assert_eq!(narrow(None).as_deref(), Some("api read_user"));
         assert_eq!(narrow(Some(" ")).as_deref(), Some("api read_user"));

@@ -12,7 +12,7 @@ use storage::entities::users::{self, UserState};
 use storage::entities::{now, oauth_grants, oauth_tokens};
 
 use super::applications::Application;
-use super::{Fault, narrowed, pkce};
+use super::{OauthError, granted_scopes, pkce};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result, TokenFault};
 use crate::secrets::{self, Token};
@@ -20,7 +20,7 @@ use crate::secrets::{self, Token};
 /// Lifetime of an access token.
 const LIFETIME: TimeDelta = TimeDelta::hours(2);
 /// Retention of revoked tokens, to detect reuse.
-const KEPT: TimeDelta = TimeDelta::days(30);
+const REVOKED_RETENTION: TimeDelta = TimeDelta::days(30);
 /// Prefix of access tokens, which secret scanners recognize.
 const PREFIX: &str = "hfoat-";
 /// Prefix of refresh tokens, which secret scanners recognize.
@@ -28,7 +28,7 @@ const REFRESH_PREFIX: &str = "hfort-";
 
 /// The tokens issued to an application.
 #[derive(Debug)]
-pub struct Issued {
+pub struct IssuedTokens {
     /// The access token.
     pub access_token: String,
     /// The refresh token for the next access token.
@@ -42,7 +42,7 @@ pub struct Issued {
 }
 
 /// Owner and scopes of new tokens.
-struct Basis {
+struct TokenGrant {
     application_id: i64,
     user_id: i64,
     family: String,
@@ -52,7 +52,7 @@ struct Basis {
 /// Exchanges a code for tokens.
 ///
 /// # Errors
-/// Returns [`Fault::InvalidGrant`] for an invalid code. If the code was used before, all tokens issued for it
+/// Returns [`OauthError::InvalidGrant`] for an invalid code. If the code was used before, all tokens issued for it
 /// are revoked.
 pub async fn exchange(
     backend: &Backend,
@@ -60,8 +60,8 @@ pub async fn exchange(
     code: &str,
     redirect_uri: Option<&str>,
     verifier: Option<&str>,
-) -> Result<Issued, Fault> {
-    let sent = Sent {
+) -> Result<IssuedTokens, OauthError> {
+    let sent = CodeExchange {
         digest: secrets::digest(code),
         redirect_uri,
         verifier,
@@ -70,11 +70,11 @@ pub async fn exchange(
         .database
         .transaction(async |transaction| exchange_within(transaction, application, sent).await)
         .await
-        .map_err(Fault::Internal)?
+        .map_err(OauthError::Internal)?
 }
 
 /// A code with the parameters that must match it.
-struct Sent<'a> {
+struct CodeExchange<'a> {
     digest: String,
     redirect_uri: Option<&'a str>,
     verifier: Option<&'a str>,
@@ -84,20 +84,20 @@ struct Sent<'a> {
 async fn exchange_within(
     transaction: &DatabaseTransaction,
     application: &Application,
-    sent: Sent<'_>,
-) -> Result<std::result::Result<Issued, Fault>> {
+    sent: CodeExchange<'_>,
+) -> Result<std::result::Result<IssuedTokens, OauthError>> {
     let found = oauth_grants::Entity::find()
         .filter(oauth_grants::Column::Digest.eq(sent.digest))
         .filter(oauth_grants::Column::ApplicationId.eq(application.id))
         .one(transaction)
         .await?;
     let Some(grant) = found else {
-        return Ok(Err(Fault::InvalidGrant));
+        return Ok(Err(OauthError::InvalidGrant));
     };
     let instant = now();
     if grant.used_at.is_some() {
         oauth_tokens::revoke_family(transaction, &grant.family, instant).await?;
-        return Ok(Err(Fault::InvalidGrant));
+        return Ok(Err(OauthError::InvalidGrant));
     }
     let challenge = grant
         .code_challenge
@@ -105,9 +105,9 @@ async fn exchange_within(
         .zip(grant.code_challenge_method.as_deref());
     let fits = grant.expires_at > instant
         && sent.redirect_uri == Some(grant.redirect_uri.as_str())
-        && pkce::answers(challenge, sent.verifier);
+        && pkce::is_match(challenge, sent.verifier);
     if !fits {
-        return Ok(Err(Fault::InvalidGrant));
+        return Ok(Err(OauthError::InvalidGrant));
     }
     let used = oauth_grants::Entity::update_many()
         .col_expr(oauth_grants::Column::UsedAt, Expr::value(instant))
@@ -118,9 +118,9 @@ async fn exchange_within(
     if used.rows_affected == 0 {
         // A concurrent request used the code, and one of the two is not entitled to it.
         oauth_tokens::revoke_family(transaction, &grant.family, instant).await?;
-        return Ok(Err(Fault::InvalidGrant));
+        return Ok(Err(OauthError::InvalidGrant));
     }
-    let basis = Basis {
+    let basis = TokenGrant {
         application_id: application.id,
         user_id: grant.user_id,
         family: grant.family,
@@ -132,20 +132,20 @@ async fn exchange_within(
 /// Replaces a refresh token and its access token.
 ///
 /// # Errors
-/// Returns [`Fault::InvalidGrant`] for an invalid token. If it was replaced or revoked before, the whole
-/// family is revoked. Returns [`Fault::InvalidScope`] for scopes beyond its own.
+/// Returns [`OauthError::InvalidGrant`] for an invalid token. If it was replaced or revoked before, the whole
+/// family is revoked. Returns [`OauthError::InvalidScope`] for scopes beyond its own.
 pub async fn refresh(
     backend: &Backend,
     application: &Application,
     token: &str,
     scope: Option<&str>,
-) -> Result<Issued, Fault> {
+) -> Result<IssuedTokens, OauthError> {
     let digest = secrets::digest(token);
     backend
         .database
         .transaction(async |transaction| refresh_within(transaction, application, digest, scope).await)
         .await
-        .map_err(Fault::Internal)?
+        .map_err(OauthError::Internal)?
 }
 
 async fn refresh_within(
@@ -153,17 +153,17 @@ async fn refresh_within(
     application: &Application,
     digest: String,
     scope: Option<&str>,
-) -> Result<std::result::Result<Issued, Fault>> {
+) -> Result<std::result::Result<IssuedTokens, OauthError>> {
     let found = oauth_tokens::Entity::find()
         .filter(oauth_tokens::Column::RefreshDigest.eq(digest))
         .filter(oauth_tokens::Column::ApplicationId.eq(application.id))
         .one(transaction)
         .await?;
     let Some(token) = found else {
-        return Ok(Err(Fault::InvalidGrant));
+        return Ok(Err(OauthError::InvalidGrant));
     };
     let instant = now();
-    let scopes = match narrowed(scope, token.scopes()) {
+    let scopes = match granted_scopes(scope, token.scopes()) {
         Ok(scopes) => scopes,
         Err(fault) => return Ok(Err(fault)),
     };
@@ -175,9 +175,9 @@ async fn refresh_within(
         .await?;
     if replaced.rows_affected == 0 {
         oauth_tokens::revoke_family(transaction, &token.family, instant).await?;
-        return Ok(Err(Fault::InvalidGrant));
+        return Ok(Err(OauthError::InvalidGrant));
     }
-    let basis = Basis {
+    let basis = TokenGrant {
         application_id: application.id,
         user_id: token.user_id,
         family: token.family,
@@ -188,19 +188,19 @@ async fn refresh_within(
 
 async fn issue(
     transaction: &DatabaseTransaction,
-    basis: Basis,
-) -> Result<std::result::Result<Issued, Fault>> {
+    basis: TokenGrant,
+) -> Result<std::result::Result<IssuedTokens, OauthError>> {
     let user = users::not_deleted()
         .filter(users::Column::Id.eq(basis.user_id))
         .filter(users::Column::State.eq(UserState::Active))
         .one(transaction)
         .await?;
     if user.is_none() {
-        return Ok(Err(Fault::InvalidGrant));
+        return Ok(Err(OauthError::InvalidGrant));
     }
     let (access, refresh, instant) = (Token::generate(PREFIX), Token::generate(REFRESH_PREFIX), now());
     oauth_tokens::Entity::delete_many()
-        .filter(oauth_tokens::Column::RevokedAt.lt(instant - KEPT))
+        .filter(oauth_tokens::Column::RevokedAt.lt(instant - REVOKED_RETENTION))
         .exec(transaction)
         .await?;
     let row = oauth_tokens::ActiveModel {
@@ -215,7 +215,7 @@ async fn issue(
         ..Default::default()
     };
     let row = row.insert(transaction).await?;
-    Ok(Ok(Issued {
+    Ok(Ok(IssuedTokens {
         access_token: access.expose().to_owned(),
         refresh_token: refresh.expose().to_owned(),
         expires_in: LIFETIME.num_seconds(),
@@ -251,7 +251,7 @@ pub async fn revoke(backend: &Backend, application: &Application, token: &str) -
 /// Returns `Unauthorized` if the token is unknown, revoked or expired.
 pub async fn find(backend: &Backend, token: &str) -> Result<(oauth_tokens::Model, users::Model)> {
     let found = oauth_tokens::by_digest(backend.database.read(), &secrets::digest(token)).await?;
-    still_good(found)
+    check_valid(found)
 }
 
 /// Returns an access token and its user, by the ID of the token.
@@ -259,10 +259,10 @@ pub async fn find(backend: &Backend, token: &str) -> Result<(oauth_tokens::Model
 /// # Errors
 /// Returns `Unauthorized` if the token is unknown, revoked or expired.
 pub async fn find_by_id(backend: &Backend, id: i64) -> Result<(oauth_tokens::Model, users::Model)> {
-    still_good(oauth_tokens::by_id(backend.database.read(), id).await?)
+    check_valid(oauth_tokens::by_id(backend.database.read(), id).await?)
 }
 
-fn still_good(
+fn check_valid(
     found: Option<(oauth_tokens::Model, users::Model)>,
 ) -> Result<(oauth_tokens::Model, users::Model)> {
     let (token, user) = found.ok_or(Error::Unauthorized)?;

@@ -14,7 +14,7 @@ use crate::kernel::error::Result;
 
 /// The actors of a gate query: the caller, and the project or group of the request.
 #[derive(Debug, Clone, Copy)]
-pub struct Actors<'a> {
+pub struct GateActors<'a> {
     /// The caller.
     pub caller: &'a Caller,
     /// ID of the project, if any.
@@ -27,7 +27,7 @@ pub struct Actors<'a> {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn is_open(backend: &Backend, name: &str, default: bool, actors: Actors<'_>) -> Result<bool> {
+pub async fn is_open(backend: &Backend, name: &str, default: bool, actors: GateActors<'_>) -> Result<bool> {
     let user = actors.caller.as_user().map(|user| user.id);
     let query = (name.to_owned(), user, actors.project_id, actors.namespace_id);
     let db = backend.database.read();
@@ -42,13 +42,13 @@ pub async fn is_open(backend: &Backend, name: &str, default: bool, actors: Actor
     })
 }
 
-async fn state(db: &impl ConnectionTrait, name: &str, actors: Actors<'_>) -> Result<GateState> {
+async fn state(db: &impl ConnectionTrait, name: &str, actors: GateActors<'_>) -> Result<GateState> {
     let Some(gate) = feature_gates::named(name).one(db).await? else {
         return Ok(GateState::Unset);
     };
     let of_actors = gate.percentage_of_actors.unwrap_or(0);
     let open = gate.enabled
-        || actor(actors).is_some_and(|actor| place_of(name, &actor) < of_actors)
+        || actor(actors).is_some_and(|actor| percentile_of(name, &actor) < of_actors)
         || is_target(db, &gate, actors).await?;
     Ok(match open {
         true => GateState::Open,
@@ -57,7 +57,7 @@ async fn state(db: &impl ConnectionTrait, name: &str, actors: Actors<'_>) -> Res
 }
 
 /// Returns the actor that counts for a percentage of actors: the user, or else the project or group.
-fn actor(actors: Actors<'_>) -> Option<String> {
+fn actor(actors: GateActors<'_>) -> Option<String> {
     if let Some(user) = actors.caller.as_user() {
         return Some(format!("User:{}", user.id));
     }
@@ -67,7 +67,7 @@ fn actor(actors: Actors<'_>) -> Option<String> {
 
 /// Returns the position of an actor among all, from 0 to 99. It is constant for a gate and differs between
 /// gates.
-fn place_of(gate: &str, actor: &str) -> i32 {
+fn percentile_of(gate: &str, actor: &str) -> i32 {
     let digest = Sha256::digest(format!("{gate}\n{actor}"));
     let number = digest
         .iter()
@@ -78,7 +78,7 @@ fn place_of(gate: &str, actor: &str) -> i32 {
 
 /// Returns whether a gate is open for one of the actors. These are the user, the user's feature groups, the
 /// project, the group and its ancestors.
-async fn is_target(db: &impl ConnectionTrait, gate: &Model, actors: Actors<'_>) -> Result<bool> {
+async fn is_target(db: &impl ConnectionTrait, gate: &Model, actors: GateActors<'_>) -> Result<bool> {
     let user = actors.caller.as_user();
     let any = Condition::any()
         .add_option(user.map(|user| Column::UserId.eq(user.id)))
@@ -116,16 +116,16 @@ mod tests {
     #[test]
     fn places_stay_and_are_spread_and_differ_from_gate_to_gate() {
         let places: Vec<i32> = (0..1_000)
-            .map(|id| place_of("one", &format!("User:{id}")))
+            .map(|id| percentile_of("one", &format!("User:{id}")))
             .collect();
         let again: Vec<i32> = (0..1_000)
-            .map(|id| place_of("one", &format!("User:{id}")))
+            .map(|id| percentile_of("one", &format!("User:{id}")))
             .collect();
         assert_eq!(places, again);
         assert!(places.iter().all(|place| (0..100).contains(place)));
         let below = places.iter().filter(|place| **place < 30).count();
         assert!((250..350).contains(&below), "{below} of 1000");
-        let other = |id: usize| place_of("two", &format!("User:{id}"));
+        let other = |id: usize| percentile_of("two", &format!("User:{id}"));
         let same = places
             .iter()
             .enumerate()
@@ -133,6 +133,6 @@ mod tests {
             .count();
         assert!(same < 50, "{same} of 1000");
         // Hard-coded, so that positions stay the same in all releases.
-        assert_eq!(place_of("one", "User:1"), 64);
+        assert_eq!(percentile_of("one", "User:1"), 64);
     }
 }

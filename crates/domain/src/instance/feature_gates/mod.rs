@@ -4,8 +4,8 @@
 mod evaluate;
 mod update;
 
-pub use crate::instance::feature_gates::evaluate::{Actors, is_open};
-pub use crate::instance::feature_gates::update::{Setting, Share, Targets, Wish, set};
+pub use crate::instance::feature_gates::evaluate::{GateActors, is_open};
+pub use crate::instance::feature_gates::update::{GateSetting, GateTargets, GateUpdate, PercentageBase, set};
 
 use sea_orm::{ConnectionTrait, EntityTrait, QuerySelect};
 use storage::entities::feature_gate_targets::{self, Model as Target};
@@ -19,7 +19,7 @@ use crate::kernel::query::page_of;
 
 /// A gate and its targets.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct GateDetail {
     /// The gate.
     pub gate: Model,
     /// The users, groups, projects and feature groups for which it is open, in the order they were added.
@@ -30,7 +30,7 @@ pub struct Row {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn list(backend: &Backend, page: &PageRequest) -> Result<Page<Row>> {
+pub async fn list(backend: &Backend, page: &PageRequest) -> Result<Page<GateDetail>> {
     let db = backend.database.read();
     let page = page_of(db, feature_gates::all(), page).await?;
     let mut targets = match page.items.is_empty() {
@@ -40,7 +40,7 @@ pub async fn list(backend: &Backend, page: &PageRequest) -> Result<Page<Row>> {
     Ok(page.map(|gate| {
         let of_this = |target: &mut Target| target.feature_gate_id == gate.id;
         let targets = targets.extract_if(.., of_this).collect();
-        Row { gate, targets }
+        GateDetail { gate, targets }
     }))
 }
 

@@ -11,24 +11,24 @@ use storage::entities::feature_gate_targets::{ActiveModel as TargetRow, Column a
 use storage::entities::feature_gates::{ActiveModel, Column, Entity, Model};
 use storage::entities::{namespaces, now, projects, users};
 
-use crate::instance::feature_gates::{Row, targets_of};
+use crate::instance::feature_gates::{GateDetail, targets_of};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// A change of a gate.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct GateUpdate {
     /// The new setting.
-    pub setting: Setting,
+    pub setting: GateSetting,
     /// The base of a percentage; requests by default.
-    pub key: Option<Share>,
+    pub key: Option<PercentageBase>,
     /// The targets to open or close it for; all if empty.
-    pub targets: Targets,
+    pub targets: GateTargets,
 }
 
 /// Setting of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Setting {
+pub enum GateSetting {
     /// Open or closed for all.
     Open(bool),
     /// Open for a percentage.
@@ -37,7 +37,7 @@ pub enum Setting {
 
 /// Base of a percentage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Share {
+pub enum PercentageBase {
     /// Requests, at random.
     Time,
     /// Actors, always the same ones.
@@ -46,7 +46,7 @@ pub enum Share {
 
 /// Targets for which a gate is opened or closed. Unknown names are ignored.
 #[derive(Debug, Clone, Default)]
-pub struct Targets {
+pub struct GateTargets {
     /// Name of a feature group.
     pub feature_group: Option<String>,
     /// Username of a user.
@@ -57,12 +57,12 @@ pub struct Targets {
     pub project: Option<String>,
 }
 
-impl Setting {
+impl GateSetting {
     /// Parses a setting: a boolean, a whole percentage, or one of them as text.
     ///
     /// # Errors
     /// Returns `Error::InvalidParameters` if the value is invalid.
-    pub fn read(value: &Value) -> Result<Self> {
+    pub fn parse(value: &Value) -> Result<Self> {
         let percentage = |number: i64| {
             let percent = i32::try_from(number)
                 .ok()
@@ -85,7 +85,7 @@ impl Setting {
     }
 }
 
-impl Targets {
+impl GateTargets {
     /// Returns the names of the attributes that were sent.
     fn sent(&self) -> Vec<&'static str> {
         let all = [
@@ -103,7 +103,7 @@ impl Targets {
 ///
 /// # Errors
 /// Returns `Error::InvalidParameters` if both a key and a target are given.
-pub async fn set(backend: &Backend, name: String, wish: Wish) -> Result<Row> {
+pub async fn set(backend: &Backend, name: String, wish: GateUpdate) -> Result<GateDetail> {
     let sent = wish.targets.sent();
     if wish.key.is_some() && !sent.is_empty() {
         let fault = |target: &&str| format!("key, {target} are mutually exclusive");
@@ -112,39 +112,39 @@ pub async fn set(backend: &Backend, name: String, wish: Wish) -> Result<Row> {
     backend
         .database
         .transaction(async |transaction| {
-            let gate = make(transaction, name).await?;
+            let gate = lock_or_create(transaction, name).await?;
             let id = gate.id;
             let mut row = gate.into_active_model();
             match wish.setting {
-                Setting::Open(open) if sent.is_empty() => {
+                GateSetting::Open(open) if sent.is_empty() => {
                     row.enabled = Set(open);
                     (row.percentage_of_time, row.percentage_of_actors) = (Set(None), Set(None));
                     let all = Target::delete_many().filter(Of::FeatureGateId.eq(id));
                     all.exec(transaction).await?;
                 }
-                Setting::Open(open) => {
-                    for target in find(transaction, id, &wish.targets).await? {
-                        place(transaction, target, open).await?;
+                GateSetting::Open(open) => {
+                    for target in find_targets(transaction, id, &wish.targets).await? {
+                        set_target(transaction, target, open).await?;
                     }
                 }
-                Setting::Percentage(percent) => {
+                GateSetting::Percentage(percent) => {
                     row.enabled = Set(false);
-                    match wish.key.unwrap_or(Share::Time) {
-                        Share::Time => row.percentage_of_time = Set(Some(percent)),
-                        Share::Actors => row.percentage_of_actors = Set(Some(percent)),
+                    match wish.key.unwrap_or(PercentageBase::Time) {
+                        PercentageBase::Time => row.percentage_of_time = Set(Some(percent)),
+                        PercentageBase::Actors => row.percentage_of_actors = Set(Some(percent)),
                     }
                 }
             }
             row.updated_at = Set(now());
             let gate = row.update(transaction).await?;
             let targets = targets_of(transaction, [id]).await?;
-            Ok(Row { gate, targets })
+            Ok(GateDetail { gate, targets })
         })
         .await
 }
 
 /// Inserts the gate if it does not exist, and locks it until the transaction ends.
-async fn make(transaction: &DatabaseTransaction, name: String) -> Result<Model> {
+async fn lock_or_create(transaction: &DatabaseTransaction, name: String) -> Result<Model> {
     let at = now();
     let row = ActiveModel {
         name: Set(name),
@@ -161,7 +161,11 @@ async fn make(transaction: &DatabaseTransaction, name: String) -> Result<Model> 
 }
 
 /// Returns rows for the existing targets.
-async fn find(transaction: &DatabaseTransaction, gate: i64, targets: &Targets) -> Result<Vec<TargetRow>> {
+async fn find_targets(
+    transaction: &DatabaseTransaction,
+    gate: i64,
+    targets: &GateTargets,
+) -> Result<Vec<TargetRow>> {
     let empty = || TargetRow {
         feature_gate_id: Set(gate),
         ..Default::default()
@@ -203,7 +207,7 @@ async fn find(transaction: &DatabaseTransaction, gate: i64, targets: &Targets) -
 }
 
 /// Inserts or deletes the row of a target. The gate is locked, so no other transaction does the same.
-async fn place(transaction: &DatabaseTransaction, target: TargetRow, open: bool) -> Result<()> {
+async fn set_target(transaction: &DatabaseTransaction, target: TargetRow, open: bool) -> Result<()> {
     let mut same = Target::find().filter(Of::FeatureGateId.eq(target.feature_gate_id.clone().take()));
     if let Some(Some(id)) = target.user_id.clone().take() {
         same = same.filter(Of::UserId.eq(id));

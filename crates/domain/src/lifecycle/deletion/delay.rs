@@ -12,6 +12,6 @@ pub(super) async fn deletion_delay(backend: &Backend) -> Result<Option<Days>> {
     if backend.instance.plan < InstancePlan::Premium {
         return Ok(None);
     }
-    let days = settings::read(backend).await?.deletion_adjourned_period;
+    let days = settings::get(backend).await?.deletion_adjourned_period;
     Ok((days > 0).then(|| Days::new(days)))
 }

@@ -9,7 +9,7 @@ use storage::entities::boards::{self, ActiveModel, Entity};
 use storage::entities::{Scope, access, board_labels, milestones, namespaces, now, projects, users};
 
 use super::{Row, admit_to_premium, lock, row};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::{Backend, preconditions};
@@ -53,8 +53,8 @@ impl Change {
 /// # Errors
 /// Returns `Error::Forbidden` if issues are not available to the caller. Returns `Error::InvalidAttributes`
 /// if the name is blank. Returns `Error::Rejected` if there are `MOST` boards already.
-pub async fn create(backend: &Backend, place: &Place, name: &str) -> Result<Row> {
-    place.admit_to_issues()?;
+pub async fn create(backend: &Backend, place: &SpaceAccess, name: &str) -> Result<Row> {
+    place.check_issues()?;
     let scope = place.scope();
     let made = checked(scope, name)?;
     backend
@@ -103,8 +103,8 @@ pub(crate) fn checked(scope: Scope, name: &str) -> Result<ActiveModel> {
 /// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
 /// available to the caller or the plan lacks the feature. Returns `Error::InvalidAttributes` or
 /// `Error::Rejected` for invalid values. Returns `Error::InvalidParameters` if no attribute is given.
-pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
-    place.admit_to_issues()?;
+pub async fn update(backend: &Backend, place: &SpaceAccess, id: i64, change: Change) -> Result<Row> {
+    place.check_issues()?;
     let plain =
         change.name.is_some() || change.hide_backlog_list.is_some() || change.hide_closed_list.is_some();
     if !plain && !change.narrows() {
@@ -165,8 +165,13 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
 /// # Errors
 /// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
 /// available to the caller. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
-pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since: Option<&str>) -> Result<()> {
-    place.admit_to_issues()?;
+pub async fn delete(
+    backend: &Backend,
+    place: &SpaceAccess,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    place.check_issues()?;
     backend
         .database
         .transaction(async |transaction| {
@@ -189,7 +194,7 @@ fn check_name(name: &str) -> Result<String> {
 /// Replaces the labels of a board by labels available in the project or group.
 async fn set_labels(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     board_id: i64,
     titles: &str,
 ) -> Result<()> {
@@ -228,7 +233,7 @@ async fn set_labels(
 /// Rejects a milestone that is not available in the project or group.
 pub(super) async fn check_milestone(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     id: Option<i64>,
 ) -> Result<()> {
     let Some(id) = id else { return Ok(()) };
@@ -243,7 +248,7 @@ pub(super) async fn check_milestone(
 /// Rejects a user without a role in the project or group.
 pub(crate) async fn check_member(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     id: Option<i64>,
 ) -> Result<()> {
     let Some(id) = id else { return Ok(()) };

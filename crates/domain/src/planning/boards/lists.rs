@@ -9,7 +9,7 @@ use storage::entities::{labels, now};
 
 use super::changes::{check_member, check_milestone, refused};
 use super::{List, admit_to_premium, lock, read as read_board, row};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::{Backend, preconditions};
@@ -41,7 +41,12 @@ impl Subject {
 /// # Errors
 /// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
 /// available to the caller.
-pub async fn list(backend: &Backend, place: &Place, board_id: i64, page: &PageRequest) -> Result<Page<List>> {
+pub async fn list(
+    backend: &Backend,
+    place: &SpaceAccess,
+    board_id: i64,
+    page: &PageRequest,
+) -> Result<Page<List>> {
     // A board has at most `MOST` lists, so all of them are loaded.
     let board = read_board(backend, place, board_id).await?;
     Ok(Page::from_all(page, board.lists))
@@ -52,7 +57,7 @@ pub async fn list(backend: &Backend, place: &Place, board_id: i64, page: &PageRe
 /// # Errors
 /// Returns `Error::NotFound` if the board or list does not exist. Returns `Error::Forbidden` if issues are
 /// not available to the caller.
-pub async fn read(backend: &Backend, place: &Place, board_id: i64, id: i64) -> Result<List> {
+pub async fn read(backend: &Backend, place: &SpaceAccess, board_id: i64, id: i64) -> Result<List> {
     let board = read_board(backend, place, board_id).await?;
     let found = board.lists.into_iter().find(|list| list.id == id);
     found.ok_or_else(missing)
@@ -64,8 +69,8 @@ pub async fn read(backend: &Backend, place: &Place, board_id: i64, id: i64) -> R
 /// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
 /// available to the caller or the plan lacks the feature. Returns `Error::Rejected` if the subject is invalid,
 /// already has a list, or there are `MOST` lists already.
-pub async fn create(backend: &Backend, place: &Place, board_id: i64, subject: Subject) -> Result<List> {
-    place.admit_to_issues()?;
+pub async fn create(backend: &Backend, place: &SpaceAccess, board_id: i64, subject: Subject) -> Result<List> {
+    place.check_issues()?;
     backend
         .database
         .transaction(async |transaction| {
@@ -114,8 +119,14 @@ pub async fn create(backend: &Backend, place: &Place, board_id: i64, subject: Su
 /// # Errors
 /// Returns `Error::NotFound` if the board or list does not exist. Returns `Error::Forbidden` if issues are
 /// not available to the caller.
-pub async fn shift(backend: &Backend, place: &Place, board_id: i64, id: i64, position: i64) -> Result<List> {
-    place.admit_to_issues()?;
+pub async fn shift(
+    backend: &Backend,
+    place: &SpaceAccess,
+    board_id: i64,
+    id: i64,
+    position: i64,
+) -> Result<List> {
+    place.check_issues()?;
     backend
         .database
         .transaction(async |transaction| {
@@ -147,12 +158,12 @@ pub async fn shift(backend: &Backend, place: &Place, board_id: i64, id: i64, pos
 /// not available to the caller. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     board_id: i64,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    place.admit_to_issues()?;
+    place.check_issues()?;
     backend
         .database
         .transaction(async |transaction| {
@@ -174,7 +185,7 @@ fn missing() -> Error {
 async fn check(
     backend: &Backend,
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     subject: Subject,
 ) -> Result<()> {
     match subject {
@@ -190,7 +201,7 @@ async fn check(
     }
 }
 
-async fn check_label(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<()> {
+async fn check_label(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<()> {
     let found = labels::available(place.scope(), place.namespace.id).filter(labels::Column::Id.eq(id));
     match found.count(db).await? {
         0 => Err(Error::Rejected("Label not found!".into())),

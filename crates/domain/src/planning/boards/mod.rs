@@ -12,7 +12,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use storage::entities::boards::{self, Column, Model};
 use storage::entities::{board_labels, board_lists, labels, milestones, namespaces, projects, users};
 
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -65,8 +65,8 @@ pub struct List {
 ///
 /// # Errors
 /// Returns `Error::Forbidden` if issues are not available to the caller.
-pub async fn list(backend: &Backend, place: &Place, page: &PageRequest) -> Result<Page<Row>> {
-    place.admit_to_issues()?;
+pub async fn list(backend: &Backend, place: &SpaceAccess, page: &PageRequest) -> Result<Page<Row>> {
+    place.check_issues()?;
     let db = backend.database.read();
     let wanted = boards::within(place.scope()).order_by_asc(Column::Id);
     let Page { items, rest } = page_of(db, wanted, page).await?;
@@ -79,8 +79,8 @@ pub async fn list(backend: &Backend, place: &Place, page: &PageRequest) -> Resul
 /// # Errors
 /// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
 /// available to the caller.
-pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
-    place.admit_to_issues()?;
+pub async fn read(backend: &Backend, place: &SpaceAccess, id: i64) -> Result<Row> {
+    place.check_issues()?;
     let db = backend.database.read();
     let found = boards::within(place.scope()).filter(Column::Id.eq(id));
     let board = found.one(db).await?.ok_or_else(missing)?;
@@ -88,7 +88,7 @@ pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
 }
 
 /// Locks a board until the transaction ends. Changes of its lists need this lock.
-async fn lock(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
+async fn lock(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
     let own = boards::within(place.scope()).filter(Column::Id.eq(id));
     own.lock_exclusive().one(db).await?.ok_or_else(missing)
 }
@@ -107,13 +107,13 @@ fn admit_to_premium(backend: &Backend) -> Result<()> {
     Ok(())
 }
 
-async fn row(db: &impl ConnectionTrait, place: &Place, board: Model) -> Result<Row> {
+async fn row(db: &impl ConnectionTrait, place: &SpaceAccess, board: Model) -> Result<Row> {
     let mut rows = decorate(db, place, vec![board]).await?;
     rows.pop().ok_or_else(missing)
 }
 
 /// Loads the data of boards in few statements.
-async fn decorate(db: &impl ConnectionTrait, place: &Place, boards: Vec<Model>) -> Result<Vec<Row>> {
+async fn decorate(db: &impl ConnectionTrait, place: &SpaceAccess, boards: Vec<Model>) -> Result<Vec<Row>> {
     let ids: Vec<i64> = boards.iter().map(|board| board.id).collect();
     let lists = board_lists::of(ids.iter().copied())
         .find_also_related(labels::Entity)
@@ -171,7 +171,7 @@ struct Named {
 impl Named {
     async fn of(
         db: &impl ConnectionTrait,
-        place: &Place,
+        place: &SpaceAccess,
         milestone_ids: impl Iterator<Item = i64>,
         user_ids: impl Iterator<Item = i64>,
     ) -> Result<Self> {

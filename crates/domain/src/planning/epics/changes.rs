@@ -10,7 +10,7 @@ use storage::entities::now;
 use storage::entities::todos::TodoTarget;
 
 use super::{Row, find, lock, of_one, parents};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
@@ -86,7 +86,7 @@ const FIELDS: [&str; 11] = [
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the title is blank, the dates are in the wrong order or the parent
 /// is invalid.
-pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Row> {
+pub async fn create(backend: &Backend, place: &SpaceAccess, new: NewEpic) -> Result<Row> {
     let author = place.caller.signed_in()?.id;
     let title = titled(&new.title)?;
     let made = new.created_at.filter(|_| place.has_role(Role::Owner));
@@ -151,7 +151,7 @@ pub(crate) fn checked(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
 /// Returns `Error::NotFound` if the epic does not exist. Returns `Error::Forbidden` if the caller is neither
 /// its author nor a Reporter. Returns `Error::InvalidParameters` if no attribute is given. Otherwise fails
 /// like [`create`].
-pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) -> Result<Row> {
+pub async fn edit(backend: &Backend, place: &SpaceAccess, iid: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
         return Err(Error::no_parameters(&FIELDS));
     }
@@ -193,14 +193,14 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
 }
 
 /// Returns the epic as a source of text.
-fn written<'a>(place: &'a Place, epic: &Model, author_id: i64) -> Written<'a> {
+fn written<'a>(place: &'a SpaceAccess, epic: &Model, author_id: i64) -> Written<'a> {
     Written::on(place, NoteableId::Epic(epic.id), epic.iid, author_id)
 }
 
 /// Applies the columns of an update and creates its system notes.
 async fn enter(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     editor: i64,
     before: Model,
     change: Change,
@@ -277,7 +277,7 @@ async fn enter(
 /// after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     iid: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {

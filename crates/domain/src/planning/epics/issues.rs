@@ -12,7 +12,7 @@ use storage::entities::epic_issues::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{issues, namespace_ancestors, now, projects};
 
 use super::{Row, find, lock, of_one};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -51,7 +51,12 @@ pub struct Neighbours {
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the epic does not exist or the caller cannot see it.
-pub async fn list(backend: &Backend, place: &Place, iid: i64, page: &PageRequest) -> Result<Page<Gathered>> {
+pub async fn list(
+    backend: &Backend,
+    place: &SpaceAccess,
+    iid: i64,
+    page: &PageRequest,
+) -> Result<Page<Gathered>> {
     let db = backend.database.read();
     let epic = find(db, place, iid).await?;
     let wanted = seen(place, epic.id);
@@ -74,7 +79,7 @@ pub async fn list(backend: &Backend, place: &Place, iid: i64, page: &PageRequest
 /// Returns `Error::NotFound` if the epic or issue is not visible to the caller, or the issue is outside of
 /// the group. Returns `Error::Conflict` if the issue is in the epic already. Returns `Error::Rejected` if the
 /// epic has `MOST` issues.
-pub async fn add(backend: &Backend, place: &Place, iid: i64, issue_id: i64) -> Result<(Row, Gathered)> {
+pub async fn add(backend: &Backend, place: &SpaceAccess, iid: i64, issue_id: i64) -> Result<(Row, Gathered)> {
     backend
         .database
         .transaction(async |transaction| {
@@ -127,7 +132,7 @@ pub async fn add(backend: &Backend, place: &Place, iid: i64, issue_id: i64) -> R
 /// `Error::InvalidParameters` if no adjacent issue is given.
 pub async fn reorder(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     iid: i64,
     link_id: i64,
     between: Neighbours,
@@ -160,7 +165,12 @@ pub async fn reorder(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the epic or issue does not exist or the caller cannot see the issue.
-pub async fn remove(backend: &Backend, place: &Place, iid: i64, link_id: i64) -> Result<(Row, Gathered)> {
+pub async fn remove(
+    backend: &Backend,
+    place: &SpaceAccess,
+    iid: i64,
+    link_id: i64,
+) -> Result<(Row, Gathered)> {
     backend
         .database
         .transaction(async |transaction| {
@@ -176,13 +186,13 @@ pub async fn remove(backend: &Backend, place: &Place, iid: i64, link_id: i64) ->
 }
 
 /// Returns the query for the visible issues of an epic, in their order.
-fn seen(place: &Place, epic_id: i64) -> SelectTwo<Entity, issues::Entity> {
+fn seen(place: &SpaceAccess, epic_id: i64) -> SelectTwo<Entity, issues::Entity> {
     epic_issues::of(epic_id)
         .find_also_related(issues::Entity)
         .filter(issues::visible(place.caller.viewer(), now().date_naive()))
 }
 
-async fn find_link(db: &impl ConnectionTrait, place: &Place, epic_id: i64, id: i64) -> Result<Found> {
+async fn find_link(db: &impl ConnectionTrait, place: &SpaceAccess, epic_id: i64, id: i64) -> Result<Found> {
     let found = seen(place, epic_id).filter(Column::Id.eq(id)).one(db).await?;
     found.ok_or_else(missing)
 }
@@ -219,7 +229,11 @@ fn position(link: &Model) -> i64 {
 }
 
 /// Loads the related rows of a whole page.
-async fn with_issues(db: &impl ConnectionTrait, place: &Place, found: Vec<Found>) -> Result<Vec<Gathered>> {
+async fn with_issues(
+    db: &impl ConnectionTrait,
+    place: &SpaceAccess,
+    found: Vec<Found>,
+) -> Result<Vec<Gathered>> {
     let (links, found): (Vec<Model>, Vec<Option<issues::Model>>) = found.into_iter().unzip();
     let found = found.into_iter().flatten().collect();
     let rows = decorate(db, place.caller.viewer(), found).await?;
@@ -233,7 +247,7 @@ async fn with_issues(db: &impl ConnectionTrait, place: &Place, found: Vec<Found>
     Ok(gathered.collect())
 }
 
-async fn with_issue(db: &impl ConnectionTrait, place: &Place, found: Found) -> Result<Gathered> {
+async fn with_issue(db: &impl ConnectionTrait, place: &SpaceAccess, found: Found) -> Result<Gathered> {
     with_issues(db, place, vec![found])
         .await?
         .pop()

@@ -3,7 +3,7 @@
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use storage::entities::epic_labels::{self, ActiveModel, Column, Entity};
 
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
 use crate::kernel::patch::Patch;
 use crate::planning::labels::{named, resolve_or_create};
@@ -28,7 +28,7 @@ impl Labelling {
     pub(super) async fn enter(
         &self,
         transaction: &DatabaseTransaction,
-        place: &Place,
+        place: &SpaceAccess,
         epic_id: i64,
     ) -> Result<()> {
         if *self == Self::default() {

@@ -8,7 +8,7 @@ use storage::entities::issues::IssueState;
 use storage::entities::{award_emoji, epic_labels, fold, labels, namespace_ancestors, now, users};
 
 use super::{Row, decorate};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -57,7 +57,7 @@ pub struct Filter {
 /// Returns `Error::InvalidParameters` if filters exclude each other.
 pub async fn list(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     filter: &Filter,
     page: &PageRequest,
 ) -> Result<Page<Row>> {

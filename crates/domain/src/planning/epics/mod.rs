@@ -20,7 +20,7 @@ use storage::entities::access::Viewer;
 use storage::entities::epics::{self, Column, Entity, Model};
 use storage::entities::{epic_labels, labels as label_rows, namespaces, now, users};
 
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -41,7 +41,7 @@ pub struct Row {
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
-pub async fn read(backend: &Backend, place: &Place, iid: i64) -> Result<Row> {
+pub async fn read(backend: &Backend, place: &SpaceAccess, iid: i64) -> Result<Row> {
     let db = backend.database.read();
     let epic = find(db, place, iid).await?;
     of_one(db, place.caller.viewer(), epic).await
@@ -51,12 +51,12 @@ pub async fn read(backend: &Backend, place: &Place, iid: i64) -> Result<Row> {
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
-pub async fn id_of(backend: &Backend, place: &Place, iid: i64) -> Result<i64> {
+pub async fn id_of(backend: &Backend, place: &SpaceAccess, iid: i64) -> Result<i64> {
     Ok(find(backend.database.read(), place, iid).await?.id)
 }
 
 /// Finds an epic of a group by IID, if the caller can see it.
-async fn find(db: &impl ConnectionTrait, place: &Place, iid: i64) -> Result<Model> {
+async fn find(db: &impl ConnectionTrait, place: &SpaceAccess, iid: i64) -> Result<Model> {
     let found = Entity::find()
         .filter(Column::NamespaceId.eq(place.namespace.id))
         .filter(Column::Iid.eq(iid))
@@ -67,7 +67,7 @@ async fn find(db: &impl ConnectionTrait, place: &Place, iid: i64) -> Result<Mode
 }
 
 /// Like [`find`], for a change: locks the epic until the transaction ends.
-async fn lock(db: &impl ConnectionTrait, place: &Place, iid: i64) -> Result<Model> {
+async fn lock(db: &impl ConnectionTrait, place: &SpaceAccess, iid: i64) -> Result<Model> {
     let found = find(db, place, iid).await?;
     epics::lock(db, found.id).await?.ok_or_else(missing)
 }
@@ -76,7 +76,7 @@ async fn lock(db: &impl ConnectionTrait, place: &Place, iid: i64) -> Result<Mode
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist, belongs to another group, or the caller cannot see it.
-pub(crate) async fn find_by_id(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
+pub(crate) async fn find_by_id(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
     // Projects have no epics, and `namespace` is the parent of the project here.
     if place.project.is_some() {
         return Err(missing());
@@ -93,7 +93,7 @@ pub(crate) async fn find_by_id(db: &impl ConnectionTrait, place: &Place, id: i64
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist, was deleted meanwhile, or the caller cannot see it.
-pub(crate) async fn lock_by_id(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
+pub(crate) async fn lock_by_id(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
     let found = find_by_id(db, place, id).await?;
     epics::lock(db, found.id).await?.ok_or_else(missing)
 }

@@ -4,7 +4,7 @@ use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryS
 use storage::entities::epics::{self, Column, Entity};
 use storage::entities::{namespace_ancestors, namespaces, now};
 
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum number of ancestors of an epic.
@@ -18,7 +18,7 @@ pub(crate) const DEEPEST: usize = 7;
 /// ancestors, or a descendant of the epic. The same applies to a chain of more than `DEEPEST` parents.
 pub(super) async fn check(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     child: Option<i64>,
     parent_id: i64,
 ) -> Result<()> {

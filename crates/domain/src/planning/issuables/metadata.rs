@@ -15,7 +15,7 @@ use storage::entities::{milestones, users};
 use super::columns::IssuableRow;
 use super::{Changed, IssuableKind};
 use crate::identity::access::ProjectAccess;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::PageRequest;
@@ -101,7 +101,7 @@ impl Metadata {
             Patch::Keep => Patch::Keep,
             Patch::Clear | Patch::Set(0) => Patch::Clear,
             Patch::Set(id) => {
-                let place = Place::from(access.clone());
+                let place = SpaceAccess::from(access.clone());
                 let found = milestones::available(place.scope(), place.namespace.id)
                     .filter(milestones::Column::Id.eq(id))
                     .one(backend.database.read())
@@ -150,7 +150,7 @@ impl Prepared {
         let titles = self.said.labels.value().into_iter().flatten();
         let titles: Vec<&str> = titles.chain(&self.said.add_labels).map(String::as_str).collect();
         if !titles.is_empty() {
-            self.labels = resolve_or_create(transaction, &Place::from(access.clone()), &titles).await?;
+            self.labels = resolve_or_create(transaction, &SpaceAccess::from(access.clone()), &titles).await?;
         }
         Ok(())
     }
@@ -236,7 +236,7 @@ impl Prepared {
         if said.labels.is_keep() && said.add_labels.is_empty() && said.remove_labels.is_empty() {
             return Ok(());
         }
-        let place = Place::from(access.clone());
+        let place = SpaceAccess::from(access.clone());
         let before = match new {
             true => Vec::new(),
             false => labels_of(transaction, kind, [id])

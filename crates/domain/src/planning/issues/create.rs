@@ -9,7 +9,7 @@ use storage::entities::{Scope, issues, now};
 use super::metadata::Metadata;
 use super::row::{self, Row};
 use crate::identity::access::ProjectAccess;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
@@ -58,7 +58,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
     let made = made.unwrap_or_else(now);
     let mut prepared = said.prepare(backend, access).await?;
     let (tasks, completed) = task_list::count(new.description.as_deref());
-    let place = Place::from(access.clone());
+    let place = SpaceAccess::from(access.clone());
     let readers = prepared.assignee_ids().unwrap_or_default();
     let scene = Scene::of_issue(&place, confidential, Some(author), readers);
     let said = mentions::texts(Some(title), new.description.as_ref());

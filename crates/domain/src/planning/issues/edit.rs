@@ -9,7 +9,7 @@ use super::metadata::Metadata;
 use super::row::{self, Row};
 use super::{find, lock, may_edit};
 use crate::identity::access::ProjectAccess;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::Role;
@@ -110,7 +110,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
     let mut prepared = said.prepare(backend, access).await?;
     let title = change.title.as_deref().map(check_title).transpose()?;
     let changed = change.updated_at.filter(|_| access.has_role(Role::Owner));
-    let place = Place::from(access.clone());
+    let place = SpaceAccess::from(access.clone());
     let confidential = prepared.confidential().unwrap_or(found.confidential);
     let said = mentions::texts(title, change.description.value());
     let readers = match prepared.assignee_ids() {
@@ -195,7 +195,7 @@ pub(crate) async fn close_from(
     if issue.project_id == from.project.id {
         return close(backend, from, issue.iid, via("")).await;
     }
-    let Some(access) = ProjectAccess::if_admitted(backend, &from.caller, issue.project_id).await? else {
+    let Some(access) = ProjectAccess::find_visible(backend, &from.caller, issue.project_id).await? else {
         return Ok(());
     };
     let path = urls::project_path(&from.namespace, &from.project);

@@ -14,7 +14,7 @@ use storage::entities::{Scope, award_emoji, epic_issues, issues, milestones, not
 use super::row::{self, Row};
 use super::{find, lock};
 use crate::identity::access::ProjectAccess;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
@@ -181,7 +181,7 @@ async fn labels(
     titles: &[String],
 ) -> Result<Vec<i64>> {
     let wanted: Vec<&str> = titles.iter().map(String::as_str).collect();
-    hold_named(transaction, &Place::from(target.clone()), &wanted).await
+    hold_named(transaction, &SpaceAccess::from(target.clone()), &wanted).await
 }
 
 /// Returns the IDs of the assignees of an issue in order of assignment.
@@ -203,7 +203,7 @@ async fn replan(
     let Some(former) = milestones::Entity::find_by_id(id).one(transaction).await? else {
         return Ok(());
     };
-    let place = Place::from(target.clone());
+    let place = SpaceAccess::from(target.clone());
     let alike = milestones::available(place.scope(), place.namespace.id)
         .filter(milestones::Column::Title.eq(former.title))
         .one(transaction)

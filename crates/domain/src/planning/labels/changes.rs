@@ -10,7 +10,7 @@ use storage::entities::labels::{self, ActiveModel, Column, Entity};
 use storage::entities::{Scope, fold, label_priorities, now};
 
 use super::{Row, find, lock_own, row, rules};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
@@ -55,8 +55,8 @@ impl Change {
 /// Returns `Error::InvalidAttributes` if the title or color is invalid. Returns `Error::InvalidParameters` if
 /// the priority is out of range. Returns `Error::Conflict` if a label of the project, group or an ancestor
 /// has the title.
-pub async fn create(backend: &Backend, place: &Place, new: NewLabel) -> Result<Row> {
-    place.admit_to_planning()?;
+pub async fn create(backend: &Backend, place: &SpaceAccess, new: NewLabel) -> Result<Row> {
+    place.check_planning()?;
     let priority = rank(new.priority)?;
     let made = checked(place.scope(), new)?;
     backend
@@ -98,8 +98,8 @@ pub(crate) fn checked(scope: Scope, new: NewLabel) -> Result<ActiveModel> {
 /// # Errors
 /// Returns `Error::NotFound` if the label does not exist. Returns `Error::InvalidParameters` if no attribute
 /// is given. Otherwise fails like [`create`].
-pub async fn update(backend: &Backend, place: &Place, reference: &str, change: Change) -> Result<Row> {
-    place.admit_to_planning()?;
+pub async fn update(backend: &Backend, place: &SpaceAccess, reference: &str, change: Change) -> Result<Row> {
+    place.check_planning()?;
     let (ranks, spares) = (
         place.project.is_some() && !change.priority.is_keep(),
         change.spares_label(),
@@ -154,11 +154,11 @@ pub async fn update(backend: &Backend, place: &Place, reference: &str, change: C
 /// after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     reference: &str,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    place.admit_to_planning()?;
+    place.check_planning()?;
     backend
         .database
         .transaction(async |transaction| {
@@ -179,7 +179,7 @@ pub async fn delete(
 }
 
 /// Rejects a title that a label of the project, group or an ancestor has.
-async fn refuse_taken(transaction: &DatabaseTransaction, place: &Place, title: &str) -> Result<()> {
+async fn refuse_taken(transaction: &DatabaseTransaction, place: &SpaceAccess, title: &str) -> Result<()> {
     let same = labels::available(place.scope(), place.namespace.id).filter(Column::Title.eq(title));
     match same.count(transaction).await? {
         0 => Ok(()),
@@ -211,7 +211,7 @@ fn rank(priority: Option<i64>) -> Result<Option<i32>> {
 /// Sets or removes the priority of a label in the project, and updates the sort columns that depend on it.
 async fn set_priority(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     label_id: i64,
     priority: Option<i32>,
 ) -> Result<()> {

@@ -11,7 +11,7 @@ use storage::entities::{
     Scope, issue_labels, issues, merge_request_labels, merge_requests, namespace_ancestors, now,
 };
 
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
 
 /// Numbers of issues and merge requests with a label.
@@ -31,7 +31,7 @@ const CARRIED: &str = "carried";
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn of(db: &impl ConnectionTrait, place: &Place, ids: &[i64]) -> Result<HashMap<i64, Counts>> {
+pub async fn of(db: &impl ConnectionTrait, place: &SpaceAccess, ids: &[i64]) -> Result<HashMap<i64, Counts>> {
     let mut counts: HashMap<i64, Counts> = HashMap::new();
     if ids.is_empty() {
         return Ok(counts);
@@ -59,7 +59,7 @@ pub async fn of(db: &impl ConnectionTrait, place: &Place, ids: &[i64]) -> Result
     Ok(counts)
 }
 
-fn issues_with(place: &Place, ids: &[i64], viewer: Viewer, today: NaiveDate) -> SelectStatement {
+fn issues_with(place: &SpaceAccess, ids: &[i64], viewer: Viewer, today: NaiveDate) -> SelectStatement {
     use issue_labels::Column as Carried;
     use issues::Column as Issue;
 
@@ -88,7 +88,12 @@ fn below(group_id: i64) -> Condition {
     Condition::all().add(Project::NamespaceId.in_subquery(groups))
 }
 
-fn merge_requests_with(place: &Place, ids: &[i64], viewer: Viewer, today: NaiveDate) -> SelectStatement {
+fn merge_requests_with(
+    place: &SpaceAccess,
+    ids: &[i64],
+    viewer: Viewer,
+    today: NaiveDate,
+) -> SelectStatement {
     use merge_request_labels::Column as Carried;
     use merge_requests::Column as Request;
 

@@ -24,7 +24,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use storage::entities::labels::{self, Column, Model};
 use storage::entities::{fold, label_priorities, numeric_id, subscriptions as rows};
 
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -60,11 +60,11 @@ pub struct Row {
 /// Returns `Error::Forbidden` if neither issues nor merge requests are available to the caller.
 pub async fn list(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     filter: &Filter,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
-    place.admit_to_planning()?;
+    place.check_planning()?;
     let mut wanted = match filter.ancestors {
         true => labels::available(place.scope(), place.namespace.id),
         false => labels::within(place.scope()),
@@ -84,15 +84,15 @@ pub async fn list(
 /// # Errors
 /// Returns `Error::Forbidden` if neither issues nor merge requests are available to the caller. Returns
 /// `Error::NotFound` if the label does not exist.
-pub async fn read(backend: &Backend, place: &Place, reference: &str) -> Result<Row> {
-    place.admit_to_planning()?;
+pub async fn read(backend: &Backend, place: &SpaceAccess, reference: &str) -> Result<Row> {
+    place.check_planning()?;
     let db = backend.database.read();
     let label = find(db, place, reference).await?;
     row(db, place, label).await
 }
 
 /// Finds a label among those available in the project or group.
-async fn find(db: &impl ConnectionTrait, place: &Place, reference: &str) -> Result<Model> {
+async fn find(db: &impl ConnectionTrait, place: &SpaceAccess, reference: &str) -> Result<Model> {
     if let Some(id) = numeric_id(reference) {
         let by_id = labels::available(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
         if let Some(label) = by_id.one(db).await? {
@@ -104,7 +104,7 @@ async fn find(db: &impl ConnectionTrait, place: &Place, reference: &str) -> Resu
 }
 
 /// Finds a label of the project or group itself, and locks it until the transaction ends.
-async fn lock_own(db: &impl ConnectionTrait, place: &Place, reference: &str) -> Result<Model> {
+async fn lock_own(db: &impl ConnectionTrait, place: &SpaceAccess, reference: &str) -> Result<Model> {
     let own = || labels::within(place.scope()).lock_exclusive();
     if let Some(id) = numeric_id(reference)
         && let Some(label) = own().filter(Column::Id.eq(id)).one(db).await?
@@ -120,7 +120,7 @@ fn missing() -> Error {
 }
 
 /// Loads the data of one label in a project or group.
-async fn row(db: &impl ConnectionTrait, place: &Place, label: Model) -> Result<Row> {
+async fn row(db: &impl ConnectionTrait, place: &SpaceAccess, label: Model) -> Result<Row> {
     let mut rows = decorate(db, place, vec![label], false).await?;
     rows.pop().ok_or_else(missing)
 }
@@ -128,7 +128,7 @@ async fn row(db: &impl ConnectionTrait, place: &Place, label: Model) -> Result<R
 /// Loads the data of labels in a project or group, in few statements.
 async fn decorate(
     db: &impl ConnectionTrait,
-    place: &Place,
+    place: &SpaceAccess,
     labels: Vec<Model>,
     with_counts: bool,
 ) -> Result<Vec<Row>> {

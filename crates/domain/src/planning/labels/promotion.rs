@@ -11,7 +11,7 @@ use storage::entities::labels::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{Scope, label_priorities, namespaces, now};
 
 use super::{Row, lock_own, row};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
@@ -34,8 +34,8 @@ const CARRIERS: [(&str, &str); 6] = [
 /// # Errors
 /// Returns `Error::NotFound` if the label does not exist. Returns `Error::Rejected` if the project is not in a
 /// group. Returns `Error::Forbidden` if the caller is not a Reporter of the group.
-pub async fn promote(backend: &Backend, place: &Place, reference: &str) -> Result<Row> {
-    place.admit_to_planning()?;
+pub async fn promote(backend: &Backend, place: &SpaceAccess, reference: &str) -> Result<Row> {
+    place.check_planning()?;
     backend
         .database
         .transaction(async |transaction| {

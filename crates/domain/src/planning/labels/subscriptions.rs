@@ -7,7 +7,7 @@ use storage::entities::now;
 use storage::entities::subscriptions::{ActiveModel, Column, Entity};
 
 use super::{Row, find, missing, row};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -18,11 +18,11 @@ use crate::kernel::error::{Error, Result};
 /// merge requests are available to the caller. Returns `Error::NotModified` if nothing changes.
 pub async fn set_subscribed(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     reference: &str,
     subscribed: bool,
 ) -> Result<Row> {
-    place.admit_to_planning()?;
+    place.check_planning()?;
     let user_id = place.caller.signed_in()?.id;
     backend
         .database

@@ -11,7 +11,7 @@ use storage::entities::labels::{self, ActiveModel, Column, Model};
 use storage::entities::{Scope, fold, namespace_ancestors, now};
 
 use super::rules::{self, DEFAULT_COLOR};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 
@@ -27,7 +27,7 @@ pub(crate) const MOST: usize = 100;
 /// Returns `Error::InvalidAttributes` if there are more than 100 titles or a title is invalid.
 pub async fn resolve_or_create(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     titles: &[&str],
 ) -> Result<Vec<i64>> {
     let mut wanted: Vec<&str> = Vec::new();
@@ -65,7 +65,7 @@ pub async fn resolve_or_create(
 /// Returns an error if the database fails.
 pub async fn hold_named(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     titles: &[&str],
 ) -> Result<Vec<i64>> {
     let known = nearest(transaction, place, titles, Some(LockType::KeyShare)).await?;
@@ -80,7 +80,7 @@ pub async fn hold_named(
 /// Returns an error if the database fails.
 pub async fn named(
     db: &impl ConnectionTrait,
-    place: &Place,
+    place: &SpaceAccess,
     titles: &[&str],
 ) -> Result<HashMap<String, Model>> {
     nearest(db, place, titles, None).await
@@ -89,7 +89,7 @@ pub async fn named(
 /// Like [`named`], with an optional lock.
 async fn nearest(
     db: &impl ConnectionTrait,
-    place: &Place,
+    place: &SpaceAccess,
     titles: &[&str],
     lock: Option<LockType>,
 ) -> Result<HashMap<String, Model>> {
@@ -125,7 +125,7 @@ async fn nearest(
 
 /// Creates a label with a title in the project or group. If a concurrent request created it, returns that
 /// one.
-async fn make(transaction: &DatabaseTransaction, place: &Place, title: &str) -> Result<Model> {
+async fn make(transaction: &DatabaseTransaction, place: &SpaceAccess, title: &str) -> Result<Model> {
     let column = match place.scope() {
         Scope::Project(_) => Column::ProjectId,
         Scope::Group(_) => Column::NamespaceId,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sea_orm::{ColumnTrait, Condition};
 use storage::entities::notes::Column;
 
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::planning::mentions::cross_references;
@@ -27,7 +27,7 @@ pub(crate) fn commit_reference(path: &str, id: &str) -> String {
 /// Returns an error if a database query fails.
 pub(crate) async fn name_commit(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     id: &str,
     message: &str,
     closed: &BTreeSet<i64>,

@@ -10,7 +10,7 @@ use storage::entities::notes::{ActiveModel, Column, Entity};
 use storage::entities::{issuables, issues, merge_requests, now};
 
 use super::{Written, meant};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::text::references;
@@ -32,7 +32,7 @@ pub(super) struct Named {
 /// Returns an error if a database query fails.
 pub(super) async fn named(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     before: &[&str],
     after: &[&str],
 ) -> Result<Named> {
@@ -107,7 +107,7 @@ impl Named {
     pub(super) async fn tell(
         self,
         transaction: &DatabaseTransaction,
-        place: &Place,
+        place: &SpaceAccess,
         on: Option<NoteableId>,
         told: impl IntoCondition,
         note: impl Fn(NoteableId, &str) -> ActiveModel,

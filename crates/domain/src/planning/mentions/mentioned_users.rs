@@ -9,7 +9,7 @@ use storage::entities::todos::TodoAction;
 use storage::entities::{Scope, namespaces, now, users};
 
 use super::{Kind, Scene};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
@@ -83,7 +83,7 @@ async fn active(db: &impl ConnectionTrait, which: sea_orm::sea_query::Expr) -> R
 }
 
 /// Returns the project or group as a source of members.
-fn whole(place: &Place) -> (MembershipSource, &namespaces::Model) {
+fn whole(place: &SpaceAccess) -> (MembershipSource, &namespaces::Model) {
     let source = match place.scope() {
         Scope::Project(id) => MembershipSource::Project(id),
         Scope::Group(id) => MembershipSource::Group(id),

@@ -17,7 +17,7 @@ use storage::entities::issuables::{self, assignees_of};
 use storage::entities::issues;
 use storage::entities::todos::TodoAction;
 
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::text::mentions::{Mention, mentions};
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
     /// The project or group, with the writer as the caller.
-    pub place: &'a Place,
+    pub place: &'a SpaceAccess,
     /// The type of the noteable.
     pub kind: Kind,
     /// Whether the noteable is confidential.
@@ -53,7 +53,12 @@ pub(crate) struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     /// Creates the context of an issue; `assignees` can see it even if it is confidential.
-    pub fn of_issue(place: &'a Place, confidential: bool, author: Option<i64>, assignees: Vec<i64>) -> Self {
+    pub fn of_issue(
+        place: &'a SpaceAccess,
+        confidential: bool,
+        author: Option<i64>,
+        assignees: Vec<i64>,
+    ) -> Self {
         Self {
             place,
             kind: Kind::Issue,
@@ -64,7 +69,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Creates the context of a merge request.
-    pub fn of_merge_request(place: &'a Place) -> Self {
+    pub fn of_merge_request(place: &'a SpaceAccess) -> Self {
         Self {
             place,
             kind: Kind::MergeRequest,
@@ -75,7 +80,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Creates the context of an epic.
-    pub fn of_epic(place: &'a Place, confidential: bool, author: Option<i64>) -> Self {
+    pub fn of_epic(place: &'a SpaceAccess, confidential: bool, author: Option<i64>) -> Self {
         Self {
             place,
             kind: Kind::Epic,
@@ -120,7 +125,7 @@ pub(crate) struct Said {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Written<'a> {
     /// The project or group, with the author as the caller.
-    pub place: &'a Place,
+    pub place: &'a SpaceAccess,
     /// The noteable.
     pub on: NoteableId,
     /// The IID of the noteable.
@@ -133,7 +138,7 @@ pub(crate) struct Written<'a> {
 
 impl<'a> Written<'a> {
     /// Describes the title and description of a noteable, by its IID.
-    pub fn on(place: &'a Place, on: NoteableId, iid: i64, author_id: i64) -> Self {
+    pub fn on(place: &'a SpaceAccess, on: NoteableId, iid: i64, author_id: i64) -> Self {
         Self {
             place,
             on,

@@ -14,7 +14,7 @@ use storage::entities::now;
 
 use super::{Row, here, lock};
 use crate::activity::events::{self, EventAction, EventTargetType, NewEvent, Target};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
@@ -64,8 +64,8 @@ pub struct Change {
 ///
 /// # Errors
 /// Returns a validation error if the title is invalid or taken, or if the due date precedes the start date.
-pub async fn create(backend: &Backend, place: &Place, new: NewMilestone) -> Result<Row> {
-    place.admit_to_planning()?;
+pub async fn create(backend: &Backend, place: &SpaceAccess, new: NewMilestone) -> Result<Row> {
+    place.check_planning()?;
     let made = checked(new)?;
     backend
         .database
@@ -99,7 +99,7 @@ pub(crate) fn checked(new: NewMilestone) -> Result<ActiveModel> {
 /// Inserts a milestone with the next IID of its project or group.
 pub(super) async fn insert(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     row: ActiveModel,
 ) -> Result<Model> {
     let scope = place.scope();
@@ -121,8 +121,8 @@ pub(super) async fn insert(
 /// # Errors
 /// Returns the errors of [`create`], `NotFound` if the milestone does not exist, and a validation error if no
 /// attribute is given.
-pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
-    place.admit_to_planning()?;
+pub async fn update(backend: &Backend, place: &SpaceAccess, id: i64, change: Change) -> Result<Row> {
+    place.check_planning()?;
     let nothing = change.title.is_none()
         && change.description.is_keep()
         && change.start_date.is_keep()
@@ -183,8 +183,13 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
 /// # Errors
 /// Returns `NotFound` if the milestone does not exist, or `PreconditionFailed` if it was modified after the
 /// given date.
-pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since: Option<&str>) -> Result<()> {
-    place.admit_to_planning()?;
+pub async fn delete(
+    backend: &Backend,
+    place: &SpaceAccess,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    place.check_planning()?;
     backend
         .database
         .transaction(async |transaction| {
@@ -225,7 +230,7 @@ pub(super) async fn note_due_date(
 /// Records an event of a project milestone; groups have no events.
 async fn record(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     milestone: &Model,
     action: EventAction,
 ) -> Result<()> {
@@ -279,7 +284,7 @@ pub(crate) fn check_days(start: Option<NaiveDate>, due: Option<NaiveDate>) -> Re
 }
 
 /// Refuses a title that a milestone of the project or group or of an ancestor group has.
-async fn refuse_taken(transaction: &DatabaseTransaction, place: &Place, title: &str) -> Result<()> {
+async fn refuse_taken(transaction: &DatabaseTransaction, place: &SpaceAccess, title: &str) -> Result<()> {
     let same = milestones::available(place.scope(), place.namespace.id).filter(Column::Title.eq(title));
     match same.count(transaction).await? {
         0 => Ok(()),

@@ -14,7 +14,7 @@ use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter,
 use storage::entities::milestones::{self, Column, MilestoneState, Model};
 use storage::entities::{fold, namespaces, now};
 
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -65,11 +65,11 @@ impl Row {
 /// Returns `Forbidden` if issues and merge requests are both disabled for the caller.
 pub async fn list(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     filter: &Filter,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
-    place.admit_to_planning()?;
+    place.check_planning()?;
     // IIDs refer to one project or group.
     let mut wanted = match filter.parents && filter.iids.is_none() {
         true => milestones::available(place.scope(), place.namespace.id),
@@ -103,8 +103,8 @@ pub async fn list(
 /// # Errors
 /// Returns `Forbidden` if issues and merge requests are both disabled for the caller. Returns `NotFound` if
 /// the milestone does not exist or belongs to an ancestor group.
-pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
-    place.admit_to_planning()?;
+pub async fn read(backend: &Backend, place: &SpaceAccess, id: i64) -> Result<Row> {
+    place.check_planning()?;
     let found = milestones::within(place.scope())
         .filter(Column::Id.eq(id))
         .one(backend.database.read())
@@ -113,7 +113,7 @@ pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
 }
 
 /// Returns a milestone of the project or group itself and locks it until the transaction ends.
-async fn lock(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
+async fn lock(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
     let own = milestones::within(place.scope()).filter(Column::Id.eq(id));
     own.lock_exclusive().one(db).await?.ok_or_else(missing)
 }
@@ -123,7 +123,7 @@ fn missing() -> Error {
 }
 
 /// Returns a milestone of the project or group itself.
-fn here(place: &Place, milestone: Model) -> Row {
+fn here(place: &SpaceAccess, milestone: Model) -> Row {
     Row::new(milestone, place.full_path())
 }
 
@@ -132,7 +132,7 @@ fn here(place: &Place, milestone: Model) -> Row {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn locate(db: &impl ConnectionTrait, place: &Place, found: Vec<Model>) -> Result<Vec<Row>> {
+pub async fn locate(db: &impl ConnectionTrait, place: &SpaceAccess, found: Vec<Model>) -> Result<Vec<Row>> {
     let above: Vec<i64> = found
         .iter()
         .filter_map(|milestone| milestone.namespace_id)

@@ -8,7 +8,7 @@ use storage::entities::{Scope, namespaces};
 
 use super::changes::{insert, note_due_date};
 use super::{Row, here, lock};
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
@@ -23,8 +23,8 @@ const BELONGING: [&str; 4] = ["issues", "merge_requests", "boards", "board_lists
 /// # Errors
 /// Returns `NotFound` if the milestone does not exist, a validation error for a project outside a group, and
 /// `Forbidden` below Developer in the group.
-pub async fn promote(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
-    place.admit_to_planning()?;
+pub async fn promote(backend: &Backend, place: &SpaceAccess, id: i64) -> Result<Row> {
+    place.check_planning()?;
     backend
         .database
         .transaction(async |transaction| {
@@ -43,7 +43,7 @@ pub async fn promote(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
 }
 
 /// Returns the group milestone with the same title, creating it if needed.
-async fn of_group(transaction: &DatabaseTransaction, group: &Place, like: &Model) -> Result<Model> {
+async fn of_group(transaction: &DatabaseTransaction, group: &SpaceAccess, like: &Model) -> Result<Model> {
     let known = milestones::within(Scope::Group(group.namespace.id)).filter(Column::Title.eq(&like.title));
     if let Some(known) = known.one(transaction).await? {
         return Ok(known);

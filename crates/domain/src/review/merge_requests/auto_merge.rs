@@ -13,7 +13,7 @@ use super::{find, head_pipeline, lock};
 use crate::code::branch_protection;
 use crate::delivery::jobs::merge_waiting::MergeWaiting;
 use crate::identity::access::ProjectAccess;
-use crate::identity::authentication::refuse_shut_out;
+use crate::identity::authentication::check_account_active;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -158,7 +158,7 @@ async fn merge(backend: &Backend, found: &Model) -> Result<()> {
         None => None,
     };
     let user = user.ok_or_else(|| Error::not_found("User"))?;
-    refuse_shut_out(&user)?;
+    check_account_active(&user)?;
     let project = found.target_project_id.to_string();
     let access = ProjectAccess::find(backend, Caller::user(user), &project).await?;
     if access.project.archived {

@@ -130,7 +130,7 @@ pub(super) async fn renew(backend: &Backend, id: i64) -> Result<()> {
         return Ok(());
     };
     let caller = Caller::user(author);
-    let target = ProjectAccess::if_admitted(backend, &caller, found.target_project_id).await?;
+    let target = ProjectAccess::find_visible(backend, &caller, found.target_project_id).await?;
     let Some(target) = target else {
         return Ok(());
     };

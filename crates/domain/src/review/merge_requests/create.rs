@@ -12,7 +12,7 @@ use storage::jobs;
 use super::are_there;
 use super::row::{self, Row, Wanted};
 use crate::identity::access::ProjectAccess;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
@@ -82,7 +82,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
     };
     let mut prepared = said.prepare(backend, &target, IssuableKind::MergeRequest).await?;
     let (tasks, completed) = task_list::count(new.description.as_deref());
-    let place = Place::from(target.clone());
+    let place = SpaceAccess::from(target.clone());
     let said = mentions::texts(Some(title), new.description.as_ref());
     let said = mentions::listen(backend, &mentions::Scene::of_merge_request(&place), &[], &said).await?;
     let made = now();

@@ -8,7 +8,7 @@ use super::create::{follow, refuse_same, refuse_second, settle, taken};
 use super::row::{self, Row, Wanted};
 use super::{find, lock};
 use crate::identity::access::ProjectAccess;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
@@ -93,7 +93,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
         true => Some(Scene::new(backend, access, found.source_project_id, &head, &base).await?),
         false => None,
     };
-    let place = Place::from(access.clone());
+    let place = SpaceAccess::from(access.clone());
     let said = mentions::listen(
         backend,
         &mentions::Scene::of_merge_request(&place),

@@ -58,7 +58,7 @@ pub(super) async fn seen(
     };
     let source = match pipeline.project_id == access.project.id {
         true => access.clone(),
-        false => match ProjectAccess::if_admitted(backend, &access.caller, pipeline.project_id).await? {
+        false => match ProjectAccess::find_visible(backend, &access.caller, pipeline.project_id).await? {
             Some(source) => source,
             None => return Ok(None),
         },

@@ -103,7 +103,7 @@ pub async fn finish(backend: &Backend, job: &FinishMerge) -> Result<()> {
 }
 
 async fn close_issues(backend: &Backend, caller: &Caller, found: &Model) -> Result<()> {
-    let target = ProjectAccess::if_admitted(backend, caller, found.target_project_id).await?;
+    let target = ProjectAccess::find_visible(backend, caller, found.target_project_id).await?;
     let closes = |target: &ProjectAccess| {
         target.project.autoclose_referenced_issues
             && target.project.default_branch.as_deref() == Some(&found.target_branch)
@@ -122,7 +122,7 @@ async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Resu
     let Some(source_id) = found.source_project_id else {
         return Ok(());
     };
-    let Some(source) = ProjectAccess::if_admitted(backend, &caller, source_id).await? else {
+    let Some(source) = ProjectAccess::find_visible(backend, &caller, source_id).await? else {
         return Ok(());
     };
     let branch = found.source_branch.clone();

@@ -12,7 +12,7 @@ use storage::database::Violation;
 use storage::entities::badges::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{Scope, namespaces, now, projects};
 
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::patch::Patch;
@@ -50,7 +50,7 @@ pub struct Change {
 /// Returns an error if the database or the repository fails.
 pub async fn list(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     name: Option<&str>,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
@@ -71,7 +71,7 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if no such badge is shown there.
-pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
+pub async fn read(backend: &Backend, place: &SpaceAccess, id: i64) -> Result<Row> {
     let badge = find(backend.database.read(), place, id).await?;
     rendered(backend, place, badge).await
 }
@@ -82,7 +82,7 @@ pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
 /// Returns `Error::InvalidAttributes` if a URL is invalid.
 pub async fn preview(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     link_url: &str,
     image_url: &str,
 ) -> Result<[String; 2]> {
@@ -99,7 +99,7 @@ pub async fn preview(
 /// badges already.
 pub async fn create(
     backend: &Backend,
-    place: &Place,
+    place: &SpaceAccess,
     name: Option<String>,
     link_url: String,
     image_url: String,
@@ -139,7 +139,7 @@ pub(crate) fn checked(
 }
 
 /// Checks that one more badge is allowed. The lock serializes concurrent inserts.
-async fn make_room(transaction: &DatabaseTransaction, place: &Place) -> Result<()> {
+async fn make_room(transaction: &DatabaseTransaction, place: &SpaceAccess) -> Result<()> {
     let there = match &place.project {
         Some(project) => projects::lock(transaction, project.id).await?.is_some(),
         None => namespaces::lock(transaction, place.namespace.id).await?.is_some(),
@@ -165,7 +165,7 @@ async fn make_room(transaction: &DatabaseTransaction, place: &Place) -> Result<(
 /// Returns `Error::NotFound` if the badge does not exist. Returns `Error::Forbidden` if it belongs to an
 /// ancestor group. Returns `Error::InvalidAttributes` if a URL is invalid. Returns `Error::InvalidParameters`
 /// if no attribute is given.
-pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
+pub async fn update(backend: &Backend, place: &SpaceAccess, id: i64, change: Change) -> Result<Row> {
     if change.name.is_keep() && change.link_url.is_none() && change.image_url.is_none() {
         return Err(Error::no_parameters(&["link_url", "image_url", "name"]));
     }
@@ -196,7 +196,12 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
 /// # Errors
 /// Returns `Error::NotFound` if the badge does not exist. Returns `Error::Forbidden` if it belongs to an
 /// ancestor group. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
-pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since: Option<&str>) -> Result<()> {
+pub async fn delete(
+    backend: &Backend,
+    place: &SpaceAccess,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
@@ -208,13 +213,13 @@ pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since:
         .await
 }
 
-async fn find(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
+async fn find(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
     let shown = badges::inherited_by(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
     shown.one(db).await?.ok_or_else(missing)
 }
 
 /// Locks a badge of the project or group itself until the transaction ends.
-async fn lock_own(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
+async fn lock_own(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
     let shown = badges::inherited_by(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
     let badge = shown.lock_exclusive().one(db).await?.ok_or_else(missing)?;
     if badge.project_id == place.scope().project_id() {
@@ -239,7 +244,7 @@ fn refused(error: DbErr) -> Error {
     }
 }
 
-async fn rendered(backend: &Backend, place: &Place, badge: Model) -> Result<Row> {
+async fn rendered(backend: &Backend, place: &SpaceAccess, badge: Model) -> Result<Row> {
     let texts = [badge.link_url.as_str(), badge.image_url.as_str()];
     let rendering = Rendering::new(backend, place, texts).await?;
     Ok(render(&rendering, badge))

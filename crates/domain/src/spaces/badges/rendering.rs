@@ -3,7 +3,7 @@
 use git::RepositoryId;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 
@@ -30,7 +30,7 @@ impl Rendering {
     /// Returns an error if the repository fails.
     pub async fn new<'a>(
         backend: &Backend,
-        place: &Place,
+        place: &SpaceAccess,
         texts: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self> {
         let Some(project) = &place.project else {

@@ -67,7 +67,7 @@ impl Admitted {
 pub(crate) async fn admit(backend: &Backend, caller: &Caller, new: NewGroup) -> Result<Admitted> {
     let parent = rules::new_parent(backend, caller, new.parent_id).await?;
     rules::check_names(Some(&new.name), Some(&new.path), parent.is_none()).map_err(unsaved)?;
-    let in_force = settings::read(backend).await?;
+    let in_force = settings::get(backend).await?;
     Ok(Admitted {
         new,
         parent,

@@ -23,7 +23,7 @@ pub(super) async fn refuse_below(
         Some((above, group)) if above > level => {
             let text = format!(
                 "should be greater than or equal to {} inherited membership from group {group}",
-                above.word()
+                above.name()
             );
             Err(Error::attribute("access_level", text))
         }

@@ -63,7 +63,7 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
     git::check_branch_name(&branch)
         .map_err(|_| Error::attribute("default_branch", "is not a valid branch name"))?;
     let topics = new.settings.topics()?.unwrap_or_default();
-    let in_force = settings::read(backend).await?;
+    let in_force = settings::get(backend).await?;
     let visibility = new.visibility.unwrap_or(in_force.default_project_visibility);
     let visibility_given = new.visibility.is_some();
     let mut row = row(name, path, visibility, Some(user.id));

@@ -97,7 +97,7 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
     check_names(change.name.as_deref(), change.path.as_deref())?;
     let other = |visibility: &Visibility| *visibility != access.project.visibility;
     if let Some(visibility) = change.visibility.filter(other) {
-        settings::read(backend)
+        settings::get(backend)
             .await?
             .check_visibility(&access.caller, visibility)?;
     }

@@ -69,7 +69,7 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
         Patch::Clear => None,
         Patch::Set(text) => Some(text),
     });
-    let in_force = settings::read(backend).await?;
+    let in_force = settings::get(backend).await?;
     let (wanted, source_id, widest) = (new.visibility, source.id, source.visibility);
     let project = backend
         .database

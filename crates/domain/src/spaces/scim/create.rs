@@ -38,7 +38,7 @@ const ATTEMPTS: usize = 5;
 /// address. Returns `Forbidden` if the provider has reached its maximum number of accounts.
 pub async fn create(backend: &Backend, access: &ScimAccess, new: NewAccount) -> Result<Provisioned> {
     check(&new)?;
-    let in_force = settings::read(backend).await?;
+    let in_force = settings::get(backend).await?;
     let wanted = format!("userName {:?}, email {:?}", new.username, new.email);
     let mut outrun = 0;
     loop {

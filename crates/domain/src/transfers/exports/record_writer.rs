@@ -105,7 +105,7 @@ pub async fn write(
         writer.line(&attributes(group)).await?;
         for relation in Relation::ALL {
             writer
-                .begin(format!("{GROUPS}/{id}/{}.ndjson", relation.word()))
+                .begin(format!("{GROUPS}/{id}/{}.ndjson", relation.name()))
                 .await?;
             match relation {
                 Relation::Milestones => milestones(snapshot, id, writer).await?,

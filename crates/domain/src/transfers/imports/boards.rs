@@ -9,7 +9,7 @@ use sea_orm::{
 use storage::entities::{board_labels, board_lists, boards, milestones, namespace_ancestors, now};
 
 use super::report::Kind;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
 use crate::planning::boards::{check_member, checked, lists};
@@ -51,7 +51,7 @@ impl Entering<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &Place,
+        place: &SpaceAccess,
     ) -> Result<()> {
         let Some(stretch) = self.groups[at].records(Relation::Boards) else {
             return Ok(());
@@ -69,7 +69,12 @@ impl Entering<'_> {
         Ok(())
     }
 
-    async fn named(&self, transaction: &DatabaseTransaction, place: &Place, all: &[Board]) -> Result<Named> {
+    async fn named(
+        &self,
+        transaction: &DatabaseTransaction,
+        place: &SpaceAccess,
+        all: &[Board],
+    ) -> Result<Named> {
         let lists = || all.iter().flat_map(|board| &board.lists.0);
         let of_boards = all.iter().flat_map(|board| &board.labels.0);
         let of_lists = lists().filter_map(|list| list.label.as_ref());
@@ -104,7 +109,7 @@ impl Entering<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &Place,
+        place: &SpaceAccess,
         named: &Named,
         mut record: Board,
     ) -> Result<()> {
@@ -221,7 +226,7 @@ impl Entering<'_> {
 /// Returns the IDs of milestones by title. The group takes precedence over its ancestors, nearest first.
 async fn milestones_named(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     titles: HashSet<&str>,
 ) -> Result<HashMap<String, i64>> {
     if titles.is_empty() {

@@ -32,7 +32,7 @@ impl Entering<'_> {
         let made = of_import(backend.database.write(), self.import_id).await?;
         if made.is_empty() {
             self.report = Report::default();
-            let in_force = settings::read(backend).await?;
+            let in_force = settings::get(backend).await?;
             return backend
                 .database
                 .transaction(async |transaction| self.plant_all(transaction, in_force).await)

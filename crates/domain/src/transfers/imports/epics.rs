@@ -10,7 +10,7 @@ use storage::entities::issues::IssueState;
 use storage::entities::{epic_labels, fold, now};
 
 use super::report::Kind;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
 use crate::kernel::policy::InstancePlan;
 use crate::planning::epics::{NewEpic, checked};
@@ -26,7 +26,7 @@ impl Entering<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &Place,
+        place: &SpaceAccess,
     ) -> Result<()> {
         let Some(stretch) = self.groups[at].records(Relation::Epics) else {
             return Ok(());
@@ -136,7 +136,7 @@ async fn put_below(transaction: &DatabaseTransaction, group_id: i64, parents: &[
     Ok(())
 }
 
-fn epic(place: &Place, record: Epic, author: i64, importer: i64) -> Result<ActiveModel> {
+fn epic(place: &SpaceAccess, record: Epic, author: i64, importer: i64) -> Result<ActiveModel> {
     let folded = record
         .description
         .as_deref()

@@ -15,7 +15,7 @@ use super::report::Report;
 use super::tree::Planted;
 use super::{live, save_report};
 use crate::identity::access::GroupAccess;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -111,7 +111,7 @@ impl<'a> Entering<'a> {
         let Some(group) = live(transaction, waiting.namespace_id).await? else {
             return Ok(());
         };
-        let place = Place::from(GroupAccess {
+        let place = SpaceAccess::from(GroupAccess {
             caller: self.caller.clone(),
             group,
             role: Some(AccessLevel::Owner),

@@ -10,7 +10,7 @@ use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::{Scope, badges, fold, labels, milestones, now};
 
 use super::report::Kind;
-use crate::identity::space_access::Place;
+use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
 use crate::planning::labels::{DEFAULT_COLOR, NewLabel, named};
 use crate::planning::milestones::NewMilestone;
@@ -29,7 +29,7 @@ impl Entering<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &Place,
+        place: &SpaceAccess,
     ) -> Result<()> {
         let Some(stretch) = self.groups[at].records(Relation::Milestones) else {
             return Ok(());
@@ -69,7 +69,7 @@ impl Entering<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &Place,
+        place: &SpaceAccess,
     ) -> Result<()> {
         let Some(stretch) = self.groups[at].records(Relation::Labels) else {
             return Ok(());
@@ -110,7 +110,7 @@ impl Entering<'_> {
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        place: &Place,
+        place: &SpaceAccess,
     ) -> Result<()> {
         let Some(stretch) = self.groups[at].records(Relation::Badges) else {
             return Ok(());
@@ -151,7 +151,7 @@ async fn titles_above<E: EntityTrait>(
     Ok(found.into_iter().collect())
 }
 
-fn milestone(place: &Place, record: Milestone) -> Result<milestones::ActiveModel> {
+fn milestone(place: &SpaceAccess, record: Milestone) -> Result<milestones::ActiveModel> {
     let folded = record
         .description
         .as_deref()
@@ -194,7 +194,7 @@ async fn insert_labels(transaction: &DatabaseTransaction, rows: Vec<labels::Acti
 /// found belonged to an ancestor of the exported group and is created.
 pub async fn labels_named<'a>(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &SpaceAccess,
     names: impl Iterator<Item = &'a LabelName>,
 ) -> Result<HashMap<String, i64>> {
     let mut wanted: BTreeMap<&str, &LabelName> = BTreeMap::new();

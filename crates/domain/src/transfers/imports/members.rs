@@ -148,8 +148,8 @@ impl Entering<'_> {
                         if let Some(said) = said.filter(|said| level < *said) {
                             let reason = format!(
                                 "lowered from {} to {}, the highest role that the importing user can grant",
-                                said.word(),
-                                level.word()
+                                said.name(),
+                                level.name()
                             );
                             self.report.add(Kind::Level, &group.full_path, &name(), reason);
                         }

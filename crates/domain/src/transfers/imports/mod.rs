@@ -260,7 +260,7 @@ async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
     let gone = || fault("The importing user no longer exists");
     let user = users::not_deleted().filter(users::Column::Id.eq(row.user_id.ok_or_else(gone)?));
     let user = user.one(backend.database.read()).await?.ok_or_else(gone)?;
-    authentication::refuse_shut_out(&user)?;
+    authentication::check_account_active(&user)?;
     let group_id = row.namespace_id.unwrap_or_default().to_string();
     let access = GroupAccess::find(backend, Caller::user(user), &group_id).await?;
     match access.has_role(Role::Owner) {

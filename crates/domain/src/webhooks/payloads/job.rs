@@ -94,7 +94,7 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<JobP
             message: commit.map(|commit| commit.message),
             author_name: author.as_ref().map(|author| author.name.clone()),
             author_email: author.map(|author| author.email),
-            status: pipeline.status.word(),
+            status: pipeline.status.name(),
             duration: pipeline.duration(),
             started_at: pipeline.started_at.map(date),
             finished_at: pipeline.finished_at.map(date),

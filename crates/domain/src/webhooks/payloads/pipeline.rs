@@ -98,7 +98,7 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Pipe
             tag: pipeline.tag,
             sha: pipeline.sha,
             before_sha: NOTHING,
-            source: pipeline.source.word(),
+            source: pipeline.source.name(),
             detailed_status: data.status.clone(),
             status: data.status,
             stages: stages.into_iter().collect(),
