@@ -23,7 +23,7 @@ impl App {
     }
 
     async fn attribute(&self, owner: AttributeOwner, key: &str) -> Result<CustomAttribute> {
-        let found = attributes::read(&self.backend, owner, key).await?;
+        let found = attributes::get(&self.backend, owner, key).await?;
         Ok(custom_attribute(&found))
     }
 

@@ -179,7 +179,7 @@ impl GroupsApi for App {
         request: CreateGroupRequest,
         picture: Option<UploadedFile>,
     ) -> Result<Group> {
-        let picture = avatars::checked(picture).await?;
+        let picture = avatars::validate(picture).await?;
         let body = request.body;
         let new = NewGroup {
             settings: group_settings(body.description, body.group_settings),
@@ -212,7 +212,7 @@ impl GroupsApi for App {
         request: UpdateGroupRequest,
         picture: Option<UploadedFile>,
     ) -> Result<Group> {
-        let picture = avatars::checked(picture).await?;
+        let picture = avatars::validate(picture).await?;
         let body = request.body;
         // An empty text in place of the file removes the avatar.
         let pictured = picture.is_some() || body.avatar.is_some();

@@ -236,7 +236,7 @@ impl ProjectsApi for App {
         };
         let changed = match pictured {
             true => {
-                let picture = avatars::checked(picture).await?;
+                let picture = avatars::validate(picture).await?;
                 avatars::set(&self.backend, changed, picture).await?
             }
             false => changed,

@@ -2,9 +2,9 @@
 
 use domain::accounts::avatars;
 use domain::accounts::uploads::UploadedFile;
-use domain::accounts::users::listing::{self, Filter, Sorting};
-use domain::accounts::users::memberships::{self, Wanted};
-use domain::accounts::users::{self, Changes, Details, NewUser, Password, deletion};
+use domain::accounts::users::listing::{self, UserFilter};
+use domain::accounts::users::memberships::{self, MembershipFilter};
+use domain::accounts::users::{self, AdminAttributes, NewUser, PasswordSource, deletion};
 use domain::identity::access::{InstanceAccess, UserAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -22,7 +22,7 @@ use contract::{
 impl UsersApi for App {
     async fn get_current_user(&self, access: InstanceAccess) -> Result<CurrentUser> {
         let user = access.caller.signed_in()?;
-        let known = listing::circumstances(&self.backend, user.id).await?;
+        let known = listing::extras(&self.backend, user.id).await?;
         Ok(views::users::current(
             user.clone(),
             known,
@@ -46,19 +46,19 @@ impl UsersApi for App {
         request: CreateUserRequest,
         picture: Option<UploadedFile>,
     ) -> Result<User> {
-        let picture = avatars::checked(picture).await?;
+        let picture = avatars::validate(picture).await?;
         let creator = access.caller.as_user().map(|user| user.id);
         let (new, details) = new_user(request.body, creator)?;
         let mut made = users::register(&self.backend, new, details).await?;
         if picture.is_some() {
             made = avatars::set(&self.backend, made, picture).await?;
         }
-        let profile = listing::whole(&self.backend, made).await?;
+        let profile = listing::full_profile(&self.backend, made).await?;
         Ok(views::users::user(profile, &self.backend.instance.base_url))
     }
 
     async fn get_user(&self, access: UserAccess) -> Result<User> {
-        let profile = listing::read(&self.backend, &access.caller, access.user).await?;
+        let profile = listing::get(&self.backend, &access.caller, access.user).await?;
         Ok(views::users::user(profile, &self.backend.instance.base_url))
     }
 
@@ -68,14 +68,14 @@ impl UsersApi for App {
         request: UpdateUserRequest,
         picture: Option<UploadedFile>,
     ) -> Result<User> {
-        let picture = avatars::checked(picture).await?;
+        let picture = avatars::validate(picture).await?;
         // An empty text in place of the file removes the avatar.
         let pictured = picture.is_some() || request.body.avatar.is_some();
         let mut changed = users::update(&self.backend, access.user, changes(request.body)).await?;
         if pictured {
             changed = avatars::set(&self.backend, changed, picture).await?;
         }
-        let profile = listing::whole(&self.backend, changed).await?;
+        let profile = listing::full_profile(&self.backend, changed).await?;
         Ok(views::users::user(profile, &self.backend.instance.base_url))
     }
 
@@ -106,9 +106,9 @@ impl UsersApi for App {
         page: PageRequest,
     ) -> Result<Page<UserMembership>> {
         let wanted = match request.r#type {
-            None => Wanted::Any,
-            Some(MembershipSource::Project) => Wanted::Projects,
-            Some(MembershipSource::Namespace) => Wanted::Groups,
+            None => MembershipFilter::Any,
+            Some(MembershipSource::Project) => MembershipFilter::Projects,
+            Some(MembershipSource::Namespace) => MembershipFilter::Groups,
         };
         let page = memberships::list(&self.backend, access.user.id, wanted, &page).await?;
         Ok(page.map(views::account::membership))
@@ -119,16 +119,18 @@ impl UsersApi for App {
     }
 }
 
-fn filter(request: ListUsersRequest) -> Filter {
-    let sorting = request.order_by.map_or(Sorting::Id, |order| match order {
-        UserOrder::Id => Sorting::Id,
-        UserOrder::Name => Sorting::Name,
-        UserOrder::Username => Sorting::Username,
-        UserOrder::CreatedAt => Sorting::CreatedAt,
-        UserOrder::UpdatedAt => Sorting::UpdatedAt,
-    });
+fn filter(request: ListUsersRequest) -> UserFilter {
+    let sorting = request
+        .order_by
+        .map_or(listing::UserOrder::Id, |order| match order {
+            UserOrder::Id => listing::UserOrder::Id,
+            UserOrder::Name => listing::UserOrder::Name,
+            UserOrder::Username => listing::UserOrder::Username,
+            UserOrder::CreatedAt => listing::UserOrder::CreatedAt,
+            UserOrder::UpdatedAt => listing::UserOrder::UpdatedAt,
+        });
     let ascending = matches!(request.sort, Some(SortDirection::Asc));
-    Filter {
+    UserFilter {
         username: request.username,
         search: request.search,
         active: request.active,
@@ -148,8 +150,8 @@ fn filter(request: ListUsersRequest) -> Filter {
 }
 
 /// Returns the profile and rights in a body.
-fn user_details(details: UserDetails) -> Details {
-    Details {
+fn user_details(details: UserDetails) -> AdminAttributes {
+    AdminAttributes {
         skype: details.skype,
         linkedin: details.linkedin,
         twitter: details.twitter,
@@ -174,8 +176,8 @@ fn user_details(details: UserDetails) -> Details {
     }
 }
 
-fn new_user(body: UserCreate, created_by_id: Option<i64>) -> Result<(NewUser, Details)> {
-    let password = Password::required(body.password, body.reset_password, body.force_random_password)?;
+fn new_user(body: UserCreate, created_by_id: Option<i64>) -> Result<(NewUser, AdminAttributes)> {
+    let password = PasswordSource::required(body.password, body.reset_password, body.force_random_password)?;
     // The deprecated attribute requests a confirmation; the newer one skips it.
     let confirmed = body.skip_confirmation.or(body.confirm.map(|asked| !asked));
     let new = NewUser {
@@ -185,7 +187,7 @@ fn new_user(body: UserCreate, created_by_id: Option<i64>) -> Result<(NewUser, De
         password: password.into_chosen(),
         admin: body.user_details.admin == Some(true),
     };
-    let details = Details {
+    let details = AdminAttributes {
         confirmed,
         created_by_id,
         ..user_details(body.user_details)
@@ -193,14 +195,18 @@ fn new_user(body: UserCreate, created_by_id: Option<i64>) -> Result<(NewUser, De
     Ok((new, details))
 }
 
-fn changes(body: UserUpdate) -> Changes {
+fn changes(body: UserUpdate) -> users::UserUpdate {
     let skip = body.email.is_some() && body.skip_reconfirmation == Some(true);
-    Changes {
+    users::UserUpdate {
         username: body.username,
         name: body.name,
         email: body.email,
-        password: Password::asked(body.password, body.reset_password, body.force_random_password),
-        details: Details {
+        password: PasswordSource::from_request(
+            body.password,
+            body.reset_password,
+            body.force_random_password,
+        ),
+        details: AdminAttributes {
             confirmed: skip.then_some(true),
             ..user_details(body.user_details)
         },

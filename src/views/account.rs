@@ -1,6 +1,6 @@
 //! SSH keys, email addresses, statuses and memberships of users.
 
-use domain::accounts::users::memberships::{self, Named};
+use domain::accounts::users::memberships::{self, NamedMembership};
 use storage::entities::{user_emails, user_keys, user_statuses};
 
 use crate::views::html::escape;
@@ -40,7 +40,7 @@ pub fn status(status: Option<user_statuses::Model>) -> UserStatus {
 
 /// Returns a direct membership.
 #[must_use]
-pub fn membership(named: Named) -> UserMembership {
+pub fn membership(named: NamedMembership) -> UserMembership {
     let (source_id, source_type) = match named.source {
         memberships::MembershipSource::Project(id) => (id, MembershipSource::Project),
         memberships::MembershipSource::Group(id) => (id, MembershipSource::Namespace),

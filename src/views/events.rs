@@ -1,6 +1,6 @@
 //! Events.
 
-use domain::accounts::users::listing::{Detail, Profile};
+use domain::accounts::users::listing::{ProfileDetail, UserProfile};
 use domain::activity::events::listing::{Happened, Noted};
 use domain::activity::push_data::{Change, PushData, RefType};
 use storage::entities::events::{self, EventAction, Model};
@@ -75,9 +75,9 @@ fn noteable_type(kind: NoteableType) -> &'static str {
 }
 
 fn user(user: users::Model, base_url: &str) -> User {
-    let profile = Profile {
+    let profile = UserProfile {
         user,
-        detail: Detail::Reference,
+        detail: ProfileDetail::Reference,
     };
     user_view::user(profile, base_url)
 }

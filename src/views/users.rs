@@ -1,7 +1,7 @@
 //! Users.
 
 use chrono::{DateTime, Utc};
-use domain::accounts::users::listing::{Circumstances, Detail, Profile};
+use domain::accounts::users::listing::{ProfileDetail, UserExtras, UserProfile};
 use domain::spaces::projects::stars;
 use storage::entities::users::{self, Model};
 
@@ -109,8 +109,8 @@ fn shown<T>(value: Option<impl Into<T>>) -> MaybeUndefined<T> {
 
 /// Returns a user with the fields that the caller may see.
 #[must_use]
-pub fn user(profile: Profile, base: &str) -> User {
-    let Profile { user, detail } = profile;
+pub fn user(profile: UserProfile, base: &str) -> User {
+    let UserProfile { user, detail } = profile;
     let mut view = User {
         id: user.id,
         username: user.username.clone(),
@@ -146,9 +146,9 @@ pub fn user(profile: Profile, base: &str) -> User {
         is_admin: None,
     };
     match detail {
-        Detail::Reference => {}
-        Detail::Public => add_public(&mut view, user),
-        Detail::Full(known) => {
+        ProfileDetail::Reference => {}
+        ProfileDetail::Public => add_public(&mut view, user),
+        ProfileDetail::Full(known) => {
             add_public(&mut view, user.clone());
             add_rest(&mut view, user, known);
         }
@@ -169,7 +169,7 @@ fn add_public(view: &mut User, user: Model) {
     view.job_title = shown(user.job_title);
 }
 
-fn add_rest(view: &mut User, user: Model, known: Circumstances) {
+fn add_rest(view: &mut User, user: Model, known: UserExtras) {
     view.can_create_project = Some(can_create_project(&user, &known));
     view.identities = Some(identities(known));
     view.last_sign_in_at = shown(user.last_sign_in_at);
@@ -191,11 +191,11 @@ fn add_rest(view: &mut User, user: Model, known: Circumstances) {
 /// The server has no two-factor authentication.
 const SECOND_FACTOR: bool = false;
 
-fn can_create_project(user: &Model, known: &Circumstances) -> bool {
+fn can_create_project(user: &Model, known: &UserExtras) -> bool {
     u64::try_from(user.projects_limit).is_ok_and(|limit| known.personal_projects < limit)
 }
 
-fn identities(known: Circumstances) -> Vec<UserIdentity> {
+fn identities(known: UserExtras) -> Vec<UserIdentity> {
     let shown = |row: storage::entities::user_identities::Model| UserIdentity {
         provider: row.provider,
         extern_uid: row.extern_uid,
@@ -205,7 +205,7 @@ fn identities(known: Circumstances) -> Vec<UserIdentity> {
 
 /// Returns the caller's own account.
 #[must_use]
-pub fn current(user: Model, known: Circumstances, base: &str) -> CurrentUser {
+pub fn current(user: Model, known: UserExtras, base: &str) -> CurrentUser {
     CurrentUser {
         id: user.id,
         state: state(user.state),

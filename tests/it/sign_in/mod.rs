@@ -3,7 +3,7 @@
 mod limits;
 
 use chrono::TimeDelta;
-use domain::accounts::users::{Changes, Password, update};
+use domain::accounts::users::{PasswordSource, UserUpdate, update};
 use reqwest::header::LOCATION;
 use reqwest::{Method, StatusCode};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
@@ -193,7 +193,7 @@ async fn sign_in_requires_change_of_password_set_by_administrator(server: TestSe
 
 async fn sign_in_to_account_without_password_fails(server: TestServer) {
     let ada = ada(&server).await;
-    let changes = Changes { password: Some(Password::Unknown), ..Changes::default() };
+    let changes = UserUpdate { password: Some(PasswordSource::Unknown), ..UserUpdate::default() };
     update(&server.backend, ada.row, changes).await.expect("a change");
     assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 422);
 }

@@ -9,9 +9,9 @@ use crate::kernel::download::{Content, Download};
 use crate::kernel::error::{Error, Result};
 
 /// Maximum size of an avatar, in bytes.
-const LARGEST: u64 = 200 << 10;
+const MAX_BYTES: u64 = 200 << 10;
 /// Leading bytes of supported image formats, and their media types.
-const BEGINNINGS: [(&[u8], &str); 4] = [
+const IMAGE_SIGNATURES: [(&[u8], &str); 4] = [
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
@@ -20,7 +20,7 @@ const BEGINNINGS: [(&[u8], &str); 4] = [
 
 /// Owner of an avatar, by ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
+pub enum AvatarOwner {
     /// A project.
     Project(i64),
     /// A group, by the ID of its namespace.
@@ -29,7 +29,7 @@ pub enum Owner {
     User(i64),
 }
 
-impl Owner {
+impl AvatarOwner {
     fn key(self) -> String {
         let folder = match self {
             Self::Project(id) => uploads::folder(id),
@@ -42,17 +42,17 @@ impl Owner {
 
 /// An image that was validated.
 #[derive(Debug)]
-pub struct Picture(UploadedFile);
+pub struct AvatarImage(UploadedFile);
 
 /// Validates an uploaded avatar, if there is one.
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the file is too large or not an image that browsers display.
-pub async fn checked(picture: Option<UploadedFile>) -> Result<Option<Picture>> {
+pub async fn validate(picture: Option<UploadedFile>) -> Result<Option<AvatarImage>> {
     let Some(mut picture) = picture else {
         return Ok(None);
     };
-    if picture.size > LARGEST {
+    if picture.size > MAX_BYTES {
         return Err(Error::attribute(
             "avatar",
             "is too big (should be at most 200 KiB)",
@@ -65,10 +65,10 @@ pub async fn checked(picture: Option<UploadedFile>) -> Result<Option<Picture>> {
         .await
         .map_err(Error::internal)?;
     picture.file.rewind().await.map_err(Error::internal)?;
-    let kind = uploads::picture_type(&picture.file_name);
+    let kind = uploads::image_type(&picture.file_name);
     let named = |(beginning, name): &(&[u8], &str)| Some(*name) == kind && start.starts_with(beginning);
-    if BEGINNINGS.iter().any(named) {
-        Ok(Some(Picture(picture)))
+    if IMAGE_SIGNATURES.iter().any(named) {
+        Ok(Some(AvatarImage(picture)))
     } else {
         Err(Error::attribute(
             "avatar",
@@ -80,7 +80,7 @@ pub async fn checked(picture: Option<UploadedFile>) -> Result<Option<Picture>> {
 /// A project, group or user with an avatar.
 pub trait HasAvatar: Sized + Send {
     /// Returns the owner of the avatar.
-    fn owner(&self) -> Owner;
+    fn owner(&self) -> AvatarOwner;
     /// Returns the file name of the avatar, if there is one.
     fn file_name(&self) -> Option<&str>;
     /// Stores the file name in the owner's row.
@@ -94,14 +94,14 @@ pub trait HasAvatar: Sized + Send {
 ///
 /// # Errors
 /// Returns an error if the storage fails, and `Error::NotFound` if the owner is being deleted.
-pub async fn set<T: HasAvatar>(backend: &Backend, owner: T, picture: Option<Picture>) -> Result<T> {
+pub async fn set<T: HasAvatar>(backend: &Backend, owner: T, picture: Option<AvatarImage>) -> Result<T> {
     let key = owner.owner().key();
     let name = match picture {
         None => {
             backend.objects.delete(&key).await?;
             None
         }
-        Some(Picture(picture)) => {
+        Some(AvatarImage(picture)) => {
             backend.objects.put(&key, picture.file).await?;
             Some(uploads::clean_name(&picture.file_name))
         }
@@ -121,7 +121,7 @@ pub async fn open(backend: &Backend, owner: &impl HasAvatar, file_name: &str) ->
         .ok_or_else(missing)?;
     let (objects, key) = (backend.objects.clone(), owner.owner().key());
     let size = objects.size(&key).await?.ok_or_else(missing)?;
-    let kind = uploads::picture_type(name).unwrap_or("application/octet-stream");
+    let kind = uploads::image_type(name).unwrap_or("application/octet-stream");
     Ok(Download {
         content_type: kind.to_owned(),
         file_name: name.to_owned(),
@@ -139,6 +139,6 @@ pub async fn open(backend: &Backend, owner: &impl HasAvatar, file_name: &str) ->
 ///
 /// # Errors
 /// Returns an error if the storage fails.
-pub async fn remove(backend: &Backend, owner: Owner) -> Result<()> {
+pub async fn remove(backend: &Backend, owner: AvatarOwner) -> Result<()> {
     Ok(backend.objects.delete(&owner.key()).await?)
 }

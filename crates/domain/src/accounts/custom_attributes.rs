@@ -17,7 +17,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::query::page_of;
 
 /// Maximum attributes of one owner.
-const MOST: u64 = 100;
+const MAX_ATTRIBUTES: u64 = 100;
 
 /// Returns a page of the attributes of an owner, by key.
 ///
@@ -31,23 +31,23 @@ pub async fn list(backend: &Backend, owner: AttributeOwner, page: &PageRequest) 
 ///
 /// # Errors
 /// Returns `Error::NotFound` if no attribute has this key.
-pub async fn read(backend: &Backend, owner: AttributeOwner, key: &str) -> Result<Model> {
+pub async fn get(backend: &Backend, owner: AttributeOwner, key: &str) -> Result<Model> {
     let found = custom_attributes::of(owner)
         .filter(Column::Key.eq(key))
         .one(backend.database.read())
         .await?;
-    found.ok_or_else(missing)
+    found.ok_or_else(not_found)
 }
 
 /// Sets an attribute.
 ///
 /// # Errors
-/// Returns `Error::Rejected` if the owner has `MOST` attributes already.
+/// Returns `Error::Rejected` if the owner has `MAX_ATTRIBUTES` attributes already.
 pub async fn set(backend: &Backend, owner: AttributeOwner, key: &str, value: &str) -> Result<Model> {
     loop {
         let attempt = backend
             .database
-            .transaction(async |transaction| change_or_attach(transaction, owner, key, value).await);
+            .transaction(async |transaction| upsert(transaction, owner, key, value).await);
         match attempt.await {
             // A concurrent request inserted it, so the next attempt updates it.
             Err(Error::Conflict(_)) => {}
@@ -56,7 +56,7 @@ pub async fn set(backend: &Backend, owner: AttributeOwner, key: &str, value: &st
     }
 }
 
-async fn change_or_attach(
+async fn upsert(
     transaction: &DatabaseTransaction,
     owner: AttributeOwner,
     key: &str,
@@ -71,10 +71,10 @@ async fn change_or_attach(
         .await?;
     if changed.rows_affected > 0 {
         let found = custom_attributes::of(owner).filter(Column::Key.eq(key));
-        return found.one(transaction).await?.ok_or_else(missing);
+        return found.one(transaction).await?.ok_or_else(not_found);
     }
-    if custom_attributes::of(owner).count(transaction).await? >= MOST {
-        let text = format!("The maximum number of custom attributes ({MOST}) is reached");
+    if custom_attributes::of(owner).count(transaction).await? >= MAX_ATTRIBUTES {
+        let text = format!("The maximum number of custom attributes ({MAX_ATTRIBUTES}) is reached");
         return Err(Error::Rejected(text.into()));
     }
     let (project_id, namespace_id, user_id) = match owner {
@@ -98,7 +98,7 @@ async fn change_or_attach(
         .map_err(|error| match Violation::of(&error) {
             Some(Violation::Unique(_)) => Error::Conflict("".into()),
             // The owner was deleted meanwhile.
-            Some(Violation::ForeignKey(_)) => missing(),
+            Some(Violation::ForeignKey(_)) => not_found(),
             _ => error.into(),
         })
 }
@@ -114,11 +114,11 @@ pub async fn delete(backend: &Backend, owner: AttributeOwner, key: &str) -> Resu
         .exec(backend.database.write())
         .await?;
     match removed.rows_affected {
-        0 => Err(missing()),
+        0 => Err(not_found()),
         _ => Ok(()),
     }
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("Custom Attribute")
 }

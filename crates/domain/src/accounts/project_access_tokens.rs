@@ -93,7 +93,7 @@ pub async fn create(
             "A project access token cannot create project access tokens",
         ));
     }
-    let level = level(new.access_level)?;
+    let level = parse_level(new.access_level)?;
     let grantable: Vec<&str> = TOKEN_SCOPES
         .into_iter()
         .filter(|scope| *scope != "sudo")
@@ -121,7 +121,7 @@ pub async fn create(
                 ..Default::default()
             };
             home.insert(transaction).await?;
-            enrol(transaction, project_id, &bot, level).await?;
+            insert_member(transaction, project_id, &bot, level).await?;
             row.user_id = Set(bot.id);
             Ok::<_, Error>(row.insert(transaction).await?)
         })
@@ -168,7 +168,7 @@ async fn levels(backend: &Backend, project_id: i64, tokens: &[Model]) -> Result<
     Ok(rows.into_iter().collect())
 }
 
-fn level(wanted: Option<i64>) -> Result<AccessLevel> {
+fn parse_level(wanted: Option<i64>) -> Result<AccessLevel> {
     let Some(number) = wanted else {
         return Ok(AccessLevel::Maintainer);
     };
@@ -206,7 +206,7 @@ fn bot(project_id: i64, name: String, creator_id: i64) -> users::ActiveModel {
     }
 }
 
-async fn enrol(
+async fn insert_member(
     transaction: &DatabaseTransaction,
     project_id: i64,
     bot: &users::Model,

@@ -18,13 +18,13 @@ use crate::kernel::download::{Content, Download};
 use crate::kernel::error::{Error, Result};
 
 /// Maximum length of a name in bytes, which most file systems support.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 /// Age at which an incomplete file is deleted; longer than any upload.
-const ABANDONED: TimeDelta = TimeDelta::hours(24);
+const ABANDONED_AFTER: TimeDelta = TimeDelta::hours(24);
 /// Maximum number of files that one sweep deletes.
-const SWEPT: u64 = 1_000;
+const MAX_SWEPT: u64 = 1_000;
 /// Extensions and types of images that browsers display without running code in them.
-const SAFE_PICTURES: [(&str, &str); 5] = [
+const SAFE_IMAGE_TYPES: [(&str, &str); 5] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
     ("jpeg", "image/jpeg"),
@@ -105,7 +105,7 @@ pub async fn open(
     let row = found
         .filter(|row| row.file_name == file_name)
         .ok_or_else(|| Error::not_found("File"))?;
-    let picture = picture_type(&row.file_name);
+    let picture = image_type(&row.file_name);
     let (objects, key) = (backend.objects.clone(), key(&row));
     Ok(Download {
         content_type: picture.unwrap_or("application/octet-stream").to_owned(),
@@ -127,9 +127,9 @@ pub(crate) fn safe_headers() -> Vec<(&'static str, String)> {
 }
 
 /// Returns the type of an image that may be displayed inline, by its name.
-pub(crate) fn picture_type(file_name: &str) -> Option<&'static str> {
+pub(crate) fn image_type(file_name: &str) -> Option<&'static str> {
     let extension = extension(file_name);
-    let picture = SAFE_PICTURES.iter().find(|(known, _)| *known == extension);
+    let picture = SAFE_IMAGE_TYPES.iter().find(|(known, _)| *known == extension);
     picture.map(|(_, kind)| *kind)
 }
 
@@ -147,7 +147,7 @@ pub async fn remove_all(backend: &Backend, project_id: i64) -> Result<()> {
 /// Returns an error if a database query or the storage fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     let db = backend.database.write();
-    let abandoned = project_uploads::abandoned(db, now() - ABANDONED, SWEPT).await?;
+    let abandoned = project_uploads::abandoned(db, now() - ABANDONED_AFTER, MAX_SWEPT).await?;
     for row in &abandoned {
         backend.objects.delete(&key(row)).await?;
         Entity::delete_many()
@@ -188,7 +188,7 @@ pub(crate) fn clean_name(name: &str) -> String {
     if clean.chars().all(|c| c == '.') {
         clean = "_".repeat(clean.len().max(1));
     }
-    if clean.len() <= LONGEST_NAME {
+    if clean.len() <= MAX_NAME_BYTES {
         return clean;
     }
     // Preserve the extension, because it determines the type of the file.
@@ -196,7 +196,7 @@ pub(crate) fn clean_name(name: &str) -> String {
         Some((stem, extension)) if extension.len() < 32 => (stem, format!(".{extension}")),
         _ => (clean.as_str(), String::new()),
     };
-    let mut end = LONGEST_NAME - extension.len();
+    let mut end = MAX_NAME_BYTES - extension.len();
     while !stem.is_char_boundary(end) {
         end -= 1;
     }
@@ -236,10 +236,10 @@ mod tests {
     #[test]
     fn long_names_are_cut_before_their_extension() {
         let name = clean_name(&format!("{}.png", "ä".repeat(500)));
-        assert!(name.len() <= LONGEST_NAME && name.ends_with(".png"), "{name}");
-        assert_eq!(clean_name(&"x".repeat(500)).len(), LONGEST_NAME);
+        assert!(name.len() <= MAX_NAME_BYTES && name.ends_with(".png"), "{name}");
+        assert_eq!(clean_name(&"x".repeat(500)).len(), MAX_NAME_BYTES);
         let strange = clean_name(&format!("x.{}", "y".repeat(500)));
-        assert_eq!(strange.len(), LONGEST_NAME);
+        assert_eq!(strange.len(), MAX_NAME_BYTES);
     }
 
     #[test]

@@ -3,14 +3,14 @@
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, IntoActiveModel, QueryFilter};
 use storage::entities::{now, users};
 
-use crate::accounts::avatars::{self, HasAvatar, Owner};
+use crate::accounts::avatars::{self, AvatarOwner, HasAvatar};
 use crate::kernel::Backend;
 use crate::kernel::download::Download;
 use crate::kernel::error::{Error, Result};
 
 impl HasAvatar for users::Model {
-    fn owner(&self) -> Owner {
-        Owner::User(self.id)
+    fn owner(&self) -> AvatarOwner {
+        AvatarOwner::User(self.id)
     }
 
     fn file_name(&self) -> Option<&str> {

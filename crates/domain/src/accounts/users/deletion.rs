@@ -37,7 +37,7 @@ pub async fn delete(backend: &Backend, user: &users::Model, hard: bool) -> Resul
             if user.admin && other_admins(transaction, user.id).await? == 0 {
                 return Err(Error::Conflict("The last administrator cannot be deleted".into()));
             }
-            take_away(transaction, user.id, hard, groups).await
+            mark_for_deletion(transaction, user.id, hard, groups).await
         })
         .await
 }
@@ -48,7 +48,7 @@ pub async fn delete(backend: &Backend, user: &users::Model, hard: bool) -> Resul
 /// Returns an error if a database query fails.
 pub async fn delete_bots(transaction: &DatabaseTransaction, ids: Vec<i64>) -> Result<()> {
     for id in ids {
-        match take_away(transaction, id, false, Vec::new()).await {
+        match mark_for_deletion(transaction, id, false, Vec::new()).await {
             Ok(()) | Err(Error::NotFound(_)) => {}
             Err(error) => return Err(error),
         }
@@ -56,7 +56,7 @@ pub async fn delete_bots(transaction: &DatabaseTransaction, ids: Vec<i64>) -> Re
     Ok(())
 }
 
-async fn take_away(
+async fn mark_for_deletion(
     transaction: &DatabaseTransaction,
     user_id: i64,
     hard: bool,
@@ -71,7 +71,7 @@ async fn take_away(
     if marked.rows_affected == 0 {
         return Err(Error::not_found("User"));
     }
-    disarm(transaction, user_id).await?;
+    revoke_credentials(transaction, user_id).await?;
     snippets::remove_all_of(transaction, user_id).await?;
     let personal = namespaces::of_user(transaction, user_id).await?;
     for root in groups.iter().copied().chain(personal.map(|space| space.id)) {
@@ -86,7 +86,7 @@ async fn take_away(
 }
 
 /// Deletes the credentials, sessions, identities, memberships and stars of a user.
-async fn disarm(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
+async fn revoke_credentials(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
     macro_rules! remove {
         ($($table:ident),*) => {$(
             $table::Entity::delete_many()

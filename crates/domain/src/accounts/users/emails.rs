@@ -16,7 +16,7 @@ use crate::kernel::preconditions::check_unmodified_since;
 use crate::kernel::query::page_of;
 
 /// Maximum number of secondary addresses of a user.
-const MOST: u64 = 100;
+const MAX_EMAILS: u64 = 100;
 
 /// Lists a user's secondary addresses in the order of creation.
 ///
@@ -54,8 +54,8 @@ pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool
         .transaction(async |transaction| {
             // Lock the user, so that parallel requests cannot exceed the limit together.
             users::lock(transaction, user_id).await?;
-            if user_emails::of_user(user_id).count(transaction).await? >= MOST {
-                let text = format!("are too many (maximum is {MOST})");
+            if user_emails::of_user(user_id).count(transaction).await? >= MAX_EMAILS {
+                let text = format!("are too many (maximum is {MAX_EMAILS})");
                 return Err(Error::attribute("emails", text));
             }
             taken_emails::take(transaction, &fold(&email), user_id)

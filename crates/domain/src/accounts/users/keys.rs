@@ -16,7 +16,7 @@ use crate::kernel::query::page_of;
 use crate::kernel::ssh_keys::{PublicKey, malformed};
 
 /// Maximum number of keys of a user.
-const MOST: u64 = 100;
+const MAX_KEYS: u64 = 100;
 
 /// Lists a user's keys in the order of creation.
 ///
@@ -58,22 +58,22 @@ pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> R
         .transaction(async |transaction| {
             // Lock the user, so that parallel requests cannot exceed the limit together.
             users::lock(transaction, user_id).await?;
-            if user_keys::of_user(user_id).count(transaction).await? >= MOST {
-                let text = format!("are too many (maximum is {MOST})");
+            if user_keys::of_user(user_id).count(transaction).await? >= MAX_KEYS {
+                let text = format!("are too many (maximum is {MAX_KEYS})");
                 return Err(Error::attribute("keys", text));
             }
-            let made = row.insert(transaction).await.map_err(refused)?;
+            let made = row.insert(transaction).await.map_err(map_insert_error)?;
             let holder = FingerprintOwner::UserKey(made.id);
             taken_fingerprints::take(transaction, &made.fingerprint, holder)
                 .await
-                .map_err(refused)?;
+                .map_err(map_insert_error)?;
             Ok(made)
         })
         .await
 }
 
 /// Maps the error of an insert.
-fn refused(error: DbErr) -> Error {
+fn map_insert_error(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(_)) => Error::attribute("fingerprint", "has already been taken"),
         _ => error.into(),

@@ -18,27 +18,27 @@ use crate::kernel::query::{contains, page_of};
 
 /// A user with the level of detail that the caller can see.
 #[derive(Debug, Clone)]
-pub struct Profile {
+pub struct UserProfile {
     /// The user.
     pub user: users::Model,
     /// The level of detail.
-    pub detail: Detail,
+    pub detail: ProfileDetail,
 }
 
 /// Level of detail of a user.
 #[derive(Debug, Clone)]
-pub enum Detail {
+pub enum ProfileDetail {
     /// Only the identity.
     Reference,
     /// The public profile.
     Public,
     /// The full profile.
-    Full(Circumstances),
+    Full(UserExtras),
 }
 
 /// Data of a user outside the row.
 #[derive(Debug, Clone, Default)]
-pub struct Circumstances {
+pub struct UserExtras {
     /// Identities at providers.
     pub identities: Vec<user_identities::Model>,
     /// Number of projects in the personal namespace.
@@ -47,7 +47,7 @@ pub struct Circumstances {
 
 /// Filter of a list of users.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct UserFilter {
     /// Only the user with this user name.
     pub username: Option<String>,
     /// Only users whose names contain this text or whose address equals it.
@@ -74,12 +74,12 @@ pub struct Filter {
     /// Only users created before this time; ignored unless the caller is an administrator.
     pub created_before: Option<DateTime<Utc>>,
     /// The sort order, and whether it is ascending; ignored unless the caller is an administrator.
-    pub order: Option<(Sorting, bool)>,
+    pub order: Option<(UserOrder, bool)>,
 }
 
 /// Sort orders of users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sorting {
+pub enum UserOrder {
     /// ID.
     Id,
     /// Display name.
@@ -100,9 +100,9 @@ pub enum Sorting {
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
-    filter: Filter,
+    filter: UserFilter,
     page: &PageRequest,
-) -> Result<Page<Profile>> {
+) -> Result<Page<UserProfile>> {
     if filter.extern_uid.is_some() != filter.provider.is_some() {
         return Err(Error::parameter(
             "extern_uid, provider provide all or none of parameters",
@@ -116,31 +116,31 @@ pub async fn list(
         return Err(Error::forbidden());
     }
     let db = backend.database.read();
-    let (sorting, ascending) = filter.order.filter(|_| admin).unwrap_or((Sorting::Id, false));
+    let (sorting, ascending) = filter.order.filter(|_| admin).unwrap_or((UserOrder::Id, false));
     let order = if ascending { Order::Asc } else { Order::Desc };
     let by = match sorting {
-        Sorting::Id => Column::Id,
-        Sorting::Name => Column::NameKey,
-        Sorting::Username => Column::UsernameKey,
-        Sorting::CreatedAt => Column::CreatedAt,
-        Sorting::UpdatedAt => Column::UpdatedAt,
+        UserOrder::Id => Column::Id,
+        UserOrder::Name => Column::NameKey,
+        UserOrder::Username => Column::UsernameKey,
+        UserOrder::CreatedAt => Column::CreatedAt,
+        UserOrder::UpdatedAt => Column::UpdatedAt,
     };
-    let wanted = filtered(filter, admin)
+    let wanted = select(filter, admin)
         .order_by(by, order.clone())
         .order_by(Column::Id, order);
     let found = page_of(db, wanted, page).await?;
     let ids: Vec<i64> = found.items.iter().map(|user| user.id).collect();
     let mut known = if admin {
-        circumstances_of(db, &ids).await?
+        extras_of(db, &ids).await?
     } else {
         HashMap::new()
     };
     Ok(found.map(|user| {
         let detail = match admin {
-            true => Detail::Full(known.remove(&user.id).unwrap_or_default()),
-            false => Detail::Reference,
+            true => ProfileDetail::Full(known.remove(&user.id).unwrap_or_default()),
+            false => ProfileDetail::Reference,
         };
-        Profile { user, detail }
+        UserProfile { user, detail }
     }))
 }
 
@@ -148,13 +148,13 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn read(backend: &Backend, caller: &Caller, user: users::Model) -> Result<Profile> {
+pub async fn get(backend: &Backend, caller: &Caller, user: users::Model) -> Result<UserProfile> {
     if caller.is_admin() {
-        return whole(backend, user).await;
+        return full_profile(backend, user).await;
     }
-    Ok(Profile {
+    Ok(UserProfile {
         user,
-        detail: Detail::Public,
+        detail: ProfileDetail::Public,
     })
 }
 
@@ -162,11 +162,11 @@ pub async fn read(backend: &Backend, caller: &Caller, user: users::Model) -> Res
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn whole(backend: &Backend, user: users::Model) -> Result<Profile> {
-    let known = circumstances(backend, user.id).await?;
-    Ok(Profile {
+pub async fn full_profile(backend: &Backend, user: users::Model) -> Result<UserProfile> {
+    let known = extras(backend, user.id).await?;
+    Ok(UserProfile {
         user,
-        detail: Detail::Full(known),
+        detail: ProfileDetail::Full(known),
     })
 }
 
@@ -174,12 +174,12 @@ pub async fn whole(backend: &Backend, user: users::Model) -> Result<Profile> {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn circumstances(backend: &Backend, user_id: i64) -> Result<Circumstances> {
-    let mut known = circumstances_of(backend.database.read(), &[user_id]).await?;
+pub async fn extras(backend: &Backend, user_id: i64) -> Result<UserExtras> {
+    let mut known = extras_of(backend.database.read(), &[user_id]).await?;
     Ok(known.remove(&user_id).unwrap_or_default())
 }
 
-fn filtered(filter: Filter, admin: bool) -> Select<users::Entity> {
+fn select(filter: UserFilter, admin: bool) -> Select<users::Entity> {
     let mut wanted = users::not_deleted();
     if let Some(username) = filter.username.filter(|name| !name.is_empty()) {
         wanted = wanted.filter(Column::UsernameKey.eq(fold(&username)));
@@ -257,8 +257,8 @@ struct Owned {
 }
 
 /// Loads the data of these users outside their rows, in one statement per type.
-async fn circumstances_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, Circumstances>> {
-    let mut known: HashMap<i64, Circumstances> = HashMap::new();
+async fn extras_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, UserExtras>> {
+    let mut known: HashMap<i64, UserExtras> = HashMap::new();
     if ids.is_empty() {
         return Ok(known);
     }

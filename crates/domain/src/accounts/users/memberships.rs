@@ -17,7 +17,7 @@ pub use storage::entities::members::MembershipSource;
 
 /// A direct membership with the name of its group or project.
 #[derive(Debug, Clone)]
-pub struct Named {
+pub struct NamedMembership {
     /// The group or project.
     pub source: MembershipSource,
     /// The name.
@@ -28,7 +28,7 @@ pub struct Named {
 
 /// Filter of a list of memberships.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum MembershipFilter {
     /// All memberships.
     Any,
     /// Memberships in groups.
@@ -45,9 +45,9 @@ pub enum Wanted {
 pub async fn list(
     backend: &Backend,
     user_id: i64,
-    wanted: Wanted,
+    wanted: MembershipFilter,
     page: &PageRequest,
-) -> Result<Page<Named>> {
+) -> Result<Page<NamedMembership>> {
     let db = backend.database.read();
     let rows = members::Entity::find()
         .join(JoinType::LeftJoin, Relation::Project.def())
@@ -57,9 +57,9 @@ pub async fn list(
         .filter(namespaces::Column::DeletionStartedAt.is_null())
         .order_by_asc(Column::Id);
     let rows = match wanted {
-        Wanted::Any => rows,
-        Wanted::Groups => rows.filter(Column::NamespaceId.is_not_null()),
-        Wanted::Projects => rows.filter(Column::ProjectId.is_not_null()),
+        MembershipFilter::Any => rows,
+        MembershipFilter::Groups => rows.filter(Column::NamespaceId.is_not_null()),
+        MembershipFilter::Projects => rows.filter(Column::ProjectId.is_not_null()),
     };
     let found = page_of(db, rows, page).await?;
     let mut projects = project_names(db, found.items.iter().filter_map(|row| row.project_id)).await?;
@@ -72,7 +72,7 @@ pub async fn list(
                 (MembershipSource::Group(id), groups.remove(&id))
             }
         };
-        Named {
+        NamedMembership {
             source,
             name: name.unwrap_or_default(),
             access_level: row.access_level,

@@ -47,7 +47,7 @@ pub struct NewUser {
 
 /// Further attributes that administrators set; absent ones are unchanged.
 #[derive(Debug, Clone, Default)]
-pub struct Details {
+pub struct AdminAttributes {
     /// The Skype name.
     pub skype: Option<String>,
     /// The LinkedIn account.
@@ -94,7 +94,7 @@ pub struct Details {
 
 /// Source of a user's password.
 #[derive(Debug, Clone)]
-pub enum Password {
+pub enum PasswordSource {
     /// The given password.
     Chosen(String),
     /// A random, undisclosed password: signing in with one is impossible until an administrator sets another.
@@ -103,7 +103,7 @@ pub enum Password {
 
 /// Changes of a user; absent ones are unchanged.
 #[derive(Debug, Clone, Default)]
-pub struct Changes {
+pub struct UserUpdate {
     /// The user name; the path of the personal namespace follows.
     pub username: Option<String>,
     /// The display name.
@@ -111,15 +111,15 @@ pub struct Changes {
     /// The email address.
     pub email: Option<String>,
     /// The password. It must be changed at the next sign-in, and all sessions end.
-    pub password: Option<Password>,
+    pub password: Option<PasswordSource>,
     /// Further attributes.
-    pub details: Details,
+    pub details: AdminAttributes,
 }
 
-impl Password {
+impl PasswordSource {
     /// Returns the password for the attributes of a request; a random one takes precedence over a given one.
     #[must_use]
-    pub fn asked(chosen: Option<String>, reset: Option<bool>, random: Option<bool>) -> Option<Self> {
+    pub fn from_request(chosen: Option<String>, reset: Option<bool>, random: Option<bool>) -> Option<Self> {
         match (reset == Some(true) || random == Some(true), chosen) {
             (true, _) => Some(Self::Unknown),
             (false, Some(password)) => Some(Self::Chosen(password)),
@@ -139,7 +139,8 @@ impl Password {
                 "force_random_password",
             ]));
         }
-        Self::asked(chosen, reset, random).ok_or_else(|| Error::attribute("password", "can't be blank"))
+        Self::from_request(chosen, reset, random)
+            .ok_or_else(|| Error::attribute("password", "can't be blank"))
     }
 
     /// Returns the password if it was given.
@@ -165,9 +166,9 @@ impl Password {
 /// Returns `Conflict` if the name or address is taken. Returns a validation error if the password is too
 /// short or the name is not a valid path.
 pub async fn create(backend: &Backend, new: NewUser) -> Result<users::Model> {
-    let confirmed = Details {
+    let confirmed = AdminAttributes {
         confirmed: Some(true),
-        ..Details::default()
+        ..AdminAttributes::default()
     };
     register(backend, new, confirmed).await
 }
@@ -177,29 +178,29 @@ pub async fn create(backend: &Backend, new: NewUser) -> Result<users::Model> {
 /// # Errors
 /// Returns the errors of [`create`], and a validation error for an incomplete or duplicate identity and for
 /// numbers out of range.
-pub async fn register(backend: &Backend, mut new: NewUser, details: Details) -> Result<users::Model> {
+pub async fn register(backend: &Backend, mut new: NewUser, details: AdminAttributes) -> Result<users::Model> {
     names::check_username(&new.username)?;
     names::check_email(&new.email)?;
     let hash = match new.password.take() {
-        Some(password) => Password::Chosen(password).hash().await?,
+        Some(password) => PasswordSource::Chosen(password).hash().await?,
         None => None,
     };
     let in_force = settings::get(backend).await?;
-    let mut row = drafted(&in_force, new, hash);
+    let mut row = new_row(&in_force, new, hash);
     row.created_by_id = Set(details.created_by_id);
     let identity = apply(&mut row, details)?;
     backend
         .database
         .transaction(async |transaction| {
             let user = insert(transaction, row).await?;
-            identify(transaction, user.id, identity).await?;
+            store_identity(transaction, user.id, identity).await?;
             Ok(user)
         })
         .await
 }
 
 /// Returns the row of a new user with the defaults of the settings.
-fn drafted(in_force: &InstanceSettings, new: NewUser, password_hash: Option<String>) -> users::ActiveModel {
+fn new_row(in_force: &InstanceSettings, new: NewUser, password_hash: Option<String>) -> users::ActiveModel {
     let at = now();
     users::ActiveModel {
         username_key: Set(fold(&new.username)),
@@ -218,25 +219,28 @@ fn drafted(in_force: &InstanceSettings, new: NewUser, password_hash: Option<Stri
 }
 
 async fn insert(transaction: &DatabaseTransaction, row: users::ActiveModel) -> Result<users::Model> {
-    let user = row.insert(transaction).await.map_err(taken)?;
+    let user = row.insert(transaction).await.map_err(map_unique_violation)?;
     taken_emails::take(transaction, &user.email_key, user.id)
         .await
-        .map_err(taken)?;
+        .map_err(map_unique_violation)?;
     let namespace = namespaces::ActiveModel {
         kind: Set(namespaces::NamespaceKind::User),
         owner_id: Set(Some(user.id)),
         visibility: Set(Visibility::Public),
         description: Set(String::new()),
         created_at: Set(now()),
-        ..named(&user)
+        ..namespace_columns(&user)
     };
-    let namespace = namespace.insert(transaction).await.map_err(taken)?;
+    let namespace = namespace
+        .insert(transaction)
+        .await
+        .map_err(map_unique_violation)?;
     namespace_ancestors::insert(transaction, namespace.id, None).await?;
     Ok(user)
 }
 
 /// Returns the columns of the personal namespace that follow its user.
-fn named(user: &users::Model) -> namespaces::ActiveModel {
+fn namespace_columns(user: &users::Model) -> namespaces::ActiveModel {
     namespaces::ActiveModel {
         name: Set(user.name.clone()),
         name_key: Set(user.username_key.clone()),
@@ -253,7 +257,7 @@ fn named(user: &users::Model) -> namespaces::ActiveModel {
 ///
 /// # Errors
 /// Returns the errors of [`register`].
-pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> Result<users::Model> {
+pub async fn update(backend: &Backend, user: users::Model, changes: UserUpdate) -> Result<users::Model> {
     let former = user.email_key.clone();
     let mut row = user.into_active_model();
     rename(&mut row, changes.username, changes.name, changes.email)?;
@@ -269,9 +273,9 @@ pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> 
         .transaction(async |transaction| {
             let user = save(transaction, row, &former).await?;
             let id = user.id;
-            identify(transaction, id, identity).await?;
+            store_identity(transaction, id, identity).await?;
             if new_password {
-                end_sessions(transaction, id).await?;
+                delete_sessions(transaction, id).await?;
             }
             Ok(user)
         })
@@ -311,24 +315,24 @@ async fn save(
     row: users::ActiveModel,
     former: &str,
 ) -> Result<users::Model> {
-    let user = row.update(transaction).await.map_err(taken)?;
+    let user = row.update(transaction).await.map_err(map_unique_violation)?;
     if user.email_key != former {
         emails::make_primary(transaction, user.id, &user.email_key)
             .await
-            .map_err(taken)?;
+            .map_err(map_unique_violation)?;
         taken_emails::release(transaction, former, user.id).await?;
     }
     namespaces::Entity::update_many()
-        .set(named(&user))
+        .set(namespace_columns(&user))
         .filter(namespaces::Column::OwnerId.eq(user.id))
         .exec(transaction)
         .await
-        .map_err(taken)?;
+        .map_err(map_unique_violation)?;
     Ok(user)
 }
 
 /// Applies the given attributes to a row; returns the identity, provider first, which is stored separately.
-fn apply(row: &mut users::ActiveModel, details: Details) -> Result<Option<(String, String)>> {
+fn apply(row: &mut users::ActiveModel, details: AdminAttributes) -> Result<Option<(String, String)>> {
     let identity = match (details.provider, details.extern_uid) {
         (Some(provider), Some(uid)) => Some((provider, uid)),
         (None, None) => None,
@@ -375,7 +379,7 @@ fn apply(row: &mut users::ActiveModel, details: Details) -> Result<Option<(Strin
 }
 
 /// Stores the identity at a provider; a user has one for each provider.
-async fn identify(
+async fn store_identity(
     transaction: &DatabaseTransaction,
     user_id: i64,
     identity: Option<(String, String)>,
@@ -407,7 +411,7 @@ async fn identify(
 pub(crate) const USERNAME_TAKEN: &str = "Username has already been taken";
 
 /// Maps a unique violation to its attribute.
-fn taken(error: DbErr) -> Error {
+fn map_unique_violation(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(name)) if name.contains("email") => {
             Error::Conflict("Email has already been taken".into())
@@ -418,7 +422,7 @@ fn taken(error: DbErr) -> Error {
     }
 }
 
-async fn end_sessions(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
+async fn delete_sessions(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
     sessions::Entity::delete_many()
         .filter(sessions::Column::UserId.eq(user_id))
         .exec(transaction)

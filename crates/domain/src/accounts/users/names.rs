@@ -8,7 +8,7 @@ use crate::kernel::names;
 /// # Errors
 /// Returns a validation error for `username`.
 pub fn check_username(username: &str) -> Result<()> {
-    refuse("username", names::path_fault(username, true))
+    check("username", names::path_fault(username, true))
 }
 
 /// Validates an email address: text on both sides of one `@`, without characters that could break a mail
@@ -25,10 +25,10 @@ pub fn check_email(email: &str) -> Result<()> {
     if !harmless || !whole {
         return Err(Error::attribute("email", "is invalid"));
     }
-    refuse("email", names::length_fault(email))
+    check("email", names::length_fault(email))
 }
 
-fn refuse(attribute: &'static str, fault: Option<&'static str>) -> Result<()> {
+fn check(attribute: &'static str, fault: Option<&'static str>) -> Result<()> {
     fault.map_or(Ok(()), |fault| Err(Error::attribute(attribute, fault)))
 }
 

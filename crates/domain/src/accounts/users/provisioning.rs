@@ -3,7 +3,7 @@
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
 use storage::entities::{now, users};
 
-use super::{NewUser, drafted, emails, insert, names, rename, save};
+use super::{NewUser, emails, insert, names, new_row, rename, save};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::settings::InstanceSettings;
 
@@ -19,7 +19,7 @@ pub(crate) async fn create(
 ) -> Result<users::Model> {
     names::check_username(&new.username)?;
     names::check_email(&new.email)?;
-    let mut row = drafted(in_force, new, None);
+    let mut row = new_row(in_force, new, None);
     row.confirmed_at = Set(Some(now()));
     emails::claim(transaction, None, row.email_key.as_ref()).await?;
     insert(transaction, row).await
@@ -30,7 +30,7 @@ pub(crate) async fn create(
 /// # Errors
 /// Returns the errors of [`super::update`], and `Forbidden` for administrators, whose accounts a group cannot
 /// change.
-pub(crate) async fn change(
+pub(crate) async fn update(
     transaction: &DatabaseTransaction,
     user: users::Model,
     username: Option<String>,

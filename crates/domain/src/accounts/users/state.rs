@@ -5,7 +5,7 @@ use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, P
 use storage::entities::users::UserState;
 use storage::entities::{access_tokens, now, pipeline_schedules, users};
 
-use super::end_sessions;
+use super::delete_sessions;
 use crate::identity::access::UserAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -24,12 +24,12 @@ pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
             "The API initiating user cannot be blocked by the API",
         ));
     }
-    refuse_directory(user)?;
+    check_not_directory_managed(user)?;
     let (from, id) = ([UserState::Active, UserState::Deactivated], user.id);
     backend
         .database
         .transaction(async |transaction| {
-            end_sessions(transaction, id).await?;
+            delete_sessions(transaction, id).await?;
             pipeline_schedules::deactivate_of(transaction, id, now()).await?;
             change_state(transaction, id, &from, UserState::Blocked).await
         })
@@ -42,7 +42,7 @@ pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
 /// Returns `Forbidden` for users blocked by the directory, and for deactivated ones, who are activated by
 /// signing in.
 pub async fn unblock(backend: &Backend, user: &users::Model) -> Result<bool> {
-    refuse_directory(user)?;
+    check_not_directory_managed(user)?;
     if user.state == UserState::Deactivated {
         return Err(Error::forbidden_because(
             "Deactivated users cannot be unblocked by the API",
@@ -92,7 +92,7 @@ pub async fn deactivate(backend: &Backend, access: &UserAccess) -> Result<bool> 
     backend
         .database
         .transaction(async |transaction| {
-            end_sessions(transaction, id).await?;
+            delete_sessions(transaction, id).await?;
             change_state(transaction, id, &[UserState::Active], UserState::Deactivated).await
         })
         .await
@@ -132,7 +132,7 @@ pub async fn activate(backend: &Backend, user: &users::Model) -> Result<bool> {
         .await
 }
 
-fn refuse_directory(user: &users::Model) -> Result<()> {
+fn check_not_directory_managed(user: &users::Model) -> Result<()> {
     match user.state {
         UserState::LdapBlocked => Err(Error::forbidden_because(
             "LDAP blocked users cannot be modified by the API",

@@ -25,7 +25,7 @@ pub(super) async fn remove_tree(backend: &Backend, root: i64) -> Result<()> {
         for project in found {
             remove_project(backend, &project).await?;
         }
-        avatars::remove(backend, avatars::Owner::Group(id)).await?;
+        avatars::remove(backend, avatars::AvatarOwner::Group(id)).await?;
         transfers::forget(backend, id).await?;
         namespaces::Entity::delete_by_id(id)
             .exec(backend.database.write())

@@ -38,7 +38,7 @@ pub async fn run_job(backend: Backend, job: DeleteUser) -> Result<(), JobFailure
         notes::remove_all_of(&backend, job.user_id).await?;
     }
     award_emoji::remove_all_of(&backend, job.user_id).await?;
-    avatars::remove(&backend, avatars::Owner::User(job.user_id)).await?;
+    avatars::remove(&backend, avatars::AvatarOwner::User(job.user_id)).await?;
     users::Entity::delete_by_id(job.user_id)
         .exec(backend.database.write())
         .await?;

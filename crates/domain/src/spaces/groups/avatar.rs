@@ -4,14 +4,14 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::{namespaces, now};
 
-use crate::accounts::avatars::{HasAvatar, Owner};
+use crate::accounts::avatars::{AvatarOwner, HasAvatar};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 impl HasAvatar for GroupAccess {
-    fn owner(&self) -> Owner {
-        Owner::Group(self.group.id)
+    fn owner(&self) -> AvatarOwner {
+        AvatarOwner::Group(self.group.id)
     }
 
     fn file_name(&self) -> Option<&str> {

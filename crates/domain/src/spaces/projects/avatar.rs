@@ -4,14 +4,14 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::{now, projects};
 
-use crate::accounts::avatars::{HasAvatar, Owner};
+use crate::accounts::avatars::{AvatarOwner, HasAvatar};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 impl HasAvatar for ProjectAccess {
-    fn owner(&self) -> Owner {
-        Owner::Project(self.project.id)
+    fn owner(&self) -> AvatarOwner {
+        AvatarOwner::Project(self.project.id)
     }
 
     fn file_name(&self) -> Option<&str> {

@@ -173,7 +173,7 @@ async fn copy_picture(
         size,
         file,
     };
-    let picture = avatars::checked(Some(picture)).await?;
+    let picture = avatars::validate(Some(picture)).await?;
     avatars::set(backend, fork.clone(), picture).await.map(Some)
 }
 

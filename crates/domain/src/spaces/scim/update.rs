@@ -108,7 +108,7 @@ async fn apply(
     let name = full.filter(|name| *name != user.name);
     let email = changes.email.filter(|email| *email != user.email);
     if username.is_some() || name.is_some() || email.is_some() {
-        user = provisioning::change(transaction, user, username, name, email).await?;
+        user = provisioning::update(transaction, user, username, name, email).await?;
     }
     Ok(Provisioned { identity, user })
 }
