@@ -183,7 +183,7 @@ async fn sync_members(common: Common, group: &str, allow_empty: bool) -> Outcome
         return Err("the list of members is empty; pass --allow-empty to remove all members".into());
     }
     let (_, backend) = common.open().await?;
-    let done = members::synchronise(&backend, group, &listed)
+    let done = members::synchronize(&backend, group, &listed)
         .await
         .map_err(shown)?;
     for (username, reason) in &done.passed_over {

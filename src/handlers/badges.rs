@@ -4,7 +4,7 @@ use domain::identity::access::{GroupAccess, ProjectAccess};
 use domain::identity::space_access::SpaceAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::spaces::badges::{self, Change};
+use domain::spaces::badges::{self};
 
 use crate::api::routes::BadgesApi;
 use crate::app::App;
@@ -46,11 +46,11 @@ impl App {
     }
 
     async fn badge(&self, place: impl Into<SpaceAccess>, id: i64) -> Result<Badge> {
-        Ok(badge(badges::read(&self.backend, &place.into(), id).await?))
+        Ok(badge(badges::get(&self.backend, &place.into(), id).await?))
     }
 
     async fn update_badge(&self, place: impl Into<SpaceAccess>, id: i64, body: BadgeUpdate) -> Result<Badge> {
-        let change = Change {
+        let change = badges::BadgeUpdate {
             name: body.name.into_patch(),
             link_url: body.link_url,
             image_url: body.image_url,

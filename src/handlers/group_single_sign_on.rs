@@ -11,7 +11,7 @@ use contract::{DeleteScimTokenRequest, GroupSaml, ScimToken, UpdateGroupSamlRequ
 
 impl GroupSingleSignOnApi for App {
     async fn get_group_saml(&self, access: GroupAccess) -> Result<GroupSaml> {
-        let found = single_sign_on::read(&self.backend, &access).await?;
+        let found = single_sign_on::get(&self.backend, &access).await?;
         Ok(group_saml(&self.backend.instance.base_url, &access.group, found))
     }
 
@@ -30,7 +30,7 @@ impl GroupSingleSignOnApi for App {
     }
 
     async fn create_scim_token(&self, access: GroupAccess) -> Result<ScimToken> {
-        let token = single_sign_on::make_token(&self.backend, &access).await?;
+        let token = single_sign_on::create_token(&self.backend, &access).await?;
         Ok(ScimToken {
             token: token.into_exposed(),
         })

@@ -7,8 +7,8 @@ use domain::kernel::caller::Caller;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::lifecycle::{deletion, transfer};
-use domain::spaces::groups::{self, Change, Filter, NewGroup, Order, Settings, Within};
-use domain::spaces::projects::{self, OfGroup};
+use domain::spaces::groups::{self, GroupUpdate, HierarchyPart, NewGroup};
+use domain::spaces::projects::{self, GroupProjects};
 
 use crate::api::routes::GroupsApi;
 use crate::app::App;
@@ -24,8 +24,8 @@ use contract::{
 };
 
 /// Returns the filter of a list.
-fn group_filter(filter: GroupFilter, within: Within) -> Filter {
-    Filter {
+fn group_filter(filter: GroupFilter, within: HierarchyPart) -> groups::GroupFilter {
+    groups::GroupFilter {
         within,
         skip_groups: filter.skip_groups.unwrap_or_default(),
         all_available: filter.all_available,
@@ -35,17 +35,17 @@ fn group_filter(filter: GroupFilter, within: Within) -> Filter {
         top_level_only: false,
         statistics: filter.statistics,
         order: match filter.order_by {
-            None | Some(GroupOrder::Name) => Order::Name,
-            Some(GroupOrder::Path) => Order::Path,
-            Some(GroupOrder::Id) => Order::Id,
+            None | Some(GroupOrder::Name) => groups::GroupOrder::Name,
+            Some(GroupOrder::Path) => groups::GroupOrder::Path,
+            Some(GroupOrder::Id) => groups::GroupOrder::Id,
         },
         descending: filter.sort == Some(SortDirection::Desc),
     }
 }
 
 /// Returns the settings in a body.
-fn group_settings(description: Option<String>, settings: GroupSettings) -> Settings {
-    Settings {
+fn group_settings(description: Option<String>, settings: GroupSettings) -> groups::GroupSettings {
+    groups::GroupSettings {
         description,
         share_with_group_lock: settings.share_with_group_lock,
         membership_lock: settings.membership_lock,
@@ -66,7 +66,7 @@ impl App {
     async fn groups(
         &self,
         caller: &Caller,
-        filter: Filter,
+        filter: groups::GroupFilter,
         page: PageRequest,
         attributes: bool,
     ) -> Result<Page<Group>> {
@@ -84,7 +84,7 @@ impl App {
 
     /// Returns a group after it was created or updated.
     async fn group(&self, access: GroupAccess) -> Result<Group> {
-        let read = groups::read(&self.backend, access, true).await?;
+        let read = groups::get(&self.backend, access, true).await?;
         Ok(detail(&self.backend.instance, read, None))
     }
 }
@@ -96,9 +96,9 @@ impl GroupsApi for App {
         request: ListGroupsRequest,
         page: PageRequest,
     ) -> Result<Page<Group>> {
-        let filter = Filter {
+        let filter = groups::GroupFilter {
             top_level_only: request.top_level_only,
-            ..group_filter(request.group_filter, Within::Everything)
+            ..group_filter(request.group_filter, HierarchyPart::Everything)
         };
         let attributes = request.with_custom_attributes;
         self.groups(&access.caller, filter, page, attributes).await
@@ -110,7 +110,7 @@ impl GroupsApi for App {
         request: ListSubgroupsRequest,
         page: PageRequest,
     ) -> Result<Page<Group>> {
-        let filter = group_filter(request.group_filter, Within::Parent(access.group.id));
+        let filter = group_filter(request.group_filter, HierarchyPart::Parent(access.group.id));
         let attributes = request.with_custom_attributes;
         self.groups(&access.caller, filter, page, attributes).await
     }
@@ -121,7 +121,7 @@ impl GroupsApi for App {
         request: ListDescendantGroupsRequest,
         page: PageRequest,
     ) -> Result<Page<Group>> {
-        let filter = group_filter(request.group_filter, Within::Ancestor(access.group.id));
+        let filter = group_filter(request.group_filter, HierarchyPart::Ancestor(access.group.id));
         let attributes = request.with_custom_attributes;
         self.groups(&access.caller, filter, page, attributes).await
     }
@@ -132,7 +132,7 @@ impl GroupsApi for App {
         request: ListDescendantsRequest,
         page: PageRequest,
     ) -> Result<Page<Group>> {
-        let filter = group_filter(request.group_filter, Within::Ancestor(access.group.id));
+        let filter = group_filter(request.group_filter, HierarchyPart::Ancestor(access.group.id));
         let attributes = request.with_custom_attributes;
         self.groups(&access.caller, filter, page, attributes).await
     }
@@ -143,8 +143,8 @@ impl GroupsApi for App {
         request: ListGroupProjectsRequest,
         page: PageRequest,
     ) -> Result<Page<Project>> {
-        let filter = projects::Filter {
-            of_group: Some(OfGroup {
+        let filter = projects::ProjectFilter {
+            of_group: Some(GroupProjects {
                 id: access.group.id,
                 with_subgroups: request.include_subgroups,
                 with_shared: request.with_shared,
@@ -159,7 +159,7 @@ impl GroupsApi for App {
             min_access_level: request.min_access_level,
             order: super::projects::order(request.order_by),
             ascending: request.sort == Some(SortDirection::Asc),
-            ..projects::Filter::default()
+            ..projects::ProjectFilter::default()
         };
         let parts = Parts {
             simple: request.simple,
@@ -202,7 +202,7 @@ impl GroupsApi for App {
             false => None,
         };
         let own = attached.map(|mut all| all.remove(&id).unwrap_or_default());
-        let read = groups::read(&self.backend, access, request.with_projects).await?;
+        let read = groups::get(&self.backend, access, request.with_projects).await?;
         Ok(detail(&self.backend.instance, read, own))
     }
 
@@ -216,14 +216,14 @@ impl GroupsApi for App {
         let body = request.body;
         // An empty text in place of the file removes the avatar.
         let pictured = picture.is_some() || body.avatar.is_some();
-        let change = Change {
+        let change = GroupUpdate {
             settings: group_settings(body.description, body.group_settings),
             name: body.name,
             path: body.path,
             visibility: body.visibility.map(Convert::convert),
             file_template_project_id: body.file_template_project_id.into_patch(),
         };
-        let mut changed = groups::edit(&self.backend, access, change).await?;
+        let mut changed = groups::update(&self.backend, access, change).await?;
         if pictured {
             changed = avatars::set(&self.backend, changed, picture).await?;
         }

@@ -2,7 +2,7 @@
 
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::spaces::members::{self, MemberFilter, Membership, Place};
+use domain::spaces::members::{self, MemberFilter, MemberSource, Membership};
 
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
@@ -24,7 +24,7 @@ impl App {
 
     pub(super) async fn members(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<MemberSource>,
         filter: MemberFilter,
         page: PageRequest,
     ) -> Result<Page<Member>> {
@@ -34,7 +34,7 @@ impl App {
 
     pub(super) async fn all_members(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<MemberSource>,
         filter: MemberFilter,
         page: PageRequest,
     ) -> Result<Page<Member>> {
@@ -42,17 +42,21 @@ impl App {
         Ok(page.map(|found| self.member(found)))
     }
 
-    pub(super) async fn direct_member(&self, place: impl Into<Place>, user_id: i64) -> Result<Member> {
-        let found = members::direct(&self.backend, &place.into(), user_id).await?;
+    pub(super) async fn direct_member(&self, place: impl Into<MemberSource>, user_id: i64) -> Result<Member> {
+        let found = members::get_direct(&self.backend, &place.into(), user_id).await?;
         Ok(self.member(found))
     }
 
-    pub(super) async fn any_member(&self, place: impl Into<Place>, user_id: i64) -> Result<Member> {
-        let found = members::any(&self.backend, &place.into(), user_id).await?;
+    pub(super) async fn any_member(&self, place: impl Into<MemberSource>, user_id: i64) -> Result<Member> {
+        let found = members::get_any(&self.backend, &place.into(), user_id).await?;
         Ok(self.member(found))
     }
 
-    pub(super) async fn add_member(&self, place: impl Into<Place>, new: MemberCreate) -> Result<Member> {
+    pub(super) async fn add_member(
+        &self,
+        place: impl Into<MemberSource>,
+        new: MemberCreate,
+    ) -> Result<Member> {
         let ends = new.expires_at.take();
         let added = members::add(&self.backend, &place.into(), new.user_id, new.access_level, ends).await?;
         Ok(self.member(added))
@@ -60,18 +64,18 @@ impl App {
 
     pub(super) async fn update_member(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<MemberSource>,
         user_id: i64,
         change: MemberUpdate,
     ) -> Result<Member> {
         let (level, ends) = (change.access_level, change.expires_at.into_patch());
-        let changed = members::edit(&self.backend, &place.into(), user_id, level, ends).await?;
+        let changed = members::update(&self.backend, &place.into(), user_id, level, ends).await?;
         Ok(self.member(changed))
     }
 
     pub(super) async fn remove_member(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<MemberSource>,
         user_id: i64,
         condition: Option<String>,
     ) -> Result<()> {
@@ -80,7 +84,7 @@ impl App {
 
     pub(super) async fn override_member(
         &self,
-        place: impl Into<Place>,
+        place: impl Into<MemberSource>,
         user_id: i64,
         overridden: bool,
     ) -> Result<Member> {

@@ -3,7 +3,7 @@
 use domain::identity::access::InstanceAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::spaces::namespaces::{self, Filter};
+use domain::spaces::namespaces::{self, NamespaceFilter};
 
 use crate::api::routes::NamespacesApi;
 use crate::app::App;
@@ -17,7 +17,7 @@ impl NamespacesApi for App {
         request: ListNamespacesRequest,
         page: PageRequest,
     ) -> Result<Page<ProjectNamespace>> {
-        let filter = Filter {
+        let filter = NamespaceFilter {
             search: request.search,
             owned_only: request.owned_only,
             top_level_only: request.top_level_only,
@@ -32,7 +32,7 @@ impl NamespacesApi for App {
         access: InstanceAccess,
         request: GetNamespaceRequest,
     ) -> Result<ProjectNamespace> {
-        let found = namespaces::read(&self.backend, &access.caller, &request.id).await?;
+        let found = namespaces::get(&self.backend, &access.caller, &request.id).await?;
         let base = &self.backend.instance.base_url;
         Ok(namespace(base, &found.namespace, found.owner.as_ref()))
     }

@@ -3,7 +3,7 @@
 use domain::identity::access::{InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::spaces::projects::Filter;
+use domain::spaces::projects::ProjectFilter;
 use domain::spaces::projects::forks::{self, NewFork};
 
 use crate::api::routes::ProjectForksApi;
@@ -35,7 +35,7 @@ impl ProjectForksApi for App {
         page: PageRequest,
     ) -> Result<Page<Project>> {
         let parts = view_options(&request.project_view_options);
-        let filter = Filter {
+        let filter = ProjectFilter {
             forked_from: Some(access.project.id),
             ..project_filter(request.project_filter)
         };

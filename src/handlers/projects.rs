@@ -8,7 +8,7 @@ use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::kernel::patch::Patch;
 use domain::lifecycle::{deletion, transfer};
-use domain::spaces::projects::{self, Change, Filter, NewProject, Order, Settings};
+use domain::spaces::projects::{self, NewProject, ProjectUpdate};
 
 use crate::api::routes::ProjectsApi;
 use crate::app::App;
@@ -23,8 +23,8 @@ use contract::{
 };
 
 /// Returns the settings in a body.
-fn project_settings(description: Patch<String>, settings: ProjectSettings) -> Settings {
-    Settings {
+fn project_settings(description: Patch<String>, settings: ProjectSettings) -> projects::ProjectSettings {
+    projects::ProjectSettings {
         description,
         tag_list: settings.tag_list,
         issues_enabled: settings.issues_enabled,
@@ -72,8 +72,8 @@ fn project_settings(description: Patch<String>, settings: ProjectSettings) -> Se
 }
 
 /// Returns the filter of a list.
-pub(super) fn project_filter(filter: ProjectFilter) -> Filter {
-    Filter {
+pub(super) fn project_filter(filter: ProjectFilter) -> projects::ProjectFilter {
+    projects::ProjectFilter {
         archived: filter.archived,
         visibility: filter.visibility.map(Convert::convert),
         search: filter.search,
@@ -89,7 +89,7 @@ pub(super) fn project_filter(filter: ProjectFilter) -> Filter {
         custom_attributes: filter.custom_attributes.unwrap_or_default().into_iter().collect(),
         order: order(filter.order_by),
         ascending: filter.sort == Some(SortDirection::Asc),
-        ..Filter::default()
+        ..projects::ProjectFilter::default()
     }
 }
 
@@ -103,14 +103,14 @@ pub(super) fn view_options(options: &ProjectViewOptions) -> Parts {
     }
 }
 
-pub(super) fn order(order: Option<ProjectOrder>) -> Order {
+pub(super) fn order(order: Option<ProjectOrder>) -> projects::ProjectOrder {
     match order {
-        None | Some(ProjectOrder::CreatedAt) => Order::CreatedAt,
-        Some(ProjectOrder::Id) => Order::Id,
-        Some(ProjectOrder::Name) => Order::Name,
-        Some(ProjectOrder::Path) => Order::Path,
-        Some(ProjectOrder::UpdatedAt) => Order::UpdatedAt,
-        Some(ProjectOrder::LastActivityAt) => Order::LastActivityAt,
+        None | Some(ProjectOrder::CreatedAt) => projects::ProjectOrder::CreatedAt,
+        Some(ProjectOrder::Id) => projects::ProjectOrder::Id,
+        Some(ProjectOrder::Name) => projects::ProjectOrder::Name,
+        Some(ProjectOrder::Path) => projects::ProjectOrder::Path,
+        Some(ProjectOrder::UpdatedAt) => projects::ProjectOrder::UpdatedAt,
+        Some(ProjectOrder::LastActivityAt) => projects::ProjectOrder::LastActivityAt,
     }
 }
 
@@ -118,7 +118,7 @@ impl App {
     pub(super) async fn projects(
         &self,
         access: InstanceAccess,
-        filter: Filter,
+        filter: projects::ProjectFilter,
         page: PageRequest,
         parts: Parts,
     ) -> Result<Page<Project>> {
@@ -131,7 +131,7 @@ impl App {
 
     /// Returns a project after an update, with secrets if `secrets` is set.
     pub(super) async fn changed(&self, access: ProjectAccess, secrets: bool) -> Result<Project> {
-        let row = projects::read(&self.backend, access, secrets).await?;
+        let row = projects::get(&self.backend, access, secrets).await?;
         Ok(project(&self.backend.instance, &row, Parts::default()))
     }
 }
@@ -144,7 +144,7 @@ impl ProjectsApi for App {
         page: PageRequest,
     ) -> Result<Page<Project>> {
         let parts = view_options(&request.project_view_options);
-        let filter = Filter {
+        let filter = projects::ProjectFilter {
             search_namespaces: request.search_namespaces,
             checksum_failed: request.wiki_checksum_failed || request.repository_checksum_failed,
             last_activity_after: request.last_activity_after.map(Timestamp::to_utc),
@@ -161,7 +161,7 @@ impl ProjectsApi for App {
         page: PageRequest,
     ) -> Result<Page<Project>> {
         let parts = view_options(&request.project_view_options);
-        let filter = Filter {
+        let filter = projects::ProjectFilter {
             of_user: Some(access.user.id),
             owned: false,
             membership: false,
@@ -195,10 +195,10 @@ impl ProjectsApi for App {
             false => None,
         };
         let caller = access.caller.clone();
-        let mut row = projects::read(&self.backend, access, true).await?;
+        let mut row = projects::get(&self.backend, access, true).await?;
         row.license = license;
         if request.statistics {
-            projects::count_commits(&self.backend, &mut row).await?;
+            projects::load_commit_count(&self.backend, &mut row).await?;
         }
         if request.with_custom_attributes {
             projects::add_custom_attributes(&self.backend, &caller, std::slice::from_mut(&mut row)).await?;
@@ -221,7 +221,7 @@ impl ProjectsApi for App {
         let body = request.body;
         // An empty text in place of the file removes the avatar.
         let pictured = picture.is_some() || body.avatar.is_some();
-        let change = Change {
+        let change = ProjectUpdate {
             settings: project_settings(body.description.into_patch(), body.project_settings),
             name: body.name,
             path: body.path,
@@ -229,10 +229,10 @@ impl ProjectsApi for App {
             default_branch: body.default_branch,
             mirror_user_id: body.mirror_user_id,
         };
-        let changed = if pictured && change == Change::default() {
+        let changed = if pictured && change == ProjectUpdate::default() {
             access
         } else {
-            projects::edit(&self.backend, access, change).await?
+            projects::update(&self.backend, access, change).await?
         };
         let changed = match pictured {
             true => {

@@ -2,7 +2,7 @@
 
 use domain::identity::access::ScimAccess;
 use domain::kernel::error::{Error, Result};
-use domain::spaces::scim::{self, NewAccount};
+use domain::spaces::scim::{self, NewScimUser};
 
 use crate::api::response::WithHeaders;
 use crate::api::routes::ScimApi;
@@ -36,7 +36,7 @@ impl ScimApi for App {
         access: ScimAccess,
         request: CreateScimUserRequest,
     ) -> Result<WithHeaders<ScimUser>> {
-        let new: NewAccount = account(request.body);
+        let new: NewScimUser = account(request.body);
         let user = scim::create(&self.backend, &access, new).await?;
         let user = self.provisioning(&access).user(user);
         Ok(WithHeaders {

@@ -1,12 +1,12 @@
 //! Badges.
 
-use domain::spaces::badges::Row;
+use domain::spaces::badges::RenderedBadge;
 
 use contract::{Badge, BadgeKind, BadgePreview};
 
 /// Returns a badge of a project or group.
 #[must_use]
-pub fn badge(row: Row) -> Badge {
+pub fn badge(row: RenderedBadge) -> Badge {
     let badge = row.badge;
     Badge {
         id: badge.id,

@@ -2,7 +2,7 @@
 
 use domain::kernel::Instance;
 use domain::kernel::policy::InstancePlan;
-use domain::spaces::groups::{Detail, Row, Sizes};
+use domain::spaces::groups::{GroupDetail, GroupSummary, StorageSizes};
 use storage::entities::custom_attributes::Model;
 
 use crate::views::custom_attribute::custom_attribute;
@@ -14,7 +14,7 @@ use contract::{Group, GroupStatistics, SharedGroup};
 
 /// Returns a group in the format of lists; `custom_attributes` is set if an administrator requested them.
 #[must_use]
-pub fn group(instance: &Instance, row: Row, custom_attributes: Option<Vec<Model>>) -> Group {
+pub fn group(instance: &Instance, row: GroupSummary, custom_attributes: Option<Vec<Model>>) -> Group {
     let base = &instance.base_url;
     let group = row.group;
     Group {
@@ -61,7 +61,7 @@ fn on_premium<T>(instance: &Instance, told: Option<T>) -> MaybeUndefined<T> {
 }
 
 /// Returns the storage sizes; only repositories are counted so far.
-fn statistics(sizes: Sizes) -> GroupStatistics {
+fn statistics(sizes: StorageSizes) -> GroupStatistics {
     GroupStatistics {
         storage_size: sizes.repository_size,
         repository_size: sizes.repository_size,
@@ -74,7 +74,7 @@ fn statistics(sizes: Sizes) -> GroupStatistics {
 
 /// Returns a group with details.
 #[must_use]
-pub fn detail(instance: &Instance, detail: Detail, custom_attributes: Option<Vec<Model>>) -> Group {
+pub fn detail(instance: &Instance, detail: GroupDetail, custom_attributes: Option<Vec<Model>>) -> Group {
     let shares = detail.shares.into_iter().map(|(share, group)| SharedGroup {
         group_id: group.id,
         group_name: group.name,
@@ -82,7 +82,7 @@ pub fn detail(instance: &Instance, detail: Detail, custom_attributes: Option<Vec
         group_access_level: i64::from(i32::from(share.access_level)),
         expires_at: share.expires_at,
     });
-    let all = |rows: Vec<domain::spaces::projects::Row>| {
+    let all = |rows: Vec<domain::spaces::projects::ProjectDetail>| {
         rows.iter()
             .map(|row| project(instance, row, Parts::default()))
             .collect()

@@ -4,7 +4,7 @@ use domain::code::code_analysis::{Licensed, Share};
 use domain::kernel::Instance;
 use domain::kernel::policy::InstancePlan;
 use domain::kernel::urls::ssh_url;
-use domain::spaces::projects::Row;
+use domain::spaces::projects::ProjectDetail;
 use storage::entities::projects::FeatureAccess;
 use storage::entities::{AccessLevel, namespaces, project_shares, users};
 
@@ -37,16 +37,16 @@ pub struct Parts {
 /// Returns a project in the format of the contract. Fields that the caller may not see or the project does
 /// not have are null.
 #[must_use]
-pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
+pub fn project(instance: &Instance, row: &ProjectDetail, parts: Parts) -> Project {
     let short = short(instance, row);
     if parts.simple || !row.effective_access.signed_in {
         return short;
     }
     let project = &row.project;
     let admin = row.effective_access.admin;
-    let on = |feature: FeatureAccess| Some(row.available(feature));
-    let issues = row.available(project.issues_access_level);
-    let merge_requests = row.available(project.merge_requests_access_level);
+    let on = |feature: FeatureAccess| Some(row.has_feature(feature));
+    let issues = row.has_feature(project.issues_access_level);
+    let merge_requests = row.has_feature(project.merge_requests_access_level);
     let maintains = row.effective_access.has_role(AccessLevel::Maintainer);
     let full = Project {
         empty_repo: Some(project.default_branch.is_none()),
@@ -67,7 +67,7 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
         builds_access_level: Some(project.builds_access_level.convert()),
         snippets_access_level: Some(project.snippets_access_level.convert()),
         container_registry_access_level: Some(project.container_registry_access_level.convert()),
-        can_create_merge_request_in: Some(merge_requests && row.code_is_readable() && !project.archived),
+        can_create_merge_request_in: Some(merge_requests && row.can_read_code() && !project.archived),
         resolve_outdated_diff_discussions: Some(project.resolve_outdated_diff_discussions),
         container_registry_enabled: on(project.container_registry_access_level),
         lfs_enabled: Some(project.lfs_enabled),
@@ -121,7 +121,7 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
 }
 
 /// Adds the fields that depend on the plan. Settings of a higher plan are preserved but have no effect.
-fn planned(plan: InstancePlan, row: &Row, shown: Project) -> Project {
+fn planned(plan: InstancePlan, row: &ProjectDetail, shown: Project) -> Project {
     let project = &row.project;
     let mirroring = plan >= InstancePlan::Starter;
     let label = &project.external_authorization_classification_label;
@@ -174,7 +174,7 @@ pub fn languages(shares: Vec<Share>) -> Languages {
 }
 
 /// Returns the URL of the license file.
-fn license_url(instance: &Instance, row: &Row) -> Option<String> {
+fn license_url(instance: &Instance, row: &ProjectDetail) -> Option<String> {
     let path = &row.license.as_ref()?.path;
     let branch = row.project.default_branch.as_deref()?;
     let base = &instance.base_url;
@@ -184,12 +184,12 @@ fn license_url(instance: &Instance, row: &Row) -> Option<String> {
 
 /// Returns the simple format as a separate type, for use inside of other resources.
 #[must_use]
-pub fn simple(instance: &Instance, row: &Row) -> SimpleProject {
+pub fn simple(instance: &Instance, row: &ProjectDetail) -> SimpleProject {
     let base = &instance.base_url;
     let project = &row.project;
     let path_with_namespace = format!("{}/{}", row.namespace.full_path, project.path);
     let web_url = format!("{base}/{path_with_namespace}");
-    let branch = project.default_branch.clone().filter(|_| row.code_is_readable());
+    let branch = project.default_branch.clone().filter(|_| row.can_read_code());
     SimpleProject {
         id: project.id,
         description: project.description.clone(),
@@ -215,7 +215,7 @@ pub fn simple(instance: &Instance, row: &Row) -> SimpleProject {
 }
 
 /// Returns the simple format.
-fn short(instance: &Instance, row: &Row) -> Project {
+fn short(instance: &Instance, row: &ProjectDetail) -> Project {
     let simple = simple(instance, row);
     Project {
         id: simple.id,
@@ -312,7 +312,7 @@ fn owner(instance: &Instance, user: &users::Model) -> ProjectOwner {
     }
 }
 
-fn permissions(row: &Row) -> ProjectPermissions {
+fn permissions(row: &ProjectDetail) -> ProjectPermissions {
     let access = |role: Option<AccessLevel>| {
         role.map(|role| ProjectAccess {
             access_level: i64::from(i32::from(role)),
@@ -337,7 +337,7 @@ fn shared(share: &project_shares::Model, group: &namespaces::Model) -> SharedGro
 }
 
 /// Returns the statistics; only repositories are counted so far.
-fn statistics(row: &Row) -> ProjectStatistics {
+fn statistics(row: &ProjectDetail) -> ProjectStatistics {
     ProjectStatistics {
         commit_count: row.project.commit_count,
         storage_size: row.project.repository_size,
@@ -349,7 +349,7 @@ fn statistics(row: &Row) -> ProjectStatistics {
     }
 }
 
-fn links(instance: &Instance, row: &Row, issues: bool, merge_requests: bool) -> ProjectLinks {
+fn links(instance: &Instance, row: &ProjectDetail, issues: bool, merge_requests: bool) -> ProjectLinks {
     let itself = format!("{}/api/v4/projects/{}", instance.base_url, row.project.id);
     ProjectLinks {
         issues: issues.then(|| format!("{itself}/issues")),

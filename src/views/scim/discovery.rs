@@ -1,6 +1,6 @@
 //! SCIM service discovery (RFC 7643 5 to 7).
 
-use domain::spaces::scim::{MOST_LISTED, USER_SCHEMA};
+use domain::spaces::scim::{MAX_PER_PAGE, USER_SCHEMA};
 
 use super::{LIST_SCHEMA, Place, count};
 use contract::{
@@ -23,7 +23,7 @@ pub fn supported(place: &Place) -> ScimServiceProviderConfig {
         },
         filter: ScimFilterSupport {
             supported: true,
-            max_results: MOST_LISTED,
+            max_results: MAX_PER_PAGE,
         },
         change_password: no(),
         sort: no(),

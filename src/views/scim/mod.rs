@@ -2,7 +2,7 @@
 
 pub mod discovery;
 
-use domain::spaces::scim::{List, NewAccount, Provisioned, USER_SCHEMA, UserOperation, full_name};
+use domain::spaces::scim::{NewScimUser, ScimUser, ScimUserPage, USER_SCHEMA, UserOperation, full_name};
 use domain::spaces::single_sign_on::SingleSignOn;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
@@ -35,7 +35,7 @@ pub fn group_saml(base: &str, group: &namespaces::Model, settings: SingleSignOn)
 /// Returns the attributes of a new user. The email address is the first with type `work`, else the first
 /// primary one, else the first.
 #[must_use]
-pub fn account(new: contract::ScimUserCreate) -> NewAccount {
+pub fn account(new: contract::ScimUserCreate) -> NewScimUser {
     let for_work = |email: &&contract::ScimEmailCreate| {
         let kind = email.r#type.as_deref().unwrap_or_default();
         kind.eq_ignore_ascii_case("work")
@@ -50,7 +50,7 @@ pub fn account(new: contract::ScimUserCreate) -> NewAccount {
         name.given_name.as_deref(),
         name.family_name.as_deref(),
     );
-    NewAccount {
+    NewScimUser {
         extern_uid: new.external_id,
         username: new.user_name,
         name: name.unwrap_or_default(),
@@ -116,8 +116,8 @@ impl Place {
 
     /// Returns a user.
     #[must_use]
-    pub fn user(&self, found: Provisioned) -> contract::ScimUser {
-        let Provisioned { identity, user } = found;
+    pub fn user(&self, found: ScimUser) -> contract::ScimUser {
+        let ScimUser { identity, user } = found;
         let id = identity.extern_uid.unwrap_or_default();
         let meta = contract::ScimMeta {
             resource_type: "User".to_owned(),
@@ -146,7 +146,7 @@ impl Place {
 
     /// Returns a page of users.
     #[must_use]
-    pub fn users(&self, list: List) -> contract::ScimUserList {
+    pub fn users(&self, list: ScimUserPage) -> contract::ScimUserList {
         let users: Vec<_> = list.users.into_iter().map(|user| self.user(user)).collect();
         contract::ScimUserList {
             schemas: vec![LIST_SCHEMA.to_owned()],

@@ -1,7 +1,7 @@
 //! Members of a directory synchronization.
 
 use chrono::Days;
-use domain::spaces::members::{Synchronised, synchronise};
+use domain::spaces::members::{SyncResult, synchronize};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, now};
 
@@ -9,14 +9,14 @@ use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 /// Synchronizes a group with a directory that lists the given members.
-async fn sync(server: &TestServer, group: i64, listed: &[(&str, AccessLevel)]) -> Synchronised {
+async fn sync(server: &TestServer, group: i64, listed: &[(&str, AccessLevel)]) -> SyncResult {
     let listed: Vec<_> = listed.iter().map(|(name, level)| ((*name).to_owned(), *level)).collect();
-    synchronise(&server.backend, &group.to_string(), &listed).await.expect("a synchronization")
+    synchronize(&server.backend, &group.to_string(), &listed).await.expect("a synchronization")
 }
 
 /// Expected outcome of a synchronization without skipped members.
-fn outcome(joined: u64, changed: u64, left: u64) -> Synchronised {
-    Synchronised { joined, changed, left, passed_over: Vec::new() }
+fn outcome(joined: u64, changed: u64, left: u64) -> SyncResult {
+    SyncResult { joined, changed, left, passed_over: Vec::new() }
 }
 
 async fn directory_role_can_be_changed_only_while_overridden(server: TestServer) {
@@ -117,7 +117,7 @@ async fn synchronize_adds_updates_and_removes_members(server: TestServer) {
     assert_eq!(sync(&server, engines, &[]).await.passed_over, last_owner);
     assert_eq!(sync(&server, engines, &[("root", Guest), ("ada", Owner)]).await, outcome(1, 1, 0));
     assert_eq!(shown().await, wanted(&[("root", 10), ("ada", 50)]));
-    let missing = synchronise(&server.backend, "nowhere", &[]).await;
+    let missing = synchronize(&server.backend, "nowhere", &[]).await;
     assert!(missing.is_err());
 }
 

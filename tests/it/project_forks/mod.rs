@@ -80,7 +80,7 @@ async fn interrupted_fork_job_is_completed_by_the_next_run(server: TestServer) {
     server.backend.repositories.fork(&from, &to).await.expect("a copy");
     let job = ForkRepository { project_id: id, source_id: source.id, user_id: None };
     for _ in 0..2 {
-        forks::copy(&server.backend, &job).await.expect("a run");
+        forks::copy_repository(&server.backend, &job).await.expect("a run");
     }
     let read = root.get(&format!("/projects/{id}")).await.expect(200).json();
     assert_eq!((&read["import_status"], &read["default_branch"]), (&json!("finished"), &json!("main")));
@@ -95,8 +95,8 @@ async fn fork_of_missing_repository_fails_with_import_error(server: TestServer) 
     let id = fork.expect(201).json()["id"].as_i64().expect("an id");
     server.backend.repositories.remove(&RepositoryId::of_project(source.id)).await.expect("a removal");
     let job = ForkRepository { project_id: id, source_id: source.id, user_id: None };
-    assert!(forks::copy(&server.backend, &job).await.is_err());
-    forks::give_up(&server.backend, &job).await.expect("giving up");
+    assert!(forks::copy_repository(&server.backend, &job).await.is_err());
+    forks::mark_failed(&server.backend, &job).await.expect("giving up");
     let read = root.get(&format!("/projects/{id}")).await.expect(200).json();
     assert_eq!(read["import_status"], "failed");
     assert!(read["import_error"].is_string());

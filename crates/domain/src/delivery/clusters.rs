@@ -129,7 +129,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
         .database
         .transaction(async |transaction| {
             // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
-            projects::hold(transaction, project_id).await?;
+            projects::lock_for_insert(transaction, project_id).await?;
             if clusters::of_project(project_id).count(transaction).await? >= MOST {
                 let text = format!("The maximum number of clusters ({MOST}) is reached");
                 return Err(Error::Rejected(text.into()));

@@ -172,7 +172,7 @@ pub async fn report(
     let (job, pipeline) = backend
         .database
         .transaction(async |transaction| {
-            projects::hold(transaction, project_id).await?;
+            projects::lock_for_insert(transaction, project_id).await?;
             let there = match report.pipeline_id {
                 Some(id) => {
                     let named = pipelines::lock(transaction, project_id, id).await?;

@@ -55,7 +55,7 @@ pub async fn list(
     access: &ProjectAccess,
     filter: Filter,
     page: &PageRequest,
-) -> Result<(Page<Model>, Option<projects::Row>)> {
+) -> Result<(Page<Model>, Option<projects::ProjectDetail>)> {
     if filter.name.is_some() && filter.search.is_some() {
         return Err(Error::parameter("name, search cannot be used together"));
     }
@@ -75,7 +75,7 @@ pub async fn list(
     let page = page_of(backend.database.read(), wanted, page).await?;
     let project = match page.items.is_empty() {
         true => None,
-        false => Some(projects::read(backend, access.clone(), false).await?),
+        false => Some(projects::get(backend, access.clone(), false).await?),
     };
     Ok((page, project))
 }
@@ -110,7 +110,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
     backend
         .database
         .transaction(async |transaction| {
-            projects::hold(transaction, project_id).await?;
+            projects::lock_for_insert(transaction, project_id).await?;
             insert(transaction, project_id, name, external_url.flatten()).await
         })
         .await
@@ -126,7 +126,7 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: 
     backend
         .database
         .transaction(async |transaction| {
-            projects::hold(transaction, access.project.id).await?;
+            projects::lock_for_insert(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
             let mut row = found.into_active_model();
             if let Some(name) = change.name {
@@ -154,7 +154,7 @@ pub async fn stop(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
     backend
         .database
         .transaction(async |transaction| {
-            projects::hold(transaction, access.project.id).await?;
+            projects::lock_for_insert(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
             become_now(transaction, found, EnvironmentState::Stopped).await
         })
@@ -176,7 +176,7 @@ pub async fn delete(
     backend
         .database
         .transaction(async |transaction| {
-            projects::hold(transaction, access.project.id).await?;
+            projects::lock_for_insert(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
             preconditions::check_unmodified_since(unmodified_since, found.updated_at)?;
             if found.state != EnvironmentState::Stopped {

@@ -74,7 +74,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
         .database
         .transaction(async |transaction| {
             // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
-            projects::hold(transaction, project_id).await?;
+            projects::lock_for_insert(transaction, project_id).await?;
             let own = feature_flag_user_lists::of_project(project_id);
             if own.count(transaction).await? >= MOST {
                 let text = format!("The maximum number of user lists ({MOST}) is reached");

@@ -24,7 +24,7 @@ use crate::kernel::preconditions;
 use crate::kernel::query::bounded_count;
 use crate::kernel::urls;
 use crate::secrets::{self, Secret, Token};
-use crate::spaces::projects::hold;
+use crate::spaces::projects::lock_for_insert;
 
 /// Maximum number of triggers of a project.
 const MOST: u64 = 100;
@@ -116,7 +116,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
         .database
         .transaction(async |transaction| {
             // Lock the project, so that two requests cannot exceed the limit together.
-            hold(transaction, project_id).await?;
+            lock_for_insert(transaction, project_id).await?;
             if triggers::of_project(project_id).count(transaction).await? >= MOST {
                 let text = format!("Maximum number of pipeline triggers ({MOST}) exceeded");
                 return Err(Error::attribute("base", text));

@@ -35,7 +35,7 @@ pub async fn import(
 ) -> Result<projects::Model> {
     let (project, author) = match projects::by_full_path(backend.database.read(), full_path).await? {
         Some((project, namespace)) => (project, author_in(backend, &namespace, author).await?),
-        None => make_project(backend, full_path, visibility, author).await?,
+        None => create_project(backend, full_path, visibility, author).await?,
     };
     let id = RepositoryId::of_project(project.id);
     // An interrupted import leaves a row without a repository.
@@ -50,14 +50,14 @@ pub async fn import(
     };
     let default_branch = project.default_branch.clone();
     let work = async move {
-        let before = references_of(&repository).await?;
+        let before = refs_of(&repository).await?;
         repository.import(&source).await?;
         if let Some(name) = &default_branch
             && repository.branch(name).await.is_ok()
         {
             repository.set_default_branch(name).await?;
         }
-        Ok(((), difference(&before, &references_of(&repository).await?)))
+        Ok(((), changed_refs(&before, &refs_of(&repository).await?)))
     };
     let planned = vec!["refs/heads/*".to_owned(), "refs/tags/*".to_owned()];
     ref_updates::moving(backend, mover, planned, work).await?;
@@ -82,7 +82,7 @@ async fn author_in(
     found.ok_or_else(|| Error::not_found("User"))
 }
 
-async fn make_project(
+async fn create_project(
     backend: &Backend,
     full_path: &str,
     visibility: Visibility,
@@ -110,7 +110,7 @@ async fn make_project(
 }
 
 /// Returns every branch and tag with its target.
-async fn references_of(repository: &Repository) -> Result<BTreeMap<String, Oid>> {
+async fn refs_of(repository: &Repository) -> Result<BTreeMap<String, Oid>> {
     let all = PageWindow {
         offset: 0,
         limit: usize::MAX,
@@ -131,7 +131,7 @@ async fn references_of(repository: &Repository) -> Result<BTreeMap<String, Oid>>
 }
 
 /// Returns the new and changed refs. An import deletes none.
-fn difference(before: &BTreeMap<String, Oid>, after: &BTreeMap<String, Oid>) -> Vec<RefChange> {
+fn changed_refs(before: &BTreeMap<String, Oid>, after: &BTreeMap<String, Oid>) -> Vec<RefChange> {
     let moved = after
         .iter()
         .filter(|(reference, id)| before.get(*reference) != Some(*id));

@@ -20,7 +20,7 @@ const PREFIX: &str = "hfscim-";
 const DEFAULT_ROLE: AccessLevel = AccessLevel::Guest;
 
 /// Highest role of provisioned members: only Owners can appoint Owners.
-const HIGHEST_ROLE: AccessLevel = AccessLevel::Maintainer;
+const MAX_ROLE: AccessLevel = AccessLevel::Maintainer;
 
 /// The single sign-on of a group.
 #[derive(Debug, Clone)]
@@ -39,13 +39,13 @@ pub struct SingleSignOn {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn read(backend: &Backend, access: &GroupAccess) -> Result<SingleSignOn> {
+pub async fn get(backend: &Backend, access: &GroupAccess) -> Result<SingleSignOn> {
     let db = backend.database.read();
     let provider = saml_providers::of_group(access.group.id).one(db).await?;
-    described(db, provider).await
+    from_rows(db, provider).await
 }
 
-async fn described(
+async fn from_rows(
     db: &impl ConnectionTrait,
     provider: Option<saml_providers::Model>,
 ) -> Result<SingleSignOn> {
@@ -81,14 +81,14 @@ pub async fn update(
         return Err(Error::no_parameters(&["enabled", "default_membership_role"]));
     }
     let role = default_membership_role.map(|number| {
-        let role = AccessLevel::from_number(number).filter(|role| *role <= HIGHEST_ROLE);
+        let role = AccessLevel::from_number(number).filter(|role| *role <= MAX_ROLE);
         role.ok_or_else(|| Error::attribute("default_membership_role", "is not included in the list"))
     });
     let role = role.transpose()?;
     backend
         .database
         .transaction(async |transaction| {
-            let group = hold(transaction, access.group.id).await?;
+            let group = lock(transaction, access.group.id).await?;
             let known = saml_providers::of_group(group.id).one(transaction).await?;
             let was = known.as_ref().is_some_and(|provider| provider.enabled);
             if enabled == Some(true) && !was && group.parent_id.is_some() {
@@ -120,7 +120,7 @@ pub async fn update(
                     row.insert(transaction).await?
                 }
             };
-            described(transaction, Some(provider)).await
+            from_rows(transaction, Some(provider)).await
         })
         .await
 }
@@ -130,7 +130,7 @@ pub async fn update(
 ///
 /// # Errors
 /// Returns `NotFound` if the group was deleted concurrently.
-pub(crate) async fn hold(db: &impl ConnectionTrait, group_id: i64) -> Result<namespaces::Model> {
+pub(crate) async fn lock(db: &impl ConnectionTrait, group_id: i64) -> Result<namespaces::Model> {
     let group = namespaces::lock(db, group_id).await?;
     group
         .filter(|group| group.deletion_started_at.is_none())
@@ -141,12 +141,12 @@ pub(crate) async fn hold(db: &impl ConnectionTrait, group_id: i64) -> Result<nam
 ///
 /// # Errors
 /// Returns a validation error if single sign-on is not enabled.
-pub async fn make_token(backend: &Backend, access: &GroupAccess) -> Result<Secret<String>> {
+pub async fn create_token(backend: &Backend, access: &GroupAccess) -> Result<Secret<String>> {
     let token = Token::generate(PREFIX);
     backend
         .database
         .transaction(async |transaction| {
-            let group = hold(transaction, access.group.id).await?;
+            let group = lock(transaction, access.group.id).await?;
             let provider = saml_providers::of_group(group.id).one(transaction).await?;
             let provider = provider
                 .filter(|provider| provider.enabled)
@@ -180,7 +180,7 @@ pub async fn revoke_token(
     backend
         .database
         .transaction(async |transaction| {
-            let group = hold(transaction, access.group.id).await?;
+            let group = lock(transaction, access.group.id).await?;
             let provider = saml_providers::of_group(group.id).one(transaction).await?;
             let missing = || Error::not_found("SCIM Token");
             let provider = provider.ok_or_else(missing)?;

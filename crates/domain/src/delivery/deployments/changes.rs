@@ -54,7 +54,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
     let made = backend
         .database
         .transaction(async |transaction| {
-            projects::hold(transaction, project_id).await?;
+            projects::lock_for_insert(transaction, project_id).await?;
             let status = match new.job_id {
                 Some(id) => job_status::status_of(&job(transaction, project_id, id, &sha).await?),
                 None => new.status,
@@ -101,7 +101,7 @@ pub async fn update(
     let changed = backend
         .database
         .transaction(async |transaction| {
-            projects::hold(transaction, project_id).await?;
+            projects::lock_for_insert(transaction, project_id).await?;
             let found = deployments::lock(transaction, project_id, id).await?;
             let found = found.ok_or_else(missing)?;
             if found.job_id.is_some() {

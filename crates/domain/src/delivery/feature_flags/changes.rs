@@ -99,7 +99,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> 
         .database
         .transaction(async |transaction| {
             // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
-            projects::hold(transaction, project_id).await?;
+            projects::lock_for_insert(transaction, project_id).await?;
             let own = feature_flags::of_project(project_id);
             if own.count(transaction).await? >= rules::MOST_FLAGS {
                 let text = format!(

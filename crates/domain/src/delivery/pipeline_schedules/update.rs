@@ -62,7 +62,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
         .database
         .transaction(async |transaction| {
             // Lock the project, so that two requests cannot exceed the limit together.
-            projects::hold(transaction, project_id).await?;
+            projects::lock_for_insert(transaction, project_id).await?;
             let own = pipeline_schedules::of_project(project_id);
             if own.count(transaction).await? >= MOST {
                 let text = format!("Maximum number of ci pipeline schedules ({MOST}) exceeded");

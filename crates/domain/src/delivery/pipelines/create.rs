@@ -90,7 +90,7 @@ pub async fn create(
     let made = backend
         .database
         .transaction(async |transaction| {
-            projects::hold(transaction, new.project_id).await?;
+            projects::lock_for_insert(transaction, new.project_id).await?;
             insert(backend, transaction, new).await
         })
         .await?;

@@ -219,7 +219,7 @@ async fn change(
 
 /// Locks the project and then the pipeline.
 async fn lock(transaction: &DatabaseTransaction, project_id: i64, id: i64) -> Result<Model> {
-    projects::hold(transaction, project_id).await?;
+    projects::lock_for_insert(transaction, project_id).await?;
     let found = pipelines::lock(transaction, project_id, id).await?;
     found.ok_or_else(missing)
 }

@@ -13,7 +13,7 @@ use crate::kernel::error::{Error, Result};
 use crate::lifecycle::transfer::inherited::InheritedItems;
 use crate::lifecycle::transfer::projects;
 use crate::spaces::groups::edit::lock_sharing_below;
-use crate::spaces::groups::rules::{self, DEEPEST};
+use crate::spaces::groups::rules::{self, MAX_DEPTH};
 
 /// Moves a group with its contents to another parent or to the top level.
 ///
@@ -23,26 +23,29 @@ use crate::spaces::groups::rules::{self, DEEPEST};
 pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<i64>) -> Result<GroupAccess> {
     let GroupAccess { caller, group, .. } = access;
     let user_id = caller.signed_in()?.id;
-    let parent = rules::new_parent(backend, &caller, parent_id).await?;
+    let parent = rules::find_parent(backend, &caller, parent_id).await?;
     backend
         .database
         .transaction(async |transaction| {
             namespaces::lock_trees(transaction).await?;
             let parent = match parent {
-                Some(parent) => Some(rules::locked(transaction, parent.id).await?),
+                Some(parent) => Some(rules::lock(transaction, parent.id).await?),
                 None => None,
             };
-            let current = rules::locked(transaction, group.id).await?;
+            let current = rules::lock(transaction, group.id).await?;
             refuse_place(transaction, &current, parent.as_ref()).await?;
             let full_path = rules::full_path(parent.as_ref(), &current.path);
-            rules::refuse_path(transaction, &full_path).await?;
-            rules::refuse_name(transaction, parent_id, &current.name_key).await?;
+            rules::check_path_available(transaction, &full_path).await?;
+            rules::check_name_available(transaction, parent_id, &current.name_key).await?;
             let mut row = current.clone().into_active_model();
             row.parent_id = Set(parent_id);
             row.full_path_key = Set(fold(&full_path));
             row.full_path = Set(full_path);
             row.updated_at = Set(now());
-            let moved = row.update(transaction).await.map_err(rules::taken)?;
+            let moved = row
+                .update(transaction)
+                .await
+                .map_err(rules::map_unique_violation)?;
             namespaces::rename_below(transaction, &current, &moved.full_path).await?;
             let before = namespace_ancestors::of(transaction, moved.id).await?;
             namespace_ancestors::relink(transaction, moved.id, parent_id).await?;
@@ -97,8 +100,8 @@ async fn refuse_place(
         .one(transaction)
         .await?
         .flatten();
-    let height = usize::try_from(height.unwrap_or(0)).unwrap_or(DEEPEST);
-    if line.len() + height >= DEEPEST {
+    let height = usize::try_from(height.unwrap_or(0)).unwrap_or(MAX_DEPTH);
+    if line.len() + height >= MAX_DEPTH {
         return refused("has too deep level of nesting");
     }
     rules::check_visibility(Some(parent), group.visibility)

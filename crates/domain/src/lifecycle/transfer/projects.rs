@@ -11,7 +11,7 @@ use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::lifecycle::transfer::inherited::InheritedItems;
-use crate::spaces::projects::create::{refuse_taken, taken, target, target_id};
+use crate::spaces::projects::create::{check_available, map_unique_violation, target_id, target_namespace};
 
 /// As [`transfer`], to a namespace given by ID or full path.
 ///
@@ -41,7 +41,7 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
         .database
         .transaction(async |transaction| {
             namespaces::lock_trees(transaction).await?;
-            let target = target(transaction, &caller, &user, namespace_id).await?;
+            let target = target_namespace(transaction, &caller, &user, namespace_id).await?;
             let current = projects::not_deleted()
                 .filter(projects::Column::Id.eq(project_id))
                 .one(transaction)
@@ -52,7 +52,7 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
             if current.namespace_id == target.id {
                 return Err(Error::attribute("namespace", "already contains the project"));
             }
-            refuse_taken(transaction, &target, Some(&current.name), Some(&current.path)).await?;
+            check_available(transaction, &target, Some(&current.name), Some(&current.path)).await?;
             let visibility = match target.kind {
                 NamespaceKind::User => current.visibility,
                 NamespaceKind::Group => current.visibility.min(target.visibility),
@@ -65,7 +65,7 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
             row.namespace_id = Set(target.id);
             row.visibility = Set(visibility);
             row.updated_at = Set(now());
-            row.update(transaction).await.map_err(taken)?;
+            row.update(transaction).await.map_err(map_unique_violation)?;
             moved.reassign(transaction).await?;
             match target.owner_id {
                 Some(owner) => ensure_maintainer(transaction, project_id, owner).await,

@@ -329,7 +329,7 @@ pub(crate) async fn assignable(
         size: 100,
         keyset: false,
     };
-    let place = members::Place::from(access.clone());
+    let place = members::MemberSource::from(access.clone());
     let members = members::list_all(backend, &place, &filter, &all).await?;
     let mut found: BTreeMap<i64, users::Model> = open.into_iter().map(|user| (user.id, user)).collect();
     let least = match kind {

@@ -2,7 +2,7 @@
 
 mod rendering;
 
-pub use rendering::Rendering;
+pub use rendering::PlaceholderValues;
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
@@ -20,11 +20,11 @@ use crate::kernel::query::page_of;
 use crate::kernel::{Backend, preconditions, urls};
 
 /// Maximum badges of a project or group.
-pub(crate) const MOST: u64 = 100;
+pub(crate) const MAX_BADGES: u64 = 100;
 
 /// A badge and its rendered URLs.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct RenderedBadge {
     /// The badge.
     pub badge: Model,
     /// Rendered URL of the link.
@@ -35,7 +35,7 @@ pub struct Row {
 
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct BadgeUpdate {
     /// Name of the badge.
     pub name: Patch<String>,
     /// URL of the link.
@@ -53,7 +53,7 @@ pub async fn list(
     place: &SpaceAccess,
     name: Option<&str>,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<RenderedBadge>> {
     let mut wanted = badges::inherited_by(place.scope(), place.namespace.id);
     if let Some(name) = name.filter(|name| !name.is_empty()) {
         wanted = wanted.filter(Column::Name.eq(name));
@@ -63,7 +63,7 @@ pub async fn list(
         .items
         .iter()
         .flat_map(|badge| [badge.link_url.as_str(), badge.image_url.as_str()]);
-    let rendering = Rendering::new(backend, place, texts).await?;
+    let rendering = PlaceholderValues::new(backend, place, texts).await?;
     Ok(page.map(|badge| render(&rendering, badge)))
 }
 
@@ -71,9 +71,9 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if no such badge is shown there.
-pub async fn read(backend: &Backend, place: &SpaceAccess, id: i64) -> Result<Row> {
+pub async fn get(backend: &Backend, place: &SpaceAccess, id: i64) -> Result<RenderedBadge> {
     let badge = find(backend.database.read(), place, id).await?;
-    rendered(backend, place, badge).await
+    render_one(backend, place, badge).await
 }
 
 /// Returns the URLs of a badge as they would be rendered.
@@ -88,14 +88,14 @@ pub async fn preview(
 ) -> Result<[String; 2]> {
     urls::check_http_url("link_url", link_url)?;
     urls::check_http_url("image_url", image_url)?;
-    let rendering = Rendering::new(backend, place, [link_url, image_url]).await?;
+    let rendering = PlaceholderValues::new(backend, place, [link_url, image_url]).await?;
     Ok([link_url, image_url].map(|url| rendering.render(url)))
 }
 
 /// Creates a badge.
 ///
 /// # Errors
-/// Returns `Error::InvalidAttributes` if a URL is invalid. Returns `Error::Rejected` if there are `MOST`
+/// Returns `Error::InvalidAttributes` if a URL is invalid. Returns `Error::Rejected` if there are `MAX_BADGES`
 /// badges already.
 pub async fn create(
     backend: &Backend,
@@ -103,21 +103,21 @@ pub async fn create(
     name: Option<String>,
     link_url: String,
     image_url: String,
-) -> Result<Row> {
-    let row = checked(place.scope(), name, link_url, image_url)?;
+) -> Result<RenderedBadge> {
+    let row = valid_row(place.scope(), name, link_url, image_url)?;
     let transaction = backend.database.transaction(async |transaction| {
-        make_room(transaction, place).await?;
-        row.insert(transaction).await.map_err(refused)
+        check_limit(transaction, place).await?;
+        row.insert(transaction).await.map_err(map_insert_error)
     });
     let made = transaction.await?;
-    rendered(backend, place, made).await
+    render_one(backend, place, made).await
 }
 
 /// Returns the row of a valid badge.
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if a URL is invalid.
-pub(crate) fn checked(
+pub(crate) fn valid_row(
     scope: Scope,
     name: Option<String>,
     link_url: String,
@@ -139,7 +139,7 @@ pub(crate) fn checked(
 }
 
 /// Checks that one more badge is allowed. The lock serializes concurrent inserts.
-async fn make_room(transaction: &DatabaseTransaction, place: &SpaceAccess) -> Result<()> {
+async fn check_limit(transaction: &DatabaseTransaction, place: &SpaceAccess) -> Result<()> {
     let there = match &place.project {
         Some(project) => projects::lock(transaction, project.id).await?.is_some(),
         None => namespaces::lock(transaction, place.namespace.id).await?.is_some(),
@@ -151,9 +151,9 @@ async fn make_room(transaction: &DatabaseTransaction, place: &SpaceAccess) -> Re
         Some(project) => Column::ProjectId.eq(project.id),
         None => Column::NamespaceId.eq(place.namespace.id),
     });
-    if own.count(transaction).await? >= MOST {
+    if own.count(transaction).await? >= MAX_BADGES {
         return Err(Error::Rejected(
-            format!("The maximum number of badges ({MOST}) is reached").into(),
+            format!("The maximum number of badges ({MAX_BADGES}) is reached").into(),
         ));
     }
     Ok(())
@@ -165,7 +165,12 @@ async fn make_room(transaction: &DatabaseTransaction, place: &SpaceAccess) -> Re
 /// Returns `Error::NotFound` if the badge does not exist. Returns `Error::Forbidden` if it belongs to an
 /// ancestor group. Returns `Error::InvalidAttributes` if a URL is invalid. Returns `Error::InvalidParameters`
 /// if no attribute is given.
-pub async fn update(backend: &Backend, place: &SpaceAccess, id: i64, change: Change) -> Result<Row> {
+pub async fn update(
+    backend: &Backend,
+    place: &SpaceAccess,
+    id: i64,
+    change: BadgeUpdate,
+) -> Result<RenderedBadge> {
     if change.name.is_keep() && change.link_url.is_none() && change.image_url.is_none() {
         return Err(Error::no_parameters(&["link_url", "image_url", "name"]));
     }
@@ -188,7 +193,7 @@ pub async fn update(backend: &Backend, place: &SpaceAccess, id: i64, change: Cha
         Ok::<_, Error>(row.update(transaction).await?)
     });
     let changed = transaction.await?;
-    rendered(backend, place, changed).await
+    render_one(backend, place, changed).await
 }
 
 /// Deletes a badge of the project or group itself.
@@ -215,13 +220,13 @@ pub async fn delete(
 
 async fn find(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
     let shown = badges::inherited_by(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
-    shown.one(db).await?.ok_or_else(missing)
+    shown.one(db).await?.ok_or_else(not_found)
 }
 
 /// Locks a badge of the project or group itself until the transaction ends.
 async fn lock_own(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Result<Model> {
     let shown = badges::inherited_by(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
-    let badge = shown.lock_exclusive().one(db).await?.ok_or_else(missing)?;
+    let badge = shown.lock_exclusive().one(db).await?.ok_or_else(not_found)?;
     if badge.project_id == place.scope().project_id() {
         Ok(badge)
     } else {
@@ -231,12 +236,12 @@ async fn lock_own(db: &impl ConnectionTrait, place: &SpaceAccess, id: i64) -> Re
     }
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("Badge")
 }
 
 /// Maps a database error of an insert.
-fn refused(error: DbErr) -> Error {
+fn map_insert_error(error: DbErr) -> Error {
     match Violation::of(&error) {
         // The project or group was deleted meanwhile.
         Some(Violation::ForeignKey(_)) => Error::not_found(""),
@@ -244,14 +249,14 @@ fn refused(error: DbErr) -> Error {
     }
 }
 
-async fn rendered(backend: &Backend, place: &SpaceAccess, badge: Model) -> Result<Row> {
+async fn render_one(backend: &Backend, place: &SpaceAccess, badge: Model) -> Result<RenderedBadge> {
     let texts = [badge.link_url.as_str(), badge.image_url.as_str()];
-    let rendering = Rendering::new(backend, place, texts).await?;
+    let rendering = PlaceholderValues::new(backend, place, texts).await?;
     Ok(render(&rendering, badge))
 }
 
-fn render(rendering: &Rendering, badge: Model) -> Row {
-    Row {
+fn render(rendering: &PlaceholderValues, badge: Model) -> RenderedBadge {
+    RenderedBadge {
         link_url: rendering.render(&badge.link_url),
         image_url: rendering.render(&badge.image_url),
         badge,

@@ -20,9 +20,9 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
 
 /// Values of the placeholders.
 #[derive(Debug, Clone)]
-pub struct Rendering(Vec<(&'static str, String)>);
+pub struct PlaceholderValues(Vec<(&'static str, String)>);
 
-impl Rendering {
+impl PlaceholderValues {
     /// Loads the values of the placeholders that occur in `texts`. Placeholders stay unrendered in a group
     /// and where the caller may not know the value.
     ///
@@ -62,12 +62,12 @@ impl Rendering {
     /// Returns a URL with its placeholders replaced.
     #[must_use]
     pub fn render(&self, url: &str) -> String {
-        fill(url, &self.0)
+        replace_placeholders(url, &self.0)
     }
 }
 
 /// Replaces each placeholder once; the values themselves are not scanned.
-fn fill(url: &str, known: &[(&'static str, String)]) -> String {
+fn replace_placeholders(url: &str, known: &[(&'static str, String)]) -> String {
     let mut filled = String::with_capacity(url.len());
     let mut rest = url;
     while let Some(at) = rest.find("%{") {
@@ -108,7 +108,7 @@ mod tests {
             ),
             ("https://h/%{%{project_path}}", "https://h/%{a/b%20c}"),
         ] {
-            assert_eq!(fill(url, &known), filled, "{url}");
+            assert_eq!(replace_placeholders(url, &known), filled, "{url}");
         }
     }
 }

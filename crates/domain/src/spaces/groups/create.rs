@@ -4,8 +4,8 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiv
 use storage::entities::namespaces::{self, NamespaceKind};
 use storage::entities::{AccessLevel, Visibility, fold, members, namespace_ancestors, now};
 
-use super::rules::{self, DEEPEST, Settings};
-use super::runners_token_place;
+use super::rules::{self, GroupSettings, MAX_DEPTH};
+use super::runners_token_context;
 use crate::identity::access::GroupAccess;
 use crate::instance::settings;
 use crate::kernel::Backend;
@@ -26,7 +26,7 @@ pub struct NewGroup {
     /// Visibility; the default of the instance if absent.
     pub visibility: Option<Visibility>,
     /// Other settings; absent ones get their defaults.
-    pub settings: Settings,
+    pub settings: GroupSettings,
 }
 
 /// Creates a group with the caller as Owner.
@@ -35,22 +35,22 @@ pub struct NewGroup {
 /// Returns `Error::Forbidden` if the caller may not create groups there. Returns `Error::NotFound` if the
 /// parent is not visible to the caller. Returns `Error::Rejected` if an attribute is invalid.
 pub async fn create(backend: &Backend, caller: &Caller, new: NewGroup) -> Result<GroupAccess> {
-    let admitted = admit(backend, caller, new).await?;
-    make(backend, caller, admitted, async |_, _| Ok(())).await
+    let admitted = check(backend, caller, new).await?;
+    insert_with(backend, caller, admitted, async |_, _| Ok(())).await
 }
 
 /// A new group that passed the checks before the transaction.
 #[derive(Debug)]
-pub(crate) struct Admitted {
+pub(crate) struct CheckedGroup {
     new: NewGroup,
     parent: Option<namespaces::Model>,
     in_force: InstanceSettings,
 }
 
-impl Admitted {
+impl CheckedGroup {
     /// Sets the visibility of an imported group: private at the top level, else that of the parent, reduced
     /// to what the instance allows.
-    pub fn out_of_archive(mut self, caller: &Caller) -> Self {
+    pub fn with_imported_visibility(mut self, caller: &Caller) -> Self {
         let widest = self
             .parent
             .as_ref()
@@ -64,11 +64,11 @@ impl Admitted {
 ///
 /// # Errors
 /// Fails like [`create`], but does not check for duplicates.
-pub(crate) async fn admit(backend: &Backend, caller: &Caller, new: NewGroup) -> Result<Admitted> {
-    let parent = rules::new_parent(backend, caller, new.parent_id).await?;
-    rules::check_names(Some(&new.name), Some(&new.path), parent.is_none()).map_err(unsaved)?;
+pub(crate) async fn check(backend: &Backend, caller: &Caller, new: NewGroup) -> Result<CheckedGroup> {
+    let parent = rules::find_parent(backend, caller, new.parent_id).await?;
+    rules::check_names(Some(&new.name), Some(&new.path), parent.is_none()).map_err(single_text_error)?;
     let in_force = settings::get(backend).await?;
-    Ok(Admitted {
+    Ok(CheckedGroup {
         new,
         parent,
         in_force,
@@ -79,14 +79,14 @@ pub(crate) async fn admit(backend: &Backend, caller: &Caller, new: NewGroup) -> 
 ///
 /// # Errors
 /// Fails like [`create`].
-pub(crate) async fn make(
+pub(crate) async fn insert_with(
     backend: &Backend,
     caller: &Caller,
-    admitted: Admitted,
+    admitted: CheckedGroup,
     further: impl AsyncFnOnce(&DatabaseTransaction, &namespaces::Model) -> Result<()>,
 ) -> Result<GroupAccess> {
     let user_id = caller.signed_in()?.id;
-    let Admitted {
+    let CheckedGroup {
         new,
         parent,
         in_force,
@@ -96,11 +96,11 @@ pub(crate) async fn make(
         .transaction(async |transaction| {
             namespaces::lock_trees_shared(transaction).await?;
             let parent = match parent {
-                Some(parent) => Some(locked(transaction, parent.id).await?),
+                Some(parent) => Some(lock_parent(transaction, parent.id).await?),
                 None => None,
             };
             if new.settings.share_with_group_lock == Some(false) {
-                rules::refuse_to_unlock_sharing(transaction, caller, parent.as_ref()).await?;
+                rules::check_unlock_sharing(transaction, caller, parent.as_ref()).await?;
             }
             let row = row(backend, new, parent.as_ref(), in_force.default_group_visibility)?;
             in_force.check_visibility(caller, *row.visibility.as_ref())?;
@@ -120,7 +120,7 @@ pub(crate) async fn make(
             Ok(group)
         })
         .await
-        .map_err(unsaved)?;
+        .map_err(single_text_error)?;
     Ok(GroupAccess {
         caller: caller.clone(),
         group,
@@ -133,7 +133,7 @@ pub(crate) async fn make(
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid or taken.
-pub(crate) async fn make_below(
+pub(crate) async fn insert_subgroup(
     backend: &Backend,
     transaction: &DatabaseTransaction,
     parent: &namespaces::Model,
@@ -145,7 +145,7 @@ pub(crate) async fn make_below(
 }
 
 /// Converts an error of a group creation. Clients expect a single text, unlike for other resources.
-fn unsaved(error: Error) -> Error {
+fn single_text_error(error: Error) -> Error {
     let Error::InvalidAttributes(faults) = error else {
         return error;
     };
@@ -158,9 +158,9 @@ fn unsaved(error: Error) -> Error {
 }
 
 /// Locks the parent against concurrent creations in it.
-async fn locked(transaction: &DatabaseTransaction, id: i64) -> Result<namespaces::Model> {
-    let parent = rules::locked(transaction, id).await?;
-    if namespace_ancestors::of(transaction, id).await?.len() >= DEEPEST {
+async fn lock_parent(transaction: &DatabaseTransaction, id: i64) -> Result<namespaces::Model> {
+    let parent = rules::lock(transaction, id).await?;
+    if namespace_ancestors::of(transaction, id).await?.len() >= MAX_DEPTH {
         return Err(Error::attribute("parent_id", "has too deep level of nesting"));
     }
     Ok(parent)
@@ -201,14 +201,17 @@ async fn insert(
     transaction: &DatabaseTransaction,
     row: namespaces::ActiveModel,
 ) -> Result<namespaces::Model> {
-    rules::refuse_path(transaction, row.full_path.as_ref()).await?;
-    rules::refuse_name(transaction, *row.parent_id.as_ref(), row.name_key.as_ref()).await?;
-    let group = row.insert(transaction).await.map_err(rules::taken)?;
+    rules::check_path_available(transaction, row.full_path.as_ref()).await?;
+    rules::check_name_available(transaction, *row.parent_id.as_ref(), row.name_key.as_ref()).await?;
+    let group = row
+        .insert(transaction)
+        .await
+        .map_err(rules::map_unique_violation)?;
     namespace_ancestors::insert(transaction, group.id, group.parent_id).await?;
     let token = Token::generate("");
     let encrypted = backend
         .keyring
-        .encrypt(token.expose(), &runners_token_place(group.id))?;
+        .encrypt(token.expose(), &runners_token_context(group.id))?;
     let mut row = group.into_active_model();
     row.runners_token_encrypted = Set(Some(encrypted));
     Ok(row.update(transaction).await?)

@@ -7,7 +7,7 @@ use sea_orm::{
 };
 use storage::entities::{Visibility, fold, namespace_ancestors, namespaces, now, projects};
 
-use super::rules::{self, Settings, word};
+use super::rules::{self, GroupSettings, visibility_name};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -17,7 +17,7 @@ use crate::kernel::policy::InstancePlan;
 
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
-pub struct Change {
+pub struct GroupUpdate {
     /// Name of the group.
     pub name: Option<String>,
     /// Last part of the path.
@@ -27,7 +27,7 @@ pub struct Change {
     /// ID of the project that provides file templates for the group, if the plan has the feature.
     pub file_template_project_id: Patch<i64>,
     /// Other settings.
-    pub settings: Settings,
+    pub settings: GroupSettings,
 }
 
 /// Updates a group. A new path changes the full paths of its contents.
@@ -35,7 +35,7 @@ pub struct Change {
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid. Returns `Error::NotFound` if the group is
 /// being deleted.
-pub async fn edit(backend: &Backend, access: GroupAccess, change: Change) -> Result<GroupAccess> {
+pub async fn update(backend: &Backend, access: GroupAccess, change: GroupUpdate) -> Result<GroupAccess> {
     let GroupAccess {
         caller,
         group,
@@ -54,10 +54,10 @@ pub async fn edit(backend: &Backend, access: GroupAccess, change: Change) -> Res
                 .await?;
             let parent_id = current.ok_or_else(|| Error::not_found("Group"))?.parent_id;
             let parent = match parent_id {
-                Some(id) => Some(rules::locked(transaction, id).await?),
+                Some(id) => Some(rules::lock(transaction, id).await?),
                 None => None,
             };
-            let current = rules::locked(transaction, group_id).await?;
+            let current = rules::lock(transaction, group_id).await?;
             changed(backend, transaction, &caller, parent.as_ref(), current, change).await
         })
         .await?;
@@ -75,19 +75,19 @@ async fn changed(
     caller: &Caller,
     parent: Option<&namespaces::Model>,
     current: namespaces::Model,
-    change: Change,
+    change: GroupUpdate,
 ) -> Result<namespaces::Model> {
     rules::check_names(change.name.as_deref(), change.path.as_deref(), parent.is_none())?;
     let mut row = current.clone().into_active_model();
     if let Some(visibility) = change.visibility.filter(|wanted| *wanted != current.visibility) {
         rules::check_visibility(parent, visibility)?;
-        refuse_wider_inside(transaction, current.id, visibility).await?;
+        check_contents_visibility(transaction, current.id, visibility).await?;
         row.visibility = Set(visibility);
     }
     if let Some(name) = change.name.filter(|name| *name != current.name) {
         let key = fold(&name);
         if key != current.name_key {
-            rules::refuse_name(transaction, current.parent_id, &key).await?;
+            rules::check_name_available(transaction, current.parent_id, &key).await?;
         }
         row.name = Set(name);
         row.name_key = Set(key);
@@ -96,7 +96,7 @@ async fn changed(
     if let Some(path) = &moved {
         let full_path = rules::full_path(parent, path);
         if fold(&full_path) != current.full_path_key {
-            rules::refuse_path(transaction, &full_path).await?;
+            rules::check_path_available(transaction, &full_path).await?;
         }
         row.path = Set(path.clone());
         row.full_path_key = Set(fold(&full_path));
@@ -105,7 +105,7 @@ async fn changed(
     match change.settings.share_with_group_lock {
         Some(true) if !current.share_with_group_lock => lock_sharing_below(transaction, current.id).await?,
         Some(false) if current.share_with_group_lock => {
-            rules::refuse_to_unlock_sharing(transaction, caller, parent).await?;
+            rules::check_unlock_sharing(transaction, caller, parent).await?;
         }
         _ => {}
     }
@@ -114,14 +114,17 @@ async fn changed(
             Patch::Keep => {}
             Patch::Clear => row.file_template_project_id = Set(None),
             Patch::Set(id) => {
-                refuse_project_elsewhere(transaction, current.id, id).await?;
+                check_template_project(transaction, current.id, id).await?;
                 row.file_template_project_id = Set(Some(id));
             }
         }
     }
     change.settings.apply(backend, &mut row)?;
     row.updated_at = Set(now());
-    let group = row.update(transaction).await.map_err(rules::taken)?;
+    let group = row
+        .update(transaction)
+        .await
+        .map_err(rules::map_unique_violation)?;
     if moved.is_some() {
         namespaces::rename_below(transaction, &current, &group.full_path).await?;
     }
@@ -129,7 +132,11 @@ async fn changed(
 }
 
 /// Rejects a visibility lower than that of a subgroup or project in the group.
-async fn refuse_wider_inside(db: &impl ConnectionTrait, group_id: i64, wanted: Visibility) -> Result<()> {
+async fn check_contents_visibility(
+    db: &impl ConnectionTrait,
+    group_id: i64,
+    wanted: Visibility,
+) -> Result<()> {
     let wider = || {
         [Visibility::Private, Visibility::Internal, Visibility::Public]
             .into_iter()
@@ -138,7 +145,7 @@ async fn refuse_wider_inside(db: &impl ConnectionTrait, group_id: i64, wanted: V
     let refused = |inside: &str| {
         let text = format!(
             "{} is not allowed since {inside} with higher visibility.",
-            word(wanted)
+            visibility_name(wanted)
         );
         Err(Error::attribute("visibility_level", text))
     };
@@ -158,7 +165,7 @@ async fn refuse_wider_inside(db: &impl ConnectionTrait, group_id: i64, wanted: V
 }
 
 /// Rejects a template project outside of the group and its subgroups.
-async fn refuse_project_elsewhere(db: &impl ConnectionTrait, group_id: i64, project_id: i64) -> Result<()> {
+async fn check_template_project(db: &impl ConnectionTrait, group_id: i64, project_id: i64) -> Result<()> {
     let inside = projects::not_deleted()
         .filter(projects::Column::Id.eq(project_id))
         .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)));

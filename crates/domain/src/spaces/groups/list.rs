@@ -11,7 +11,7 @@ use storage::entities::access::{Viewer, groups_with_level, visible_groups};
 use storage::entities::namespaces::{self, Column};
 use storage::entities::{AccessLevel, fold, namespace_ancestors, now, projects};
 
-use super::Row;
+use super::GroupSummary;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
@@ -21,7 +21,7 @@ use crate::spaces::namespaces::full_names;
 
 /// Sort order of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
+pub enum GroupOrder {
     /// By name.
     #[default]
     Name,
@@ -33,7 +33,7 @@ pub enum Order {
 
 /// Part of the group hierarchy to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Within {
+pub enum HierarchyPart {
     /// All groups.
     #[default]
     Everything,
@@ -45,9 +45,9 @@ pub enum Within {
 
 /// Filter of groups, combined with AND.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct GroupFilter {
     /// Part of the hierarchy.
-    pub within: Within,
+    pub within: HierarchyPart,
     /// IDs of groups to exclude.
     pub skip_groups: Vec<i64>,
     /// Whether all visible groups are included, not only those of which the caller is a member. Defaults to
@@ -64,14 +64,14 @@ pub struct Filter {
     /// Whether sizes are included, for administrators.
     pub statistics: bool,
     /// Sort order.
-    pub order: Order,
+    pub order: GroupOrder,
     /// Whether the order is descending.
     pub descending: bool,
 }
 
 /// Storage used by the projects of a group, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sizes {
+pub struct StorageSizes {
     /// Size of the repositories.
     pub repository_size: i64,
 }
@@ -83,9 +83,9 @@ pub struct Sizes {
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
-    filter: &Filter,
+    filter: &GroupFilter,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<GroupSummary>> {
     let db = backend.database.read();
     let page = page_of(db, filter.select(caller), page).await?;
     let ids: Vec<i64> = page.items.iter().map(|group| group.id).collect();
@@ -94,7 +94,7 @@ pub async fn list(
         true => Some(sizes(db, &ids).await?),
         false => None,
     };
-    Ok(page.map(|group| Row {
+    Ok(page.map(|group| GroupSummary {
         full_name: names.remove(&group.id).unwrap_or_default(),
         sizes: sizes
             .as_ref()
@@ -103,7 +103,7 @@ pub async fn list(
     }))
 }
 
-impl Filter {
+impl GroupFilter {
     fn select(&self, caller: &Caller) -> Select<namespaces::Entity> {
         let direction = if self.descending {
             sea_orm::Order::Desc
@@ -111,9 +111,9 @@ impl Filter {
             sea_orm::Order::Asc
         };
         let column = match self.order {
-            Order::Name => Column::NameKey,
-            Order::Path => Column::PathKey,
-            Order::Id => Column::Id,
+            GroupOrder::Name => Column::NameKey,
+            GroupOrder::Path => Column::PathKey,
+            GroupOrder::Id => Column::Id,
         };
         let held = self.held(caller);
         // A role on a group implies that the group is visible.
@@ -124,7 +124,7 @@ impl Filter {
             .filter(self.of_group())
             .order_by(column, direction);
         match self.order {
-            Order::Id => select,
+            GroupOrder::Id => select,
             _ => select.order_by_asc(Column::Id),
         }
     }
@@ -156,9 +156,9 @@ impl Filter {
         let skipped =
             (!self.skip_groups.is_empty()).then(|| Column::Id.is_not_in(self.skip_groups.iter().copied()));
         let within = match self.within {
-            Within::Everything => None,
-            Within::Parent(id) => Some(Column::ParentId.eq(id)),
-            Within::Ancestor(id) => {
+            HierarchyPart::Everything => None,
+            HierarchyPart::Parent(id) => Some(Column::ParentId.eq(id)),
+            HierarchyPart::Ancestor(id) => {
                 let inside = Column::Id.in_subquery(namespace_ancestors::at_or_below(id));
                 Some(inside.and(Column::Id.ne(id)))
             }
@@ -178,7 +178,7 @@ struct Sum {
 }
 
 /// Returns the total sizes of all projects in groups and their subgroups, in one statement.
-async fn sizes(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, Sizes>> {
+async fn sizes(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, StorageSizes>> {
     use namespace_ancestors::Column as Ancestor;
 
     let within = namespace_ancestors::Entity::belongs_to(projects::Entity)
@@ -204,7 +204,7 @@ async fn sizes(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, Si
         .map(|row| {
             (
                 row.group_id,
-                Sizes {
+                StorageSizes {
                     repository_size: row.repository_size,
                 },
             )

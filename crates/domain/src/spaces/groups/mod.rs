@@ -11,28 +11,28 @@ mod share;
 
 pub use attributes::custom_attributes;
 pub use create::{NewGroup, create};
-pub(crate) use create::{admit, make, make_below};
-pub use edit::{Change, edit};
-pub use list::{Filter, Order, Sizes, Within, list};
-pub use read::{Detail, read};
-pub use rules::Settings;
-pub(crate) use rules::{DEEPEST, check_names, locked, may_unlock_sharing};
+pub(crate) use create::{check, insert_subgroup, insert_with};
+pub use edit::{GroupUpdate, update};
+pub use list::{GroupFilter, GroupOrder, HierarchyPart, StorageSizes, list};
+pub use read::{GroupDetail, get};
+pub use rules::GroupSettings;
+pub(crate) use rules::{MAX_DEPTH, can_unlock_sharing, check_names, lock};
 pub use share::{share, unshare};
 
 use storage::entities::namespaces;
 
 /// A group with the data of its short representation.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct GroupSummary {
     /// The group.
     pub group: namespaces::Model,
     /// Names of its ancestors and itself, separated by ` / `.
     pub full_name: String,
     /// Sizes of its projects, if requested.
-    pub sizes: Option<Sizes>,
+    pub sizes: Option<StorageSizes>,
 }
 
 /// Returns the context to which the encryption of a group's runner token is bound.
-fn runners_token_place(group_id: i64) -> String {
+fn runners_token_context(group_id: i64) -> String {
     format!("namespaces.runners_token:{group_id}")
 }

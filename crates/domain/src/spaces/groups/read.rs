@@ -5,7 +5,7 @@ use storage::entities::access::{visible_groups, visible_projects};
 use storage::entities::projects::{self, Column};
 use storage::entities::{AccessLevel, group_shares, namespaces, now, project_shares, unexpired};
 
-use super::{Row, runners_token_place};
+use super::{GroupSummary, runners_token_context};
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -16,26 +16,26 @@ use crate::spaces::projects as project_rows;
 use crate::spaces::projects::decorate;
 
 /// Maximum projects of each kind that are included.
-const MOST_PROJECTS: u64 = 100;
+const MAX_PROJECTS: u64 = 100;
 
 /// A group with the data of its detailed representation.
 #[derive(Debug, Clone)]
-pub struct Detail {
+pub struct GroupDetail {
     /// The group.
-    pub row: Row,
+    pub row: GroupSummary,
     /// The groups it is shared with that are visible to the caller.
     pub shares: Vec<(group_shares::Model, namespaces::Model)>,
     /// The registration token of runners, for Owners.
     pub runners_token: Option<Secret<String>>,
     /// Its own and shared projects that are visible to the caller, if requested.
-    pub projects: Option<(Vec<project_rows::Row>, Vec<project_rows::Row>)>,
+    pub projects: Option<(Vec<project_rows::ProjectDetail>, Vec<project_rows::ProjectDetail>)>,
 }
 
 /// Loads the detailed representation of a group.
 ///
 /// # Errors
 /// Returns an error if the database fails or a token cannot be decrypted.
-pub async fn read(backend: &Backend, access: GroupAccess, with_projects: bool) -> Result<Detail> {
+pub async fn get(backend: &Backend, access: GroupAccess, with_projects: bool) -> Result<GroupDetail> {
     let db = backend.database.read();
     let owns = access.has_role(AccessLevel::Owner);
     let (caller, group) = (access.caller, access.group);
@@ -55,7 +55,7 @@ pub async fn read(backend: &Backend, access: GroupAccess, with_projects: bool) -
         Some(encrypted) => Some(
             backend
                 .keyring
-                .decrypt(encrypted, &runners_token_place(group.id))?,
+                .decrypt(encrypted, &runners_token_context(group.id))?,
         ),
         None => None,
     };
@@ -63,8 +63,8 @@ pub async fn read(backend: &Backend, access: GroupAccess, with_projects: bool) -
         true => Some(projects_of(db, &caller, group.id).await?),
         false => None,
     };
-    Ok(Detail {
-        row: Row {
+    Ok(GroupDetail {
+        row: GroupSummary {
             group,
             full_name,
             sizes: None,
@@ -83,7 +83,7 @@ async fn projects_of(
     db: &impl ConnectionTrait,
     caller: &Caller,
     group_id: i64,
-) -> Result<(Vec<project_rows::Row>, Vec<project_rows::Row>)> {
+) -> Result<(Vec<project_rows::ProjectDetail>, Vec<project_rows::ProjectDetail>)> {
     let today = now().date_naive();
     let shared = project_shares::Entity::find()
         .select_only()
@@ -101,7 +101,7 @@ async fn projects_of(
             .filter(which)
             .order_by_desc(Column::CreatedAt)
             .order_by_desc(Column::Id)
-            .limit(MOST_PROJECTS)
+            .limit(MAX_PROJECTS)
             .all(db)
             .await?;
         found.extend(

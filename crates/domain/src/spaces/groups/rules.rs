@@ -16,13 +16,13 @@ use crate::kernel::policy::InstancePlan;
 use crate::kernel::{Backend, names};
 
 /// Maximum depth of a group hierarchy.
-pub(crate) const DEEPEST: usize = 20;
+pub(crate) const MAX_DEPTH: usize = 20;
 /// Error for a name or path that is taken.
 pub(crate) const TAKEN: &str = "has already been taken";
 
 /// Settings of a group other than its name, parent and visibility; absent ones stay.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct GroupSettings {
     /// Description of the group.
     pub description: Option<String>,
     /// Whether its projects cannot be shared with other groups.
@@ -51,7 +51,7 @@ pub struct Settings {
     pub request_access_enabled: Option<bool>,
 }
 
-impl Settings {
+impl GroupSettings {
     /// Applies the settings to a row.
     ///
     /// # Errors
@@ -111,15 +111,15 @@ pub(crate) fn check_visibility(parent: Option<&namespaces::Model>, wanted: Visib
             "visibility_level",
             format!(
                 "{} is not allowed since the parent group has a {} visibility.",
-                word(wanted),
-                word(parent.visibility)
+                visibility_name(wanted),
+                visibility_name(parent.visibility)
             ),
         )),
     }
 }
 
 /// Returns the contract's name of a visibility.
-pub(crate) fn word(visibility: Visibility) -> &'static str {
+pub(crate) fn visibility_name(visibility: Visibility) -> &'static str {
     visibility.as_str()
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn word(visibility: Visibility) -> &'static str {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(crate) async fn may_unlock_sharing(
+pub(crate) async fn can_unlock_sharing(
     db: &impl ConnectionTrait,
     caller: &Caller,
     parent: Option<&namespaces::Model>,
@@ -142,12 +142,12 @@ pub(crate) async fn may_unlock_sharing(
 }
 
 /// Rejects disabling the share lock if the parent has it and the caller is not an Owner of the parent.
-pub(crate) async fn refuse_to_unlock_sharing(
+pub(crate) async fn check_unlock_sharing(
     db: &impl ConnectionTrait,
     caller: &Caller,
     parent: Option<&namespaces::Model>,
 ) -> Result<()> {
-    match may_unlock_sharing(db, caller, parent).await? {
+    match can_unlock_sharing(db, caller, parent).await? {
         true => Ok(()),
         false => Err(Error::attribute(
             "share_with_group_lock",
@@ -158,7 +158,7 @@ pub(crate) async fn refuse_to_unlock_sharing(
 }
 
 /// Rejects a path that is taken, with a better error than the database constraint.
-pub(crate) async fn refuse_path(db: &impl ConnectionTrait, full_path: &str) -> Result<()> {
+pub(crate) async fn check_path_available(db: &impl ConnectionTrait, full_path: &str) -> Result<()> {
     if namespaces::is_path_taken(db, full_path).await? {
         return Err(Error::attribute("path", TAKEN));
     }
@@ -166,7 +166,7 @@ pub(crate) async fn refuse_path(db: &impl ConnectionTrait, full_path: &str) -> R
 }
 
 /// Rejects a name that a sibling has.
-pub(crate) async fn refuse_name(
+pub(crate) async fn check_name_available(
     db: &impl ConnectionTrait,
     parent_id: Option<i64>,
     name_key: &str,
@@ -188,7 +188,7 @@ pub(crate) async fn refuse_name(
 }
 
 /// Maps a unique violation to the attribute that is taken.
-pub(crate) fn taken(error: DbErr) -> Error {
+pub(crate) fn map_unique_violation(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(name)) if name.ends_with("path_key") => Error::attribute("path", TAKEN),
         Some(Violation::Unique(_)) => Error::attribute("name", TAKEN),
@@ -209,7 +209,7 @@ pub(crate) fn full_path(parent: Option<&namespaces::Model>, path: &str) -> Strin
 /// # Errors
 /// Returns `Error::NotFound` if the group is not visible to the caller. Returns `Error::Forbidden` if the
 /// caller may not create groups there.
-pub(crate) async fn new_parent(
+pub(crate) async fn find_parent(
     backend: &Backend,
     caller: &Caller,
     parent_id: Option<i64>,
@@ -238,7 +238,7 @@ pub(crate) async fn new_parent(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the group is being deleted.
-pub(crate) async fn locked(db: &impl ConnectionTrait, id: i64) -> Result<namespaces::Model> {
+pub(crate) async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<namespaces::Model> {
     namespaces::lock(db, id)
         .await?
         .filter(|group| group.deletion_started_at.is_none())

@@ -33,7 +33,7 @@ pub async fn share(
             namespaces::lock_trees_shared(transaction).await?;
             let line = namespace_ancestors::of(transaction, group_id).await?;
             if line.iter().any(|above| above.ancestor_id == guest_id) {
-                return Err(already());
+                return Err(already_shared());
             }
             // An expired share still has its row until the next sweep.
             group_shares::Entity::delete_many()
@@ -55,7 +55,7 @@ pub async fn share(
             row.insert(transaction)
                 .await
                 .map_err(|error| match Violation::of(&error) {
-                    Some(Violation::Unique(_)) => already(),
+                    Some(Violation::Unique(_)) => already_shared(),
                     Some(Violation::ForeignKey(_)) => Error::not_found("Group"),
                     _ => error.into(),
                 })?;
@@ -65,7 +65,7 @@ pub async fn share(
     Ok(access)
 }
 
-fn already() -> Error {
+fn already_shared() -> Error {
     Error::Conflict("Group already shared with this group".into())
 }
 

@@ -9,14 +9,14 @@ use sea_orm::{
 use storage::entities::members::{self, MembershipSource};
 use storage::entities::{AccessLevel, fold, namespaces, now, users};
 
-use super::inherited::no_lower;
-use super::{Membership, Place, end_below, identities, locked_member};
+use super::inherited::at_least_inherited;
+use super::{MemberSource, Membership, delete_below, identities, lock_member};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
 
 /// Maximum number of users that a directory may list for a group.
-const MOST_LISTED: usize = 10_000;
+const MAX_LISTED: usize = 10_000;
 
 /// Sets or clears the override of a member's directory role.
 ///
@@ -25,14 +25,14 @@ const MOST_LISTED: usize = 10_000;
 /// the directory.
 pub async fn set_override(
     backend: &Backend,
-    place: &Place,
+    place: &MemberSource,
     user_id: i64,
     overridden: bool,
 ) -> Result<Membership> {
     let changed = backend
         .database
         .transaction(async |transaction| {
-            let (member, user) = locked_member(transaction, place, user_id).await?;
+            let (member, user) = lock_member(transaction, place, user_id).await?;
             if !member.ldap {
                 return Err(Error::forbidden());
             }
@@ -43,12 +43,12 @@ pub async fn set_override(
             Ok(Membership::new(row, user))
         })
         .await?;
-    identities::attached(backend, place, changed).await
+    identities::with_identity(backend, place, changed).await
 }
 
 /// Result of synchronizing a group with a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Synchronised {
+pub struct SyncResult {
     /// Number of users who became members.
     pub joined: u64,
     /// Number of members whose role changed or who are now managed by the directory.
@@ -67,18 +67,18 @@ pub struct Synchronised {
 /// # Errors
 /// Returns `NotFound` for an unknown group. Returns a validation error if the plan lacks synchronization or
 /// the list is too long.
-pub async fn synchronise(
+pub async fn synchronize(
     backend: &Backend,
     group: &str,
     listed: &[(String, AccessLevel)],
-) -> Result<Synchronised> {
+) -> Result<SyncResult> {
     if backend.instance.plan < InstancePlan::Starter {
         return Err(Error::Rejected(
             "the plan of this server does not include directory synchronization".into(),
         ));
     }
-    if listed.len() > MOST_LISTED {
-        let text = format!("the directory has too many users (maximum is {MOST_LISTED})");
+    if listed.len() > MAX_LISTED {
+        let text = format!("the directory has too many users (maximum is {MAX_LISTED})");
         return Err(Error::Rejected(text.into()));
     }
     backend
@@ -88,10 +88,10 @@ pub async fn synchronise(
                 .await?
                 .ok_or_else(|| Error::not_found("Group"))?;
             namespaces::lock(transaction, group.id).await?;
-            let mut step = Step {
+            let mut step = DirectorySync {
                 transaction,
                 group_id: group.id,
-                done: Synchronised::default(),
+                done: SyncResult::default(),
             };
             step.run(listed).await?;
             Ok(step.done)
@@ -100,13 +100,13 @@ pub async fn synchronise(
 }
 
 /// A synchronization in progress.
-struct Step<'a> {
+struct DirectorySync<'a> {
     transaction: &'a DatabaseTransaction,
     group_id: i64,
-    done: Synchronised,
+    done: SyncResult,
 }
 
-impl Step<'_> {
+impl DirectorySync<'_> {
     async fn run(&mut self, listed: &[(String, AccessLevel)]) -> Result<()> {
         let mut wanted: BTreeMap<String, AccessLevel> = BTreeMap::new();
         for (username, level) in listed {
@@ -119,12 +119,12 @@ impl Step<'_> {
         let mut met = BTreeSet::new();
         for (username, level) in wanted {
             match users::by_username(self.transaction, &username).await? {
-                Some(user) if user.bot => self.pass_over(username, "is a bot"),
+                Some(user) if user.bot => self.skip(username, "is a bot"),
                 Some(user) => {
                     met.insert(user.id);
-                    self.meet(&user, level).await?;
+                    self.apply_role(&user, level).await?;
                 }
-                None => self.pass_over(username, "does not exist"),
+                None => self.skip(username, "does not exist"),
             }
         }
         let known = members::of(MembershipSource::Group(self.group_id), now().date_naive())
@@ -137,26 +137,26 @@ impl Step<'_> {
             }
             if self.is_last_owner(&member).await? {
                 let name = user.map_or_else(String::new, |user| user.username);
-                self.pass_over(name, "remains the last owner of the group");
+                self.skip(name, "remains the last owner of the group");
                 continue;
             }
             members::Entity::delete_by_id(member.id)
                 .exec(self.transaction)
                 .await?;
-            end_below(self.transaction, self.group_id, member.user_id).await?;
+            delete_below(self.transaction, self.group_id, member.user_id).await?;
             self.done.left += 1;
         }
         Ok(())
     }
 
-    fn pass_over(&mut self, username: String, why: &str) {
+    fn skip(&mut self, username: String, why: &str) {
         self.done.passed_over.push((username, why.to_owned()));
     }
 
     /// Applies the role of a listed user.
-    async fn meet(&mut self, user: &users::Model, level: AccessLevel) -> Result<()> {
+    async fn apply_role(&mut self, user: &users::Model, level: AccessLevel) -> Result<()> {
         let source = MembershipSource::Group(self.group_id);
-        let level = no_lower(self.transaction, self.group_id, user.id, level).await?;
+        let level = at_least_inherited(self.transaction, self.group_id, user.id, level).await?;
         let Some(member) = members::direct(self.transaction, source, user.id).await? else {
             let at = now();
             let row = members::ActiveModel {
@@ -182,7 +182,7 @@ impl Step<'_> {
             return Ok(());
         }
         if level < AccessLevel::Owner && self.is_last_owner(&member).await? {
-            self.pass_over(user.username.clone(), "remains the last owner of the group");
+            self.skip(user.username.clone(), "remains the last owner of the group");
             return Ok(());
         }
         let overridden = member.r#override && !ended;

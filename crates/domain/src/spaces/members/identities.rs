@@ -6,7 +6,7 @@ use sea_orm::ConnectionTrait;
 use storage::entities::access::group_level;
 use storage::entities::{AccessLevel, now, saml_providers, scim_identities};
 
-use super::{Membership, Place};
+use super::{MemberSource, Membership};
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 use crate::kernel::policy::InstancePlan;
@@ -15,9 +15,13 @@ use crate::kernel::policy::InstancePlan;
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn attached(backend: &Backend, place: &Place, member: Membership) -> Result<Membership> {
+pub(super) async fn with_identity(
+    backend: &Backend,
+    place: &MemberSource,
+    member: Membership,
+) -> Result<Membership> {
     let mut one = [member];
-    attach(backend, place, &mut one).await?;
+    add_identities(backend, place, &mut one).await?;
     let [member] = one;
     Ok(member)
 }
@@ -26,7 +30,11 @@ pub(super) async fn attached(backend: &Backend, place: &Place, member: Membershi
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn attach(backend: &Backend, place: &Place, members: &mut [Membership]) -> Result<()> {
+pub(super) async fn add_identities(
+    backend: &Backend,
+    place: &MemberSource,
+    members: &mut [Membership],
+) -> Result<()> {
     // An Owner of the group with the single sign-on manages all of its subgroups and projects.
     if members.is_empty() || !place.manages || backend.instance.plan < InstancePlan::Premium {
         return Ok(());
@@ -50,7 +58,11 @@ pub(super) async fn attach(backend: &Backend, place: &Place, members: &mut [Memb
     Ok(())
 }
 
-async fn owns(db: &impl ConnectionTrait, place: &Place, provider: &saml_providers::Model) -> Result<bool> {
+async fn owns(
+    db: &impl ConnectionTrait,
+    place: &MemberSource,
+    provider: &saml_providers::Model,
+) -> Result<bool> {
     let Some(user) = place.caller.as_user() else {
         return Ok(false);
     };

@@ -6,20 +6,20 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use storage::entities::members::{self, MembershipSource};
 use storage::entities::{AccessLevel, namespace_ancestors, namespaces, now, unexpired};
 
-use super::Place;
+use super::MemberSource;
 use crate::kernel::error::{Error, Result};
 
 /// Refuses a role below the one that the user inherits.
 ///
 /// # Errors
 /// Returns a validation error that names the group of the higher role.
-pub(super) async fn refuse_below(
+pub(super) async fn check_not_below(
     db: &impl ConnectionTrait,
-    place: &Place,
+    place: &MemberSource,
     user_id: i64,
     level: AccessLevel,
 ) -> Result<()> {
-    match highest_above(db, place.source, place.namespace.id, user_id).await? {
+    match highest_inherited(db, place.source, place.namespace.id, user_id).await? {
         Some((above, group)) if above > level => {
             let text = format!(
                 "should be greater than or equal to {} inherited membership from group {group}",
@@ -35,7 +35,7 @@ pub(super) async fn refuse_below(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn levels_above(
+pub(crate) async fn inherited_levels(
     db: &impl ConnectionTrait,
     group_id: i64,
     user_ids: impl IntoIterator<Item = i64>,
@@ -62,13 +62,13 @@ pub(crate) async fn levels_above(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn no_lower(
+pub(super) async fn at_least_inherited(
     db: &impl ConnectionTrait,
     group_id: i64,
     user_id: i64,
     level: AccessLevel,
 ) -> Result<AccessLevel> {
-    let above = highest_above(db, MembershipSource::Group(group_id), group_id, user_id).await?;
+    let above = highest_inherited(db, MembershipSource::Group(group_id), group_id, user_id).await?;
     Ok(above.map_or(level, |(above, _)| above.max(level)))
 }
 
@@ -76,7 +76,7 @@ pub(super) async fn no_lower(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn highest_above(
+pub(super) async fn highest_inherited(
     db: &impl ConnectionTrait,
     source: MembershipSource,
     namespace_id: i64,

@@ -14,7 +14,7 @@ use storage::entities::{
     AccessLevel, fold, group_shares, namespace_ancestors, namespaces, now, project_shares, unexpired, users,
 };
 
-use super::{Membership, Place, identities};
+use super::{MemberSource, Membership, identities};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -54,7 +54,7 @@ impl MemberFilter {
 /// Returns an error if a database query fails.
 pub async fn list(
     backend: &Backend,
-    place: &Place,
+    place: &MemberSource,
     filter: &MemberFilter,
     page: &PageRequest,
 ) -> Result<Page<Membership>> {
@@ -70,7 +70,7 @@ pub async fn list(
         .into_iter()
         .filter_map(|(member, user)| Some(Membership::new(member, user?)));
     let mut page = Page::new(page, found.collect(), total);
-    identities::attach(backend, place, &mut page.items).await?;
+    identities::add_identities(backend, place, &mut page.items).await?;
     Ok(page)
 }
 
@@ -78,8 +78,8 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `NotFound` if the user is not a direct member.
-pub async fn direct(backend: &Backend, place: &Place, user_id: i64) -> Result<Membership> {
-    only(list(backend, place, &of_user(user_id), &ONE).await?)
+pub async fn get_direct(backend: &Backend, place: &MemberSource, user_id: i64) -> Result<Membership> {
+    single(list(backend, place, &filter_by_user(user_id), &ONE).await?)
 }
 
 /// Lists all users with a role here, each once. A role in the project applies first, then the one from the
@@ -91,12 +91,12 @@ pub async fn direct(backend: &Backend, place: &Place, user_id: i64) -> Result<Me
 /// Returns an error if a database query fails.
 pub async fn list_all(
     backend: &Backend,
-    place: &Place,
+    place: &MemberSource,
     filter: &MemberFilter,
     page: &PageRequest,
 ) -> Result<Page<Membership>> {
     let db = backend.database.read();
-    let mut wanted = with_nearest_role(Scope::from(place), filter, now().date_naive());
+    let mut wanted = with_nearest_role(MemberScope::from(place), filter, now().date_naive());
     let total = bounded_count(db, wanted.clone()).await?;
     wanted
         .order_by((users::Entity, users::Column::Id), Order::Asc)
@@ -104,7 +104,7 @@ pub async fn list_all(
         .limit(page.limit() + 1);
     let rows = db.query_all(&wanted).await?;
     let found = rows.iter().map(|row| {
-        let nearest = Nearest::from_query_result(row, NEAREST_PREFIX)?;
+        let nearest = NearestMembership::from_query_result(row, NEAREST_PREFIX)?;
         Ok(Membership {
             user: users::Model::from_query_result(row, "")?,
             access_level: nearest.access_level,
@@ -114,7 +114,7 @@ pub async fn list_all(
         })
     });
     let mut page = Page::new(page, found.collect::<Result<_>>()?, total);
-    identities::attach(backend, place, &mut page.items).await?;
+    identities::add_identities(backend, place, &mut page.items).await?;
     Ok(page)
 }
 
@@ -122,8 +122,8 @@ pub async fn list_all(
 ///
 /// # Errors
 /// Returns `NotFound` if the user has no role.
-pub async fn any(backend: &Backend, place: &Place, user_id: i64) -> Result<Membership> {
-    only(list_all(backend, place, &of_user(user_id), &ONE).await?)
+pub async fn get_any(backend: &Backend, place: &MemberSource, user_id: i64) -> Result<Membership> {
+    single(list_all(backend, place, &filter_by_user(user_id), &ONE).await?)
 }
 
 /// The page of a list with at most one entry.
@@ -133,20 +133,20 @@ const ONE: PageRequest = PageRequest {
     keyset: false,
 };
 
-fn of_user(user_id: i64) -> MemberFilter {
+fn filter_by_user(user_id: i64) -> MemberFilter {
     MemberFilter {
         user_ids: Some(vec![user_id]),
         ..Default::default()
     }
 }
 
-fn only(found: Page<Membership>) -> Result<Membership> {
+fn single(found: Page<Membership>) -> Result<Membership> {
     found.items.into_iter().next().ok_or_else(|| Error::not_found(""))
 }
 
 /// The membership that applies to a user.
 #[derive(FromQueryResult)]
-struct Nearest {
+struct NearestMembership {
     access_level: AccessLevel,
     expires_at: Option<NaiveDate>,
     ldap: bool,
@@ -165,7 +165,7 @@ const SHARED: i32 = 1_000_000;
 
 /// Selects the users with a role, with the columns of the membership that applies to each. It is one
 /// statement regardless of the depth of the hierarchy and the number of shares.
-fn with_nearest_role(scope: Scope, filter: &MemberFilter, today: NaiveDate) -> SelectStatement {
+fn with_nearest_role(scope: MemberScope, filter: &MemberFilter, today: NaiveDate) -> SelectStatement {
     let sources = sources(scope, filter.user_ids.as_deref(), today);
     let window = WindowStatement::partition_by("user_id")
         .order_by("distance", Order::Asc)
@@ -191,7 +191,7 @@ fn with_nearest_role(scope: Scope, filter: &MemberFilter, today: NaiveDate) -> S
 
 /// Project or group whose roles are searched.
 #[derive(Debug, Clone, Copy)]
-struct Scope {
+struct MemberScope {
     source: MembershipSource,
     /// The group, or the namespace of the project.
     namespace_id: i64,
@@ -199,8 +199,8 @@ struct Scope {
     viewer: Viewer,
 }
 
-impl From<&Place> for Scope {
-    fn from(place: &Place) -> Self {
+impl From<&MemberSource> for MemberScope {
+    fn from(place: &MemberSource) -> Self {
         Self {
             source: place.source,
             namespace_id: place.namespace.id,
@@ -221,7 +221,7 @@ pub(crate) async fn roles(
     only: Option<&[i64]>,
     most: u64,
 ) -> Result<HashMap<i64, AccessLevel>> {
-    let scope = Scope {
+    let scope = MemberScope {
         source,
         namespace_id: namespace.id,
         viewer: Viewer::Admin,
@@ -247,7 +247,7 @@ pub(crate) async fn roles(
 }
 
 /// Selects all memberships that apply. A user can occur more than once.
-fn sources(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
+fn sources(scope: MemberScope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     let mut sources = inherited(scope, only, today);
     sources.union(UnionType::All, shared_above(scope, only, today));
     if let MembershipSource::Project(id) = scope.source {
@@ -285,7 +285,7 @@ fn level() -> Expr {
 }
 
 /// The member's role, limited by the given column with the role of the share.
-fn capped(share: Expr) -> Expr {
+fn limited_by_share(share: Expr) -> Expr {
     Expr::case(level().lt(share.clone()), level())
         .finally(share)
         .into()
@@ -300,7 +300,7 @@ fn own(project_id: i64, only: Option<&[i64]>, today: NaiveDate) -> SelectStateme
 }
 
 /// Selects memberships of the group, or the project's group, and of its ancestors.
-fn inherited(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
+fn inherited(scope: MemberScope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     let from = &mut line(scope);
     join_members(from, ABOVE);
     let distance = Expr::col((ABOVE, namespace_ancestors::Column::Depth));
@@ -309,7 +309,7 @@ fn inherited(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStat
 
 /// Selects memberships of groups that the group, the project's group or an ancestor is shared with, including
 /// ancestors of those groups.
-fn shared_above(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
+fn shared_above(scope: MemberScope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     use group_shares::Column as Share;
 
     let from = &mut line(scope);
@@ -318,7 +318,7 @@ fn shared_above(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectS
     from.join_as(JoinType::InnerJoin, group_shares::Entity, SHARE, of_line)
         .cond_where(unexpired((SHARE, Share::ExpiresAt), today));
     join_guests(from, Expr::col((SHARE, Share::WithGroupId)), scope.viewer, today);
-    let level = capped(Expr::col((SHARE, Share::AccessLevel)));
+    let level = limited_by_share(Expr::col((SHARE, Share::AccessLevel)));
     columns(from, level, Expr::val(SHARED), only, today)
 }
 
@@ -331,12 +331,12 @@ fn shared(project_id: i64, viewer: Viewer, only: Option<&[i64]>, today: NaiveDat
         .and_where(Expr::col((SHARE, Share::ProjectId)).eq(project_id))
         .cond_where(unexpired((SHARE, Share::ExpiresAt), today));
     join_guests(from, Expr::col((SHARE, Share::GroupId)), viewer, today);
-    let level = capped(Expr::col((SHARE, Share::AccessLevel)));
+    let level = limited_by_share(Expr::col((SHARE, Share::AccessLevel)));
     columns(from, level, Expr::val(SHARED), only, today)
 }
 
 /// Selects the namespace and its ancestors.
-fn line(scope: Scope) -> SelectStatement {
+fn line(scope: MemberScope) -> SelectStatement {
     Query::select()
         .from_as(namespace_ancestors::Entity, ABOVE)
         .and_where(Expr::col((ABOVE, namespace_ancestors::Column::NamespaceId)).eq(scope.namespace_id))

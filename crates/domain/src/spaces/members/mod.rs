@@ -13,12 +13,12 @@ use sea_orm::{
     IntoActiveModel, QueryFilter, QuerySelect, QueryTrait,
 };
 
-pub use directory::{Synchronised, set_override, synchronise};
+pub use directory::{SyncResult, set_override, synchronize};
 pub use expiry::sweep_expired;
-pub(crate) use inherited::levels_above;
+pub(crate) use inherited::inherited_levels;
 pub(crate) use listing::roles;
-pub use listing::{MemberFilter, any, direct, list, list_all};
-pub(crate) use provisioning::{dismiss, enrol};
+pub use listing::{MemberFilter, get_any, get_direct, list, list_all};
+pub(crate) use provisioning::{add_provisioned, remove_provisioned};
 
 use storage::database::Violation;
 use storage::entities::members::{self, MembershipSource};
@@ -64,7 +64,7 @@ impl Membership {
 
 /// The group or project whose members are accessed, with the caller's permissions.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct MemberSource {
     /// The group or project.
     pub source: MembershipSource,
     /// The group, or the namespace of the project.
@@ -73,7 +73,7 @@ pub struct Place {
     manages: bool,
 }
 
-impl From<GroupAccess> for Place {
+impl From<GroupAccess> for MemberSource {
     fn from(access: GroupAccess) -> Self {
         Self {
             source: MembershipSource::Group(access.group.id),
@@ -84,7 +84,7 @@ impl From<GroupAccess> for Place {
     }
 }
 
-impl From<ProjectAccess> for Place {
+impl From<ProjectAccess> for MemberSource {
     fn from(access: ProjectAccess) -> Self {
         Self {
             source: MembershipSource::Project(access.project.id),
@@ -95,7 +95,7 @@ impl From<ProjectAccess> for Place {
     }
 }
 
-impl Place {
+impl MemberSource {
     /// Returns the role with this access level, if members here may have it.
     fn level(&self, number: i64) -> Result<AccessLevel> {
         let highest = match self.source {
@@ -120,7 +120,7 @@ impl Place {
 /// that is invalid or too low. Returns `NotAllowed` if the group does not allow new members in its projects.
 pub async fn add(
     backend: &Backend,
-    place: &Place,
+    place: &MemberSource,
     user_id: i64,
     level: i64,
     expires_at: Option<NaiveDate>,
@@ -139,7 +139,7 @@ pub async fn add(
                     members::Entity::delete_by_id(ended.id).exec(transaction).await?;
                     expiry::record_expired(transaction, &ended).await?;
                 }
-                Some(_) => return Err(already()),
+                Some(_) => return Err(already_member()),
                 None => {}
             }
             let user = users::not_deleted()
@@ -147,9 +147,9 @@ pub async fn add(
                 .one(transaction)
                 .await?;
             let user = user.ok_or_else(|| Error::not_found("User"))?;
-            refuse_foreign_bot(transaction, place.source, &user).await?;
+            check_bot_project(transaction, place.source, &user).await?;
             let level = place.level(level)?;
-            inherited::refuse_below(transaction, place, user_id, level).await?;
+            inherited::check_not_below(transaction, place, user_id, level).await?;
             let (namespace_id, project_id) = match place.source {
                 MembershipSource::Group(id) => (Some(id), None),
                 MembershipSource::Project(id) => (None, Some(id)),
@@ -166,22 +166,22 @@ pub async fn add(
                 updated_at: Set(at),
                 ..Default::default()
             };
-            let row = enter(transaction, row).await?;
+            let row = insert(transaction, row).await?;
             if let MembershipSource::Project(id) = place.source {
                 events::record(transaction, NewEvent::new(id, user_id, EventAction::Joined)).await?;
             }
             Ok(Membership::new(row, user))
         })
         .await?;
-    identities::attached(backend, place, added).await
+    identities::with_identity(backend, place, added).await
 }
 
 /// Inserts a new member.
-async fn enter(transaction: &DatabaseTransaction, row: members::ActiveModel) -> Result<members::Model> {
+async fn insert(transaction: &DatabaseTransaction, row: members::ActiveModel) -> Result<members::Model> {
     row.insert(transaction)
         .await
         .map_err(|error| match Violation::of(&error) {
-            Some(Violation::Unique(_)) => already(),
+            Some(Violation::Unique(_)) => already_member(),
             // The user, group or project was deleted concurrently.
             Some(Violation::ForeignKey(_)) => Error::not_found("User"),
             _ => error.into(),
@@ -189,7 +189,7 @@ async fn enter(transaction: &DatabaseTransaction, row: members::ActiveModel) -> 
 }
 
 /// Refuses project bots outside their own project.
-async fn refuse_foreign_bot(
+async fn check_bot_project(
     transaction: &DatabaseTransaction,
     source: MembershipSource,
     user: &users::Model,
@@ -207,7 +207,7 @@ async fn refuse_foreign_bot(
     Ok(())
 }
 
-fn already() -> Error {
+fn already_member() -> Error {
     Error::Conflict("Member already exists".into())
 }
 
@@ -216,9 +216,9 @@ fn already() -> Error {
 /// # Errors
 /// Returns `NotFound` if the user is not a direct member, and a validation error as [`add`]. Returns
 /// `Forbidden` for the last Owner of a group, the owner of a personal project and directory members.
-pub async fn edit(
+pub async fn update(
     backend: &Backend,
-    place: &Place,
+    place: &MemberSource,
     user_id: i64,
     level: i64,
     expires_at: Patch<NaiveDate>,
@@ -226,10 +226,10 @@ pub async fn edit(
     let changed = backend
         .database
         .transaction(async |transaction| {
-            let (member, user) = locked_member(transaction, place, user_id).await?;
+            let (member, user) = lock_member(transaction, place, user_id).await?;
             let level = place.level(level)?;
-            inherited::refuse_below(transaction, place, user_id, level).await?;
-            refuse_indispensable(transaction, place, &member).await?;
+            inherited::check_not_below(transaction, place, user_id, level).await?;
+            check_replaceable(transaction, place, &member).await?;
             if member.ldap && !member.r#override {
                 return Err(Error::forbidden());
             }
@@ -245,7 +245,7 @@ pub async fn edit(
             Ok(Membership::new(row, user))
         })
         .await?;
-    identities::attached(backend, place, changed).await
+    identities::with_identity(backend, place, changed).await
 }
 
 /// Removes a direct member. For a group, the user's direct memberships in its subgroups and projects are
@@ -257,7 +257,7 @@ pub async fn edit(
 /// for the owner of a personal project.
 pub async fn remove(
     backend: &Backend,
-    place: &Place,
+    place: &MemberSource,
     user_id: i64,
     if_unmodified_since: Option<&str>,
 ) -> Result<()> {
@@ -265,17 +265,17 @@ pub async fn remove(
     backend
         .database
         .transaction(async |transaction| {
-            let (member, _) = locked_member(transaction, place, user_id).await?;
+            let (member, _) = lock_member(transaction, place, user_id).await?;
             if caller != user_id && !place.manages {
                 return Err(Error::forbidden());
             }
-            refuse_indispensable(transaction, place, &member).await?;
+            check_replaceable(transaction, place, &member).await?;
             check_unmodified_since(if_unmodified_since, member.updated_at)?;
             members::Entity::delete_by_id(member.id).exec(transaction).await?;
             match place.source {
                 MembershipSource::Group(id) => {
-                    provisioning::release(transaction, id, user_id, caller == user_id).await?;
-                    end_below(transaction, id, user_id).await
+                    provisioning::detach(transaction, id, user_id, caller == user_id).await?;
+                    delete_below(transaction, id, user_id).await
                 }
                 MembershipSource::Project(id) => {
                     events::record(transaction, NewEvent::new(id, user_id, EventAction::Left)).await
@@ -286,9 +286,9 @@ pub async fn remove(
 }
 
 /// Returns a direct member and locks the group, so that two Owners cannot be removed at the same time.
-async fn locked_member(
+async fn lock_member(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &MemberSource,
     user_id: i64,
 ) -> Result<(members::Model, users::Model)> {
     namespaces::lock(transaction, place.namespace.id).await?;
@@ -303,9 +303,9 @@ async fn locked_member(
 }
 
 /// Refuses changes to the last Owner of a group and to the owner of a personal project.
-async fn refuse_indispensable(
+async fn check_replaceable(
     transaction: &DatabaseTransaction,
-    place: &Place,
+    place: &MemberSource,
     member: &members::Model,
 ) -> Result<()> {
     if place.is_owner_of_personal_project(member.user_id) {
@@ -318,7 +318,7 @@ async fn refuse_indispensable(
 }
 
 /// Deletes a user's direct memberships in the subgroups and projects of a group.
-async fn end_below(transaction: &DatabaseTransaction, group: i64, user_id: i64) -> Result<()> {
+async fn delete_below(transaction: &DatabaseTransaction, group: i64, user_id: i64) -> Result<()> {
     let below = || namespace_ancestors::at_or_below(group);
     let projects = projects::Entity::find()
         .select_only()

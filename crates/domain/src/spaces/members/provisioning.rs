@@ -4,8 +4,8 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiv
 use storage::entities::members::{self, MembershipSource};
 use storage::entities::{AccessLevel, now, scim_identities};
 
-use super::inherited::no_lower;
-use super::{end_below, enter};
+use super::inherited::at_least_inherited;
+use super::{delete_below, insert};
 use crate::kernel::error::{Error, Result};
 
 /// Adds a user to a group with this role, or with the inherited role if that is higher. A current membership
@@ -13,7 +13,7 @@ use crate::kernel::error::{Error, Result};
 ///
 /// # Errors
 /// Returns `NotFound` if the user was deleted concurrently.
-pub(crate) async fn enrol(
+pub(crate) async fn add_provisioned(
     transaction: &DatabaseTransaction,
     group_id: i64,
     user_id: i64,
@@ -26,7 +26,7 @@ pub(crate) async fn enrol(
     {
         return Ok(());
     }
-    let level = no_lower(transaction, group_id, user_id, level).await?;
+    let level = at_least_inherited(transaction, group_id, user_id, level).await?;
     let Some(member) = known else {
         let at = now();
         let row = members::ActiveModel {
@@ -37,7 +37,7 @@ pub(crate) async fn enrol(
             updated_at: Set(at),
             ..Default::default()
         };
-        enter(transaction, row).await?;
+        insert(transaction, row).await?;
         return Ok(());
     };
     let mut row = member.into_active_model();
@@ -53,7 +53,7 @@ pub(crate) async fn enrol(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn release(
+pub(super) async fn detach(
     transaction: &DatabaseTransaction,
     group_id: i64,
     user_id: i64,
@@ -75,7 +75,11 @@ pub(super) async fn release(
 ///
 /// # Errors
 /// Returns `Forbidden` for the last Owner of the group.
-pub(crate) async fn dismiss(transaction: &DatabaseTransaction, group_id: i64, user_id: i64) -> Result<()> {
+pub(crate) async fn remove_provisioned(
+    transaction: &DatabaseTransaction,
+    group_id: i64,
+    user_id: i64,
+) -> Result<()> {
     let member = members::direct(transaction, MembershipSource::Group(group_id), user_id).await?;
     if let Some(member) = member
         && member.is_last_owner(transaction, now().date_naive()).await?
@@ -84,5 +88,5 @@ pub(crate) async fn dismiss(transaction: &DatabaseTransaction, group_id: i64, us
             "The last owner of the group cannot be deprovisioned",
         ));
     }
-    end_below(transaction, group_id, user_id).await
+    delete_below(transaction, group_id, user_id).await
 }

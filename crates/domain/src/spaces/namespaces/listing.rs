@@ -15,7 +15,7 @@ use crate::kernel::query::{contains, page_of};
 
 /// A namespace, with its user if it is personal.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct NamespaceDetail {
     /// The namespace.
     pub namespace: namespaces::Model,
     /// The user; `None` for a group.
@@ -24,7 +24,7 @@ pub struct Found {
 
 /// Filter of a list of namespaces; conditions are combined with AND.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct NamespaceFilter {
     /// Part of the name or the full path.
     pub search: Option<String>,
     /// Whether to return only namespaces that the caller owns.
@@ -40,9 +40,9 @@ pub struct Filter {
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
-    filter: &Filter,
+    filter: &NamespaceFilter,
     page: &PageRequest,
-) -> Result<Page<Found>> {
+) -> Result<Page<NamespaceDetail>> {
     let db = backend.database.read();
     let user = caller.signed_in()?;
     let least = match (filter.owned_only, user.admin) {
@@ -65,7 +65,7 @@ pub async fn list(
         .order_by_asc(Column::Id);
     let page = page_of(db, wanted, page).await?;
     let mut owners = owners(db, &page.items).await?;
-    Ok(page.map(|namespace| Found {
+    Ok(page.map(|namespace| NamespaceDetail {
         owner: namespace.owner_id.and_then(|id| owners.remove(&id)),
         namespace,
     }))
@@ -75,7 +75,7 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `NotFound` if the namespace does not exist or is not visible to the caller.
-pub async fn read(backend: &Backend, caller: &Caller, reference: &str) -> Result<Found> {
+pub async fn get(backend: &Backend, caller: &Caller, reference: &str) -> Result<NamespaceDetail> {
     let db = backend.database.read();
     let user = caller.signed_in()?;
     let own = match user.admin {
@@ -92,7 +92,7 @@ pub async fn read(backend: &Backend, caller: &Caller, reference: &str) -> Result
         .await?
         .ok_or_else(|| Error::not_found("Namespace"))?;
     let mut owners = owners(db, std::slice::from_ref(&namespace)).await?;
-    Ok(Found {
+    Ok(NamespaceDetail {
         owner: namespace.owner_id.and_then(|id| owners.remove(&id)),
         namespace,
     })

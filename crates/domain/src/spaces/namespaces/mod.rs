@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 
-pub use listing::{Filter, Found, list, read};
+pub use listing::{NamespaceDetail, NamespaceFilter, get, list};
 
 use storage::entities::{namespace_ancestors, namespaces};
 

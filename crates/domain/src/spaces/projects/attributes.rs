@@ -2,7 +2,7 @@
 
 use storage::entities::custom_attributes;
 
-use super::Row;
+use super::ProjectDetail;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::Result;
@@ -11,7 +11,11 @@ use crate::kernel::error::Result;
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn add_custom_attributes(backend: &Backend, caller: &Caller, rows: &mut [Row]) -> Result<()> {
+pub async fn add_custom_attributes(
+    backend: &Backend,
+    caller: &Caller,
+    rows: &mut [ProjectDetail],
+) -> Result<()> {
     if rows.is_empty() || !caller.is_admin() {
         return Ok(());
     }

@@ -11,8 +11,8 @@ use storage::entities::namespaces::{self, NamespaceKind, ProjectCreation};
 use storage::entities::{AccessLevel, Visibility, fold, members, now, projects, ref_updates, users};
 use storage::jobs;
 
-use super::Settings;
-use super::row::runners_token_place;
+use super::ProjectSettings;
+use super::row::runners_token_context;
 use super::settings::replace_topics;
 use crate::activity::events::{self, EventAction as Happening, NewEvent, project_target};
 use crate::code::jobs::create_repository::CreateRepository;
@@ -45,7 +45,7 @@ pub struct NewProject {
     /// Whether to create an initial commit.
     pub with_readme: bool,
     /// All other settings.
-    pub settings: Settings,
+    pub settings: ProjectSettings,
 }
 
 /// Creates a project with its repository.
@@ -66,11 +66,11 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
     let in_force = settings::get(backend).await?;
     let visibility = new.visibility.unwrap_or(in_force.default_project_visibility);
     let visibility_given = new.visibility.is_some();
-    let mut row = row(name, path, visibility, Some(user.id));
+    let mut row = new_row(name, path, visibility, Some(user.id));
     new.settings.apply(backend, caller, &mut row)?;
     let namespace_id = match new.namespace_id {
         Some(id) => id,
-        None => own_namespace(backend, user.id).await?,
+        None => personal_namespace(backend, user.id).await?,
     };
     let (project, namespace, repair) = backend
         .database
@@ -99,8 +99,8 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
             Ok::<_, Error>((project, namespace, repair))
         })
         .await?;
-    if let Err(error) = fill(backend, &project, &user, &branch, new.with_readme).await {
-        take_back(backend, project.id).await?;
+    if let Err(error) = create_repository(backend, &project, &user, &branch, new.with_readme).await {
+        delete_incomplete(backend, project.id).await?;
         return Err(error);
     }
     jobs::cancel(backend.database.write(), &repair).await?;
@@ -130,7 +130,7 @@ pub async fn insert_bare(
             let visibility = visibility.min(namespace.visibility);
             let row = projects::ActiveModel {
                 namespace_id: Set(namespace.id),
-                ..row(path.to_owned(), path.to_owned(), visibility, Some(creator_id))
+                ..new_row(path.to_owned(), path.to_owned(), visibility, Some(creator_id))
             };
             let project = insert(backend, transaction, &namespace, row).await?;
             let event = NewEvent {
@@ -143,7 +143,7 @@ pub async fn insert_bare(
         .await
 }
 
-pub(super) fn row(
+pub(super) fn new_row(
     name: String,
     path: String,
     visibility: Visibility,
@@ -185,11 +185,11 @@ pub(super) fn check_names(name: Option<&str>, path: Option<&str>) -> Result<()> 
         ("name", name.and_then(names::project_name_fault)),
         ("path", path.and_then(|path| names::path_fault(path, false))),
     ];
-    refuse(faults)
+    check_faults(faults)
 }
 
 /// Combines all faults into one error.
-pub(super) fn refuse<const N: usize>(faults: [(&'static str, Option<&'static str>); N]) -> Result<()> {
+pub(super) fn check_faults<const N: usize>(faults: [(&'static str, Option<&'static str>); N]) -> Result<()> {
     let faults: std::collections::BTreeMap<_, _> = faults
         .into_iter()
         .filter_map(|(field, fault)| Some((field.into(), vec![fault?.into()])))
@@ -201,12 +201,14 @@ pub(super) fn refuse<const N: usize>(faults: [(&'static str, Option<&'static str
     }
 }
 
-pub(super) async fn own_namespace(backend: &Backend, user_id: i64) -> Result<i64> {
+pub(super) async fn personal_namespace(backend: &Backend, user_id: i64) -> Result<i64> {
     let namespace = namespaces::of_user(backend.database.read(), user_id).await?;
-    namespace.map(|namespace| namespace.id).ok_or_else(no_namespace)
+    namespace
+        .map(|namespace| namespace.id)
+        .ok_or_else(namespace_not_found)
 }
 
-fn no_namespace() -> Error {
+fn namespace_not_found() -> Error {
     Error::attribute("namespace", "is not valid")
 }
 
@@ -216,7 +218,7 @@ fn no_namespace() -> Error {
 /// Returns `NotFound` if the namespace does not exist.
 pub(crate) async fn target_id(backend: &Backend, reference: &str) -> Result<i64> {
     let found = namespaces::by_reference(backend.database.read(), reference).await?;
-    found.map(|namespace| namespace.id).ok_or_else(no_target)
+    found.map(|namespace| namespace.id).ok_or_else(target_not_found)
 }
 
 /// As [`namespace`], for a project that comes from elsewhere: a forbidden namespace is reported as missing.
@@ -224,7 +226,7 @@ pub(crate) async fn target_id(backend: &Backend, reference: &str) -> Result<i64>
 /// # Errors
 /// Returns `NotFound` for a namespace in which the caller cannot create projects, and `Forbidden` beyond
 /// their project limit.
-pub(crate) async fn target(
+pub(crate) async fn target_namespace(
     transaction: &DatabaseTransaction,
     caller: &Caller,
     user: &users::Model,
@@ -233,12 +235,12 @@ pub(crate) async fn target(
     namespace(transaction, caller, user, id)
         .await
         .map_err(|error| match error {
-            Error::InvalidAttributes(_) => no_target(),
+            Error::InvalidAttributes(_) => target_not_found(),
             other => other,
         })
 }
 
-fn no_target() -> Error {
+fn target_not_found() -> Error {
     Error::not_found("Target Namespace")
 }
 
@@ -253,7 +255,7 @@ async fn namespace(
     let namespace = namespaces::lock(transaction, id)
         .await?
         .filter(|namespace| namespace.deletion_started_at.is_none())
-        .ok_or_else(no_namespace)?;
+        .ok_or_else(namespace_not_found)?;
     let may = match namespace.kind {
         NamespaceKind::User => namespace.owner_id == Some(user.id) || user.admin,
         NamespaceKind::Group => {
@@ -267,15 +269,15 @@ async fn namespace(
         }
     };
     if !may {
-        return Err(no_namespace());
+        return Err(namespace_not_found());
     }
     if namespace.owner_id == Some(user.id) {
-        refuse_beyond_limit(transaction, &namespace, user).await?;
+        check_project_limit(transaction, &namespace, user).await?;
     }
     Ok(namespace)
 }
 
-async fn refuse_beyond_limit(
+async fn check_project_limit(
     db: &impl ConnectionTrait,
     namespace: &namespaces::Model,
     user: &users::Model,
@@ -308,7 +310,7 @@ pub(super) fn check_visibility(namespace: &namespaces::Model, wanted: Visibility
 }
 
 /// Refuses a name or path that is already used in the namespace, which is locked.
-pub(crate) async fn refuse_taken(
+pub(crate) async fn check_available(
     db: &impl ConnectionTrait,
     namespace: &namespaces::Model,
     name: Option<&str>,
@@ -330,7 +332,7 @@ pub(crate) async fn refuse_taken(
         Some(path) => namespaces::is_path_taken(db, &format!("{}/{path}", namespace.full_path)).await?,
         None => false,
     };
-    refuse([
+    check_faults([
         ("name", name_taken.then_some(TAKEN)),
         ("path", path_taken.then_some(TAKEN)),
     ])
@@ -343,25 +345,25 @@ pub(super) async fn insert(
     row: projects::ActiveModel,
 ) -> Result<projects::Model> {
     check_visibility(namespace, *row.visibility.as_ref())?;
-    refuse_taken(
+    check_available(
         transaction,
         namespace,
         Some(row.name.as_ref()),
         Some(row.path.as_ref()),
     )
     .await?;
-    let project = row.insert(transaction).await.map_err(taken)?;
+    let project = row.insert(transaction).await.map_err(map_unique_violation)?;
     let token = Token::generate("");
     let encrypted = backend
         .keyring
-        .encrypt(token.expose(), &runners_token_place(project.id))?;
+        .encrypt(token.expose(), &runners_token_context(project.id))?;
     let mut row = project.into_active_model();
     row.runners_token_encrypted = Set(Some(encrypted));
     Ok(row.update(transaction).await?)
 }
 
 /// Maps a unique violation to its attribute.
-pub(crate) fn taken(error: DbErr) -> Error {
+pub(crate) fn map_unique_violation(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(name)) if name.ends_with("path_key") => {
             Error::attribute("path", "has already been taken")
@@ -402,7 +404,7 @@ pub(super) async fn add_maintainer(
 }
 
 /// Creates the repository, with the initial commit if requested.
-async fn fill(
+async fn create_repository(
     backend: &Backend,
     project: &projects::Model,
     user: &users::Model,
@@ -455,7 +457,7 @@ fn readme(project: &projects::Model) -> String {
 }
 
 /// Deletes a project whose repository could not be created or filled.
-async fn take_back(backend: &Backend, project_id: i64) -> Result<()> {
+async fn delete_incomplete(backend: &Backend, project_id: i64) -> Result<()> {
     projects::Entity::delete_by_id(project_id)
         .exec(backend.database.write())
         .await?;

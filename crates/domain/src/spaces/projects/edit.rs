@@ -6,8 +6,8 @@ use storage::database::Violation;
 use storage::entities::{AccessLevel, Visibility, fold, namespaces, now, projects};
 use storage::jobs;
 
-use super::Settings;
-use super::create::{check_names, check_visibility, refuse_taken, taken};
+use super::ProjectSettings;
+use super::create::{check_available, check_names, check_visibility, map_unique_violation};
 use super::settings::replace_topics;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
@@ -18,7 +18,7 @@ use crate::spaces::jobs::recount_closing::RecountClosing;
 
 /// Changes to a project; absent fields are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Change {
+pub struct ProjectUpdate {
     /// The name, which only Owners may change.
     pub name: Option<String>,
     /// The last part of the path.
@@ -30,7 +30,7 @@ pub struct Change {
     /// The user that mirroring acts as.
     pub mirror_user_id: Option<i64>,
     /// All other settings.
-    pub settings: Settings,
+    pub settings: ProjectSettings,
 }
 
 /// All fields, with their names in the contract.
@@ -87,8 +87,12 @@ const FIELDS: [&str; 45] = [
 /// # Errors
 /// Returns `Forbidden` if a field requires an Owner, and a validation error for invalid values. Returns
 /// `Conflict` if the default branch cannot be changed because the repository is locked.
-pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> Result<ProjectAccess> {
-    if change == Change::default() {
+pub async fn update(
+    backend: &Backend,
+    access: ProjectAccess,
+    change: ProjectUpdate,
+) -> Result<ProjectAccess> {
+    if change == ProjectUpdate::default() {
         return Err(Error::no_parameters(&FIELDS));
     }
     if (change.name.is_some() || change.visibility.is_some()) && !access.has_role(AccessLevel::Owner) {
@@ -141,7 +145,7 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
             let renamed = name.filter(|name| *name != current.name);
             let moved = path.filter(|path| *path != current.path);
             let other = |new: &Option<String>, old: &str| new.clone().filter(|new| fold(new) != old);
-            refuse_taken(
+            check_available(
                 transaction,
                 &namespace,
                 other(&renamed, &current.name_key).as_deref(),
@@ -167,11 +171,11 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
                 row.mirror_user_id = Set(Some(user_id));
             }
             row.updated_at = Set(now());
-            let project = row.update(transaction).await.map_err(refused)?;
+            let project = row.update(transaction).await.map_err(map_update_error)?;
             if let Some(topics) = topics {
                 replace_topics(transaction, project.id, topics).await?;
             }
-            if closes(&project) != closes(&current) {
+            if closing_branch(&project) != closing_branch(&current) {
                 let job = RecountClosing {
                     project_id: project.id,
                 };
@@ -195,7 +199,7 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
 }
 
 /// Returns the branch whose merges close issues, or `None` if this is disabled.
-fn closes(project: &projects::Model) -> Option<&str> {
+fn closing_branch(project: &projects::Model) -> Option<&str> {
     let branch = project.default_branch.as_deref();
     branch.filter(|_| project.autoclose_referenced_issues)
 }
@@ -225,9 +229,9 @@ fn mirror_user(backend: &Backend, access: &ProjectAccess, wanted: Option<i64>) -
     Err(Error::attribute("mirror_user_id", "is invalid"))
 }
 
-fn refused(error: DbErr) -> Error {
+fn map_update_error(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::ForeignKey(_)) => Error::attribute("mirror_user_id", "is invalid"),
-        _ => taken(error),
+        _ => map_unique_violation(error),
     }
 }

@@ -11,7 +11,8 @@ use storage::jobs::{self, JobAttempt, JobFailure};
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
 use super::create::{
-    add_maintainer, check_names, insert, own_namespace, refuse_taken, row, target, target_id,
+    add_maintainer, check_available, check_names, insert, new_row, personal_namespace, target_id,
+    target_namespace,
 };
 use super::settings::replace_topics;
 use crate::accounts::avatars;
@@ -50,7 +51,7 @@ pub struct NewFork {
 /// Returns `NotFound` if the caller cannot fork the project, or cannot create projects in the namespace.
 /// Returns `Conflict` for a name or path that is taken, and a validation error for invalid attributes.
 pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Result<ProjectAccess> {
-    may_fork(access)?;
+    check_can_fork(access)?;
     let (caller, source) = (&access.caller, &access.project);
     let user = caller.signed_in()?.clone();
     let name = new.name.unwrap_or_else(|| source.name.clone());
@@ -58,12 +59,12 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
     check_names(Some(&name), Some(&path))?;
     let namespace_id = match new.namespace.filter(|text| !text.is_empty()) {
         Some(reference) => target_id(backend, &reference).await?,
-        None => own_namespace(backend, user.id).await?,
+        None => personal_namespace(backend, user.id).await?,
     };
-    let mut row = row(name.clone(), path.clone(), source.visibility, Some(user.id));
+    let mut row = new_row(name.clone(), path.clone(), source.visibility, Some(user.id));
     row.forked_from_id = Set(Some(source.id));
     row.import_status = Set(ImportStatus::Scheduled);
-    inherit(&mut row, source);
+    copy_settings(&mut row, source);
     row.description = Set(match new.description {
         Patch::Keep => source.description.clone(),
         Patch::Clear => None,
@@ -74,18 +75,18 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
     let project = backend
         .database
         .transaction(async |transaction| {
-            let namespace = target(transaction, caller, &user, namespace_id).await?;
+            let namespace = target_namespace(transaction, caller, &user, namespace_id).await?;
             row.namespace_id = Set(namespace.id);
             row.visibility = Set(visibility(&in_force, caller, &namespace, widest, wanted)?);
-            refuse_taken(transaction, &namespace, Some(&name), Some(&path))
+            check_available(transaction, &namespace, Some(&name), Some(&path))
                 .await
-                .map_err(taken)?;
+                .map_err(map_taken)?;
             let project = insert(backend, transaction, &namespace, row).await?;
             let topics = project_topics::of_projects(transaction, [source_id]).await?;
             let topics = topics.into_values().flatten().collect();
             replace_topics(transaction, project.id, topics).await?;
             add_maintainer(transaction, &namespace, &project, &user).await?;
-            count(transaction, source_id, 1).await?;
+            add_to_fork_count(transaction, source_id, 1).await?;
             let job = ForkRepository {
                 project_id: project.id,
                 source_id,
@@ -96,7 +97,7 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
         })
         .await?;
     let fork = ProjectAccess::find(backend, caller.clone(), &project.id.to_string()).await?;
-    match copy_picture(backend, access, &fork).await {
+    match copy_avatar(backend, access, &fork).await {
         Ok(Some(pictured)) => Ok(pictured),
         Ok(None) => Ok(fork),
         Err(error) => {
@@ -109,11 +110,11 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
 
 /// Copies the settings of the source that concern code and features. Members, mirroring and notifications are
 /// not copied.
-fn inherit(fork: &mut projects::ActiveModel, source: &projects::Model) {
-    macro_rules! copy {
+fn copy_settings(fork: &mut projects::ActiveModel, source: &projects::Model) {
+    macro_rules! copy_repository {
         ($($field:ident),* $(,)?) => {$( fork.$field = Set(source.$field.clone()); )*};
     }
-    copy!(
+    copy_repository!(
         repository_access_level,
         issues_access_level,
         merge_requests_access_level,
@@ -151,7 +152,7 @@ fn inherit(fork: &mut projects::ActiveModel, source: &projects::Model) {
 }
 
 /// Copies the avatar of the source, if any.
-async fn copy_picture(
+async fn copy_avatar(
     backend: &Backend,
     source: &ProjectAccess,
     fork: &ProjectAccess,
@@ -178,7 +179,7 @@ async fn copy_picture(
 }
 
 /// Checks that the caller can fork: they must be able to read the code, and forking must be enabled.
-fn may_fork(access: &ProjectAccess) -> Result<()> {
+fn check_can_fork(access: &ProjectAccess) -> Result<()> {
     let open = access
         .effective_access()
         .has_feature(access.project.forking_access_level);
@@ -222,7 +223,7 @@ fn visibility(
 }
 
 /// Maps a taken name or path of a fork to a conflict.
-fn taken(error: Error) -> Error {
+fn map_taken(error: Error) -> Error {
     match error {
         Error::InvalidAttributes(attributes) => {
             let taken = attributes
@@ -235,7 +236,7 @@ fn taken(error: Error) -> Error {
 }
 
 /// Adds to the fork count of a project.
-async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) -> Result<()> {
+async fn add_to_fork_count(transaction: &DatabaseTransaction, project_id: i64, more: i32) -> Result<()> {
     let counted = projects::Entity::update_many()
         .col_expr(Column::ForksCount, Expr::col(Column::ForksCount).add(more))
         .filter(Column::Id.eq(project_id))
@@ -255,7 +256,7 @@ async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) ->
 /// error if both are the same project.
 pub async fn relate(backend: &Backend, access: ProjectAccess, source: &str) -> Result<ProjectAccess> {
     let source = ProjectAccess::find(backend, access.caller.clone(), source).await?;
-    may_fork(&source)?;
+    check_can_fork(&source)?;
     let (id, source_id) = (access.project.id, source.project.id);
     if id == source_id || source.project.forked_from_id == Some(id) {
         return Err(Error::Rejected("A project cannot be a fork of itself".into()));
@@ -273,7 +274,7 @@ pub async fn relate(backend: &Backend, access: ProjectAccess, source: &str) -> R
             if related.rows_affected == 0 {
                 return Err(Error::Conflict("Project already forked".into()));
             }
-            count(transaction, source_id, 1).await?;
+            add_to_fork_count(transaction, source_id, 1).await?;
             let project = projects::Entity::find_by_id(id).one(transaction).await?;
             project.ok_or_else(|| Error::not_found("Project"))
         })
@@ -300,7 +301,7 @@ pub async fn unrelate(backend: &Backend, access: &ProjectAccess) -> Result<()> {
             if freed.rows_affected == 0 {
                 return Err(Error::NotModified);
             }
-            count(transaction, source_id, -1).await
+            add_to_fork_count(transaction, source_id, -1).await
         })
         .await
 }
@@ -309,7 +310,7 @@ pub async fn unrelate(backend: &Backend, access: &ProjectAccess) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails; the fork is not finished then.
-pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
+pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<()> {
     let waiting = [ImportStatus::Scheduled, ImportStatus::Started];
     let project = projects::not_deleted()
         .filter(Column::Id.eq(job.project_id))
@@ -353,7 +354,7 @@ pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if a database query or a Git operation fails.
-pub async fn give_up(backend: &Backend, job: &ForkRepository) -> Result<()> {
+pub async fn mark_failed(backend: &Backend, job: &ForkRepository) -> Result<()> {
     ensure_repository(backend, job.project_id, super::create::DEFAULT_BRANCH).await?;
     let why = "The repository could not be copied";
     set_status(backend, job.project_id, ImportStatus::Failed, Some(why)).await
@@ -380,9 +381,9 @@ async fn set_status(
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run_job(backend: Backend, job: ForkRepository, attempt: JobAttempt) -> Result<(), JobFailure> {
-    let copied = copy(&backend, &job).await;
+    let copied = copy_repository(&backend, &job).await;
     if copied.is_err() && attempt.is_last() {
-        give_up(&backend, &job).await?;
+        mark_failed(&backend, &job).await?;
     }
     Ok(copied?)
 }

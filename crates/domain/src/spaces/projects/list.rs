@@ -19,7 +19,7 @@ use storage::entities::{
     project_languages, project_shares, project_stars, project_texts, unexpired,
 };
 
-use super::Row;
+use super::ProjectDetail;
 use super::row::decorate;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -29,13 +29,13 @@ use crate::kernel::policy::InstancePlan;
 use crate::kernel::query::{begins_with, contains, contains_in, count_for_page, ends_with};
 
 /// Maximum number of records that offset pagination reaches.
-const DEEPEST_OFFSET: i64 = 50_000;
+const MAX_OFFSET: i64 = 50_000;
 /// Maximum number of custom attributes in a filter.
-const MOST_ATTRIBUTES: usize = 50;
+const MAX_ATTRIBUTES: usize = 50;
 
 /// Sort orders of projects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
+pub enum ProjectOrder {
     /// ID.
     Id,
     /// Name.
@@ -51,7 +51,7 @@ pub enum Order {
     LastActivityAt,
 }
 
-impl Order {
+impl ProjectOrder {
     fn column(self) -> Column {
         match self {
             Self::Id => Column::Id,
@@ -66,7 +66,7 @@ impl Order {
 
 /// Selects the projects of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OfGroup {
+pub struct GroupProjects {
     /// The group.
     pub id: i64,
     /// Whether to include projects of subgroups.
@@ -78,11 +78,11 @@ pub struct OfGroup {
 /// Filter of a list of projects; conditions are combined with AND. The names are those of the contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct ProjectFilter {
     /// Only projects in the personal namespace of this user.
     pub of_user: Option<i64>,
     /// Only projects of this group.
-    pub of_group: Option<OfGroup>,
+    pub of_group: Option<GroupProjects>,
     /// Only forks of this project.
     pub forked_from: Option<i64>,
     pub archived: Option<bool>,
@@ -104,7 +104,7 @@ pub struct Filter {
     pub last_activity_before: Option<DateTime<Utc>>,
     /// Only projects with all of these attributes; ignored unless the caller is an administrator.
     pub custom_attributes: BTreeMap<String, String>,
-    pub order: Order,
+    pub order: ProjectOrder,
     pub ascending: bool,
 }
 
@@ -116,15 +116,15 @@ pub struct Filter {
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
-    filter: &Filter,
+    filter: &ProjectFilter,
     page: &PageRequest,
-) -> Result<Page<Row>> {
-    if filter.custom_attributes.len() > MOST_ATTRIBUTES {
+) -> Result<Page<ProjectDetail>> {
+    if filter.custom_attributes.len() > MAX_ATTRIBUTES {
         return Err(Error::parameter("custom_attributes is invalid"));
     }
     let db = backend.database.read();
     if page.keyset {
-        if filter.order != Order::Id {
+        if filter.order != ProjectOrder::Id {
             let text = "Keyset pagination is not yet available for this type of request";
             return Err(Error::NotAllowed(text.into()));
         }
@@ -138,9 +138,9 @@ pub async fn list(
             rest: PagePosition::Keyset(last),
         });
     }
-    if page.number.saturating_mul(page.size) > DEEPEST_OFFSET {
+    if page.number.saturating_mul(page.size) > MAX_OFFSET {
         let text = format!(
-            "Offset pagination has a maximum allowed offset of {DEEPEST_OFFSET} for requests that return objects of \
+            "Offset pagination has a maximum allowed offset of {MAX_OFFSET} for requests that return objects of \
              type Project. Remaining records can be retrieved using keyset pagination."
         );
         return Err(Error::NotAllowed(text.into()));
@@ -165,7 +165,7 @@ fn with_namespace(
         .collect()
 }
 
-impl Filter {
+impl ProjectFilter {
     /// Selects the IDs of all matching projects in order.
     async fn select(&self, backend: &Backend, caller: &Caller) -> Result<Select<projects::Entity>> {
         let db = backend.database.read();
@@ -224,7 +224,7 @@ impl Filter {
         };
         let rows = rows.order_by(self.order.column(), direction.clone());
         match self.order {
-            Order::Id => rows,
+            ProjectOrder::Id => rows,
             _ => rows.order_by(Column::Id, direction),
         }
     }
@@ -326,7 +326,7 @@ impl Filter {
                     self.search_namespaces
                         .then(|| Column::NamespaceId.in_subquery(namespaces_below(word))),
                 )
-                .add_option(across(word).filter(|_| self.search_namespaces));
+                .add_option(split_path_condition(word).filter(|_| self.search_namespaces));
             all.add(anywhere)
         })
     }
@@ -367,14 +367,14 @@ impl Filter {
         };
         let attributes = self.custom_attributes.iter().filter(|_| caller.is_admin());
         let condition = Condition::all()
-            .add_option(language.map(|name| written_in(name, caller)))
+            .add_option(language.map(|name| uses_language(name, caller)))
             .add_option(checks.then(nothing));
         attributes.map(carried).fold(condition, Condition::add)
     }
 }
 
 /// Returns the condition that the code contains a language and is readable by the caller.
-fn written_in(language: &str, caller: &Caller) -> Condition {
+fn uses_language(language: &str, caller: &Caller) -> Condition {
     Condition::all()
         .add(Column::Id.in_subquery(project_languages::projects_with(language)))
         .add(code_readable_projects(caller.viewer(), now().date_naive()))
@@ -383,7 +383,7 @@ fn written_in(language: &str, caller: &Caller) -> Condition {
 /// Returns the condition that a project belongs to a group or is shared with it. Few projects are looked up
 /// by ID; many are filtered while the list is read. If another condition looks up IDs already, this one only
 /// filters: PostgreSQL turns two lists of IDs into their product of lookups.
-async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup, few_others: bool) -> Result<Condition> {
+async fn of_group(db: &impl ConnectionTrait, wanted: GroupProjects, few_others: bool) -> Result<Condition> {
     let inside = |namespace: Expr| match wanted.with_subgroups {
         true => namespace.in_subquery(namespace_ancestors::at_or_below(wanted.id)),
         false => namespace.eq(wanted.id),
@@ -448,7 +448,7 @@ fn namespaces_below(word: &str) -> sea_orm::sea_query::SelectStatement {
 
 /// Returns the condition for a word with a slash, split at its last slash. The namespace path ends with the
 /// first part, and the project path starts with the second.
-fn across(word: &str) -> Option<Condition> {
+fn split_path_condition(word: &str) -> Option<Condition> {
     let (before, after) = word.rsplit_once('/')?;
     let above = namespaces::Entity::find()
         .select_only()

@@ -21,7 +21,7 @@ use crate::spaces::namespaces::full_names;
 
 /// A project with its associations and the caller's access.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct ProjectDetail {
     /// The project.
     pub project: projects::Model,
     /// The namespace.
@@ -50,16 +50,16 @@ pub struct Row {
     pub license: Option<Licensed>,
 }
 
-impl Row {
+impl ProjectDetail {
     /// Returns whether the caller may use a feature.
     #[must_use]
-    pub fn available(&self, feature: FeatureAccess) -> bool {
+    pub fn has_feature(&self, feature: FeatureAccess) -> bool {
         self.effective_access.has_feature(feature)
     }
 
     /// Returns whether the caller may read the code.
     #[must_use]
-    pub fn code_is_readable(&self) -> bool {
+    pub fn can_read_code(&self) -> bool {
         let project = &self.project;
         self.effective_access
             .can_read_code(project.repository_access_level, project.visibility)
@@ -70,7 +70,7 @@ impl Row {
 ///
 /// # Errors
 /// Returns an error if a database query fails or a token cannot be decrypted.
-pub async fn read(backend: &Backend, access: ProjectAccess, secrets: bool) -> Result<Row> {
+pub async fn get(backend: &Backend, access: ProjectAccess, secrets: bool) -> Result<ProjectDetail> {
     let project_id = access.project.id;
     let encrypted = access.project.runners_token_encrypted.clone();
     let maintains = access.has_role(AccessLevel::Maintainer);
@@ -79,18 +79,22 @@ pub async fn read(backend: &Backend, access: ProjectAccess, secrets: bool) -> Re
         row.runners_token = Some(
             backend
                 .keyring
-                .decrypt(&encrypted, &runners_token_place(project_id))?,
+                .decrypt(&encrypted, &runners_token_context(project_id))?,
         );
     }
     Ok(row)
 }
 
 /// Returns the context that the token of a project is encrypted for.
-pub(super) fn runners_token_place(project_id: i64) -> String {
+pub(super) fn runners_token_context(project_id: i64) -> String {
     format!("projects.runners_token:{project_id}")
 }
 
-async fn decorate_one(backend: &Backend, caller: &Caller, found: ProjectWithNamespace) -> Result<Row> {
+async fn decorate_one(
+    backend: &Backend,
+    caller: &Caller,
+    found: ProjectWithNamespace,
+) -> Result<ProjectDetail> {
     let id = found.0.id;
     let rows = decorate(backend.database.read(), caller, vec![found]).await?;
     rows.into_iter()
@@ -106,12 +110,12 @@ pub async fn decorate(
     db: &impl ConnectionTrait,
     caller: &Caller,
     found: Vec<ProjectWithNamespace>,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<ProjectDetail>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
     let sources = sources_of_forks(db, caller.viewer(), &found).await?;
-    let related = Related::load(db, caller, found.iter().chain(sources.values())).await?;
+    let related = ProjectAssociations::load(db, caller, found.iter().chain(sources.values())).await?;
     let rows = found.into_iter().map(|found| {
         let source = found
             .0
@@ -150,7 +154,7 @@ async fn sources_of_forks(
 
 /// Associations of the projects of a page, by ID.
 #[derive(Default)]
-struct Related {
+struct ProjectAssociations {
     names: HashMap<i64, String>,
     owners: HashMap<i64, users::Model>,
     topics: HashMap<i64, Vec<String>>,
@@ -158,7 +162,7 @@ struct Related {
     levels: levels::RoleLevels,
 }
 
-impl Related {
+impl ProjectAssociations {
     async fn load<'a>(
         db: &impl ConnectionTrait,
         caller: &Caller,
@@ -206,12 +210,12 @@ impl Related {
         &self,
         caller: &Caller,
         (project, namespace): ProjectWithNamespace,
-        forked_from: Option<Box<Row>>,
-    ) -> Row {
+        forked_from: Option<Box<ProjectDetail>>,
+    ) -> ProjectDetail {
         let personal = namespace.owner_id.is_some();
         let owned = personal && namespace.owner_id == caller.as_user().map(|user| user.id);
         let project_role = self.levels.direct.get(&project.id).copied();
-        Row {
+        ProjectDetail {
             namespace_name: self.names.get(&namespace.id).cloned().unwrap_or_default(),
             owner: namespace.owner_id.and_then(|id| self.owners.get(&id).cloned()),
             topics: self.topics.get(&project.id).cloned().unwrap_or_default(),

@@ -14,9 +14,9 @@ use crate::kernel::patch::{Patch, assign};
 use crate::kernel::policy::InstancePlan;
 
 /// Maximum number of topics of a project.
-const MOST_TOPICS: usize = 100;
+const MAX_TOPICS: usize = 100;
 /// Maximum length of a topic, in characters.
-const LONGEST_TOPIC: usize = 255;
+const MAX_TOPIC_LENGTH: usize = 255;
 /// The only storage of repositories.
 const STORAGE: &str = "default";
 
@@ -24,7 +24,7 @@ const STORAGE: &str = "default";
 /// contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Settings {
+pub struct ProjectSettings {
     pub description: Patch<String>,
     pub tag_list: Option<String>,
     pub issues_enabled: Option<bool>,
@@ -67,7 +67,7 @@ pub struct Settings {
     pub repository_storage: Option<String>,
 }
 
-impl Settings {
+impl ProjectSettings {
     /// Returns the given topics, trimmed and deduplicated.
     ///
     /// # Errors
@@ -82,12 +82,15 @@ impl Settings {
             .filter(|topic| !topic.is_empty())
             .map(str::to_owned)
             .collect();
-        if topics.len() > MOST_TOPICS {
-            let text = format!("has too many topics (maximum is {MOST_TOPICS})");
+        if topics.len() > MAX_TOPICS {
+            let text = format!("has too many topics (maximum is {MAX_TOPICS})");
             return Err(Error::attribute("tag_list", text));
         }
-        if topics.iter().any(|topic| topic.chars().count() > LONGEST_TOPIC) {
-            let text = format!("is too long (maximum is {LONGEST_TOPIC} characters)");
+        if topics
+            .iter()
+            .any(|topic| topic.chars().count() > MAX_TOPIC_LENGTH)
+        {
+            let text = format!("is too long (maximum is {MAX_TOPIC_LENGTH} characters)");
             return Err(Error::attribute("tag_list", text));
         }
         Ok(Some(topics))

@@ -48,7 +48,7 @@ pub async fn star(backend: &Backend, access: ProjectAccess) -> Result<ProjectAcc
                     Some(Violation::ForeignKey(_)) => Error::not_found("Project"),
                     _ => error.into(),
                 })?;
-            count(transaction, project_id, 1).await
+            add_to_star_count(transaction, project_id, 1).await
         })
         .await?;
     Ok(ProjectAccess { project, ..access })
@@ -71,14 +71,18 @@ pub async fn unstar(backend: &Backend, access: ProjectAccess) -> Result<ProjectA
             if removed.rows_affected == 0 {
                 return Err(Error::NotModified);
             }
-            count(transaction, project_id, -1).await
+            add_to_star_count(transaction, project_id, -1).await
         })
         .await?;
     Ok(ProjectAccess { project, ..access })
 }
 
 /// Adds to the star count of a project.
-async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) -> Result<projects::Model> {
+async fn add_to_star_count(
+    transaction: &DatabaseTransaction,
+    project_id: i64,
+    more: i32,
+) -> Result<projects::Model> {
     projects::Entity::update_many()
         .col_expr(
             projects::Column::StarCount,
@@ -106,8 +110,8 @@ pub async fn starrers(
     let shown = users::Entity::find()
         .select_only()
         .column(users::Column::Id)
-        .filter(shown_to(&access.caller))
-        .filter(named(search.unwrap_or_default()));
+        .filter(visible_users(&access.caller))
+        .filter(matching_name(search.unwrap_or_default()));
     let wanted = project_stars::on_project(access.project.id)
         .filter(project_stars::Column::UserId.in_subquery(shown.into_query()));
     let total = bounded_count(db, wanted.clone().into_query()).await?;
@@ -126,7 +130,7 @@ pub async fn starrers(
     Ok(Page::new(page, found.collect(), total))
 }
 
-fn shown_to(caller: &Caller) -> Condition {
+fn visible_users(caller: &Caller) -> Condition {
     let everybody = Condition::all().add(users::Column::DeletionStartedAt.is_null());
     if caller.is_admin() {
         return everybody;
@@ -138,7 +142,7 @@ fn shown_to(caller: &Caller) -> Condition {
     everybody.add(Condition::any().add(public).add_option(themself))
 }
 
-fn named(text: &str) -> Condition {
+fn matching_name(text: &str) -> Condition {
     let text = fold(text.trim());
     if text.is_empty() {
         return Condition::all();

@@ -2,7 +2,7 @@
 
 use storage::entities::AccessLevel;
 
-use super::Row;
+use super::ProjectDetail;
 use crate::code::repository_access::commit_count;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
@@ -12,7 +12,7 @@ use crate::kernel::error::Result;
 ///
 /// # Errors
 /// Returns an error if a Git operation fails.
-pub async fn count_commits(backend: &Backend, row: &mut Row) -> Result<()> {
+pub async fn load_commit_count(backend: &Backend, row: &mut ProjectDetail) -> Result<()> {
     if row.effective_access.has_role(AccessLevel::Reporter) {
         row.project.commit_count = commit_count(backend, &row.project).await?;
     }

@@ -3,7 +3,7 @@
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, PaginatorTrait};
 use storage::entities::{fold, now, scim_identities, users};
 
-use super::{Provisioned, usernames};
+use super::{ScimUser, usernames};
 use crate::accounts::users::{NewUser, USERNAME_TAKEN, provisioning};
 use crate::identity::access::ScimAccess;
 use crate::instance::settings;
@@ -11,11 +11,11 @@ use crate::kernel::error::{Error, Result, ScimErrorType};
 use crate::kernel::settings::InstanceSettings;
 use crate::kernel::{Backend, names};
 use crate::spaces::members;
-use crate::spaces::single_sign_on::hold;
+use crate::spaces::single_sign_on::lock;
 
 /// Attributes of a new user from an identity provider.
 #[derive(Debug, Clone)]
-pub struct NewAccount {
+pub struct NewScimUser {
     /// The ID at the provider.
     pub extern_uid: String,
     /// The requested user name.
@@ -36,13 +36,13 @@ const ATTEMPTS: usize = 5;
 /// # Errors
 /// Returns `Conflict` for an address that is taken, and `Unprovisionable` for a blank name or an invalid
 /// address. Returns `Forbidden` if the provider has reached its maximum number of accounts.
-pub async fn create(backend: &Backend, access: &ScimAccess, new: NewAccount) -> Result<Provisioned> {
+pub async fn create(backend: &Backend, access: &ScimAccess, new: NewScimUser) -> Result<ScimUser> {
     check(&new)?;
     let in_force = settings::get(backend).await?;
     let wanted = format!("userName {:?}, email {:?}", new.username, new.email);
     let mut outrun = 0;
     loop {
-        let attempt = Attempt {
+        let attempt = ProvisioningAttempt {
             backend,
             access,
             in_force: &in_force,
@@ -61,16 +61,16 @@ pub async fn create(backend: &Backend, access: &ScimAccess, new: NewAccount) -> 
 }
 
 /// One atomic attempt to provision a user.
-struct Attempt<'a> {
+struct ProvisioningAttempt<'a> {
     backend: &'a Backend,
     access: &'a ScimAccess,
     in_force: &'a InstanceSettings,
-    new: &'a NewAccount,
+    new: &'a NewScimUser,
     /// Whether another group took the user name concurrently.
     outrun: bool,
 }
 
-fn check(new: &NewAccount) -> Result<()> {
+fn check(new: &NewScimUser) -> Result<()> {
     let refused = |text: String| Err(Error::invalid_scim_request(ScimErrorType::Value, text));
     for (attribute, value) in [("Email", &new.email), ("Name", &new.name)] {
         if value.trim().is_empty() {
@@ -83,32 +83,32 @@ fn check(new: &NewAccount) -> Result<()> {
     Ok(())
 }
 
-impl Attempt<'_> {
-    async fn run(&self) -> Result<Provisioned> {
+impl ProvisioningAttempt<'_> {
+    async fn run(&self) -> Result<ScimUser> {
         self.backend
             .database
             .transaction(async |transaction| {
                 // The lock serializes requests: of two with the same ID, the second finds the first user.
-                let group = hold(transaction, self.access.group.id).await?;
-                let provisioned = match self.known(transaction).await? {
+                let group = lock(transaction, self.access.group.id).await?;
+                let provisioned = match self.find_existing(transaction).await? {
                     Some(known) => known,
-                    None => self.make(transaction).await?,
+                    None => self.create_account(transaction).await?,
                 };
                 let role = self.access.provider.default_membership_role;
-                members::enrol(transaction, group.id, provisioned.user.id, role).await?;
+                members::add_provisioned(transaction, group.id, provisioned.user.id, role).await?;
                 Ok(provisioned)
             })
             .await
     }
 
     /// Returns the user who is or was provisioned under this ID, locked against concurrent deletion.
-    async fn known(&self, transaction: &DatabaseTransaction) -> Result<Option<Provisioned>> {
+    async fn find_existing(&self, transaction: &DatabaseTransaction) -> Result<Option<ScimUser>> {
         let (provider, uid) = (self.access.provider.id, &self.new.extern_uid);
         let found = scim_identities::by_extern_uid(transaction, provider, uid).await?;
         if let Some((identity, user)) = found
             && let Some(user) = users::lock(transaction, user.id).await?
         {
-            return Ok(Some(Provisioned { identity, user }));
+            return Ok(Some(ScimUser { identity, user }));
         }
         let Some(user) = users::by_email(transaction, &self.new.email).await? else {
             return Ok(None);
@@ -124,10 +124,10 @@ impl Attempt<'_> {
         row.user_name_key = Set(fold(&self.new.username));
         row.updated_at = Set(now());
         let identity = row.update(transaction).await?;
-        Ok(Some(Provisioned { identity, user }))
+        Ok(Some(ScimUser { identity, user }))
     }
 
-    async fn make(&self, transaction: &DatabaseTransaction) -> Result<Provisioned> {
+    async fn create_account(&self, transaction: &DatabaseTransaction) -> Result<ScimUser> {
         let (provider, new) = (self.access.provider.id, self.new.clone());
         let most = u64::from(self.backend.instance.max_scim_users);
         if scim_identities::created_by(provider).count(transaction).await? >= most {
@@ -135,7 +135,7 @@ impl Attempt<'_> {
             return Err(Error::forbidden_because(text));
         }
         let account = NewUser {
-            username: usernames::free(transaction, &new.username, self.outrun).await?,
+            username: usernames::find_available(transaction, &new.username, self.outrun).await?,
             name: new.name,
             email: new.email,
             password: None,
@@ -153,6 +153,6 @@ impl Attempt<'_> {
             ..Default::default()
         };
         let identity = row.insert(transaction).await?;
-        Ok(Provisioned { identity, user })
+        Ok(ScimUser { identity, user })
     }
 }

@@ -7,7 +7,7 @@ use crate::kernel::error::{Error, Result, ScimErrorType};
 
 /// The requested user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum UserSelector {
     /// The user with this ID at the provider.
     Uid(String),
     /// The user with this user name or address.
@@ -18,7 +18,7 @@ pub(super) enum Wanted {
 ///
 /// # Errors
 /// Returns `Unprovisionable` for an invalid filter, and for any other than `eq` on one of three attributes.
-pub(super) fn wanted(text: &str) -> Result<Wanted> {
+pub(super) fn parse(text: &str) -> Result<UserSelector> {
     let Ok(Filter::Attr(AttrExp::Comparison(path, CompareOp::Eq, CompValue::Str(value)))) =
         text.trim().parse()
     else {
@@ -29,8 +29,8 @@ pub(super) fn wanted(text: &str) -> Result<Wanted> {
         return Err(unsupported());
     }
     match attribute(&path).as_deref() {
-        Some("id" | "externalid") => Ok(Wanted::Uid(value)),
-        Some("username") => Ok(Wanted::Name(value)),
+        Some("id" | "externalid") => Ok(UserSelector::Uid(value)),
+        Some("username") => Ok(UserSelector::Name(value)),
         _ => Err(unsupported()),
     }
 }
@@ -70,10 +70,14 @@ mod tests {
             r#"urn:ietf:params:scim:schemas:core:2.0:User:id eq "a""#,
             r#"(id eq "a")"#,
         ] {
-            assert_eq!(wanted(text).ok(), Some(Wanted::Uid("a".to_owned())), "{text}");
+            assert_eq!(
+                parse(text).ok(),
+                Some(UserSelector::Uid("a".to_owned())),
+                "{text}"
+            );
         }
-        let name = Wanted::Name("ada@example.com".to_owned());
-        assert_eq!(wanted(r#"username eq "ada@example.com""#).ok(), Some(name));
+        let name = UserSelector::Name("ada@example.com".to_owned());
+        assert_eq!(parse(r#"username eq "ada@example.com""#).ok(), Some(name));
     }
 
     #[test]
@@ -85,7 +89,11 @@ mod tests {
             (r#"id eq "id eq \"x\" or id pr""#, r#"id eq "x" or id pr"#),
             (r#"id eq "%_*'; DROP TABLE users""#, "%_*'; DROP TABLE users"),
         ] {
-            assert_eq!(wanted(text).ok(), Some(Wanted::Uid(value.to_owned())), "{text}");
+            assert_eq!(
+                parse(text).ok(),
+                Some(UserSelector::Uid(value.to_owned())),
+                "{text}"
+            );
         }
     }
 
@@ -119,7 +127,7 @@ mod tests {
             &nested,
             &long,
         ] {
-            let refused = wanted(text).expect_err(text);
+            let refused = parse(text).expect_err(text);
             assert!(refused.to_string().starts_with("Unsupported Filter"), "{text}");
         }
     }
@@ -136,7 +144,7 @@ mod tests {
             let text: String = std::iter::repeat_with(|| words[random.random_range(0..words.len())])
                 .take(length)
                 .collect();
-            match wanted(&text) {
+            match parse(&text) {
                 Ok(_) => assert!(text.to_ascii_lowercase().contains("eq"), "{text}"),
                 Err(error) => assert!(error.to_string().starts_with("Unsupported"), "{text}"),
             }
@@ -152,7 +160,7 @@ mod tests {
                 .take(length)
                 .collect();
             let text = format!("externalId eq {}", serde_json::json!(value));
-            assert_eq!(wanted(&text).ok(), Some(Wanted::Uid(value)), "{text}");
+            assert_eq!(parse(&text).ok(), Some(UserSelector::Uid(value)), "{text}");
         }
     }
 }

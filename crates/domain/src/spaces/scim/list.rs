@@ -5,21 +5,21 @@ use sea_orm::{
 };
 use storage::entities::{fold, scim_identities, user_emails, users};
 
-use super::filter::{Wanted, wanted};
-use super::usernames::cleaned;
-use super::{Provisioned, missing};
+use super::filter::{UserSelector, parse};
+use super::usernames::sanitize;
+use super::{ScimUser, not_found};
 use crate::identity::access::ScimAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
 
 /// Maximum number of users on a page.
-pub const MOST_LISTED: i64 = 100;
+pub const MAX_PER_PAGE: i64 = 100;
 
 /// A page of users.
 #[derive(Debug, Clone)]
-pub struct List {
+pub struct ScimUserPage {
     /// The users.
-    pub users: Vec<Provisioned>,
+    pub users: Vec<ScimUser>,
     /// The number of users on all pages.
     pub total: i64,
     /// The index of the first user, starting at 1.
@@ -36,9 +36,9 @@ pub async fn list(
     filter: Option<&str>,
     start: i64,
     count: i64,
-) -> Result<List> {
+) -> Result<ScimUserPage> {
     let db = backend.database.read();
-    let wanted = match filter.map(wanted).transpose()? {
+    let wanted = match filter.map(parse).transpose()? {
         Some(wanted) => condition(db, access.provider.id, wanted).await?,
         None => Condition::all(),
     };
@@ -46,7 +46,7 @@ pub async fn list(
         .filter(wanted)
         .find_also_related(users::Entity);
     let total = found.clone().count(db).await?;
-    let (start, count) = (start.max(1), count.clamp(0, MOST_LISTED));
+    let (start, count) = (start.max(1), count.clamp(0, MAX_PER_PAGE));
     let rows = match u64::try_from(count) {
         Ok(count @ 1..) => {
             let before = u64::try_from(start - 1).unwrap_or(0);
@@ -55,12 +55,12 @@ pub async fn list(
         _ => Vec::new(),
     };
     let users = rows.into_iter().filter_map(|(identity, user)| {
-        Some(Provisioned {
+        Some(ScimUser {
             identity,
             user: user?,
         })
     });
-    Ok(List {
+    Ok(ScimUserPage {
         users: users.collect(),
         total: i64::try_from(total).unwrap_or(i64::MAX),
         start,
@@ -70,12 +70,12 @@ pub async fn list(
 /// Returns the condition on identities. A name matches the name at the provider, the user name derived from
 /// it, or a confirmed address. A user name with an added number does not match, because the provider uses
 /// that name for another user.
-async fn condition(db: &impl ConnectionTrait, provider: i64, wanted: Wanted) -> Result<Condition> {
+async fn condition(db: &impl ConnectionTrait, provider: i64, wanted: UserSelector) -> Result<Condition> {
     let name = match wanted {
-        Wanted::Uid(uid) => {
+        UserSelector::Uid(uid) => {
             return Ok(Condition::all().add(scim_identities::Column::ExternUidKey.eq(fold(&uid))));
         }
-        Wanted::Name(name) => fold(&name),
+        UserSelector::Name(name) => fold(&name),
     };
     let mut having: Vec<i64> = user_emails::Entity::find()
         .select_only()
@@ -87,7 +87,7 @@ async fn condition(db: &impl ConnectionTrait, provider: i64, wanted: Wanted) -> 
         .await?;
     if let Some(user) = users::by_username(db, &name).await? {
         let called = scim_identities::of_users(provider, [user.id]).one(db).await?;
-        let called = called.map(|identity| fold(&cleaned(&identity.user_name_key)));
+        let called = called.map(|identity| fold(&sanitize(&identity.user_name_key)));
         having.extend((called.as_deref() == Some(name.as_str())).then_some(user.id));
     }
     let primary = users::by_email(db, &name).await?;
@@ -105,9 +105,9 @@ async fn condition(db: &impl ConnectionTrait, provider: i64, wanted: Wanted) -> 
 ///
 /// # Errors
 /// Returns `NotFound` if the user does not exist.
-pub async fn get(backend: &Backend, access: &ScimAccess, extern_uid: &str) -> Result<Provisioned> {
+pub async fn get(backend: &Backend, access: &ScimAccess, extern_uid: &str) -> Result<ScimUser> {
     let found =
         scim_identities::by_extern_uid(backend.database.read(), access.provider.id, extern_uid).await?;
-    let (identity, user) = found.ok_or_else(|| missing(extern_uid))?;
-    Ok(Provisioned { identity, user })
+    let (identity, user) = found.ok_or_else(|| not_found(extern_uid))?;
+    Ok(ScimUser { identity, user })
 }

@@ -7,8 +7,8 @@ mod operations;
 mod update;
 mod usernames;
 
-pub use crate::spaces::scim::create::{NewAccount, create};
-pub use crate::spaces::scim::list::{List, MOST_LISTED, get, list};
+pub use crate::spaces::scim::create::{NewScimUser, create};
+pub use crate::spaces::scim::list::{MAX_PER_PAGE, ScimUserPage, get, list};
 pub use crate::spaces::scim::update::{deprovision, update};
 pub use operations::{UserOperation, full_name};
 
@@ -21,7 +21,7 @@ pub const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 
 /// A provisioned user.
 #[derive(Debug, Clone)]
-pub struct Provisioned {
+pub struct ScimUser {
     /// The identity at the provider.
     pub identity: scim_identities::Model,
     /// The user.
@@ -29,6 +29,6 @@ pub struct Provisioned {
 }
 
 /// Returns the error of a missing user.
-fn missing(extern_uid: &str) -> Error {
+fn not_found(extern_uid: &str) -> Error {
     Error::not_found(format!("Resource {extern_uid}"))
 }

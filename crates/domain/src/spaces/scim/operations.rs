@@ -11,7 +11,7 @@ use crate::kernel::names;
 
 /// Changes of a user; absent ones are unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Changes {
+pub(super) struct ScimUserUpdate {
     /// The ID at the provider.
     pub uid: Option<String>,
     /// The requested user name, as received.
@@ -25,7 +25,7 @@ pub(super) struct Changes {
     family: Option<String>,
 }
 
-impl Changes {
+impl ScimUserUpdate {
     /// Returns the display name. A given or family name alone does not change it.
     pub fn name(&self) -> Option<String> {
         full_name(
@@ -48,7 +48,7 @@ pub fn full_name(formatted: Option<&str>, given: Option<&str>, family: Option<&s
 
 /// The attribute that an operation changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum AttributeTarget {
     Uid,
     Username,
     Formatted,
@@ -81,8 +81,8 @@ pub struct UserOperation {
 /// # Errors
 /// Returns `Unprovisionable` for an operation other than `add` and `replace`, an invalid path and invalid
 /// values.
-pub(super) fn merged(operations: Vec<UserOperation>) -> Result<Changes> {
-    let mut changes = Changes::default();
+pub(super) fn merge_operations(operations: Vec<UserOperation>) -> Result<ScimUserUpdate> {
+    let mut changes = ScimUserUpdate::default();
     for operation in operations {
         let value = operation.value.unwrap_or(Value::Null);
         let path = operation.path.filter(|path| !names_no_attribute(path));
@@ -91,7 +91,7 @@ pub(super) fn merged(operations: Vec<UserOperation>) -> Result<Changes> {
             ("add" | "replace", Some(target)) => set(&mut changes, target, value)?,
             ("add" | "replace", None) => set_all(&mut changes, value)?,
             // Removing an attribute that is not stored has no effect.
-            ("remove", Some(Target::Overlooked)) => {}
+            ("remove", Some(AttributeTarget::Overlooked)) => {}
             ("remove", _) => return Err(syntax("required attributes cannot be removed")),
             _ => return Err(syntax("`op` must be `add` or `replace`")),
         }
@@ -113,29 +113,29 @@ fn invalid(what: &str, fault: &str) -> Error {
 }
 
 /// Returns the attribute of a path.
-fn target(path: &str) -> Result<Target> {
+fn target(path: &str) -> Result<AttributeTarget> {
     let parsed = path.trim().parse().map_err(|_| {
         let text = format!("`{path}` is not a valid attribute path");
         Error::invalid_scim_request(ScimErrorType::Path, text)
     })?;
     Ok(match parsed {
         PatchPath::Attr(path) => plain(attribute(&path).as_deref()),
-        PatchPath::Value(path) => selected(&path)?,
+        PatchPath::Value(path) => resolve_filter_path(&path)?,
     })
 }
 
-fn plain(attribute: Option<&str>) -> Target {
+fn plain(attribute: Option<&str>) -> AttributeTarget {
     match attribute {
-        Some("id" | "externalid") => Target::Uid,
-        Some("username") => Target::Username,
-        Some("name.formatted" | "displayname") => Target::Formatted,
-        Some("name.givenname") => Target::Given,
-        Some("name.familyname") => Target::Family,
-        Some("name") => Target::Name,
-        Some("emails.value") => Target::Email,
-        Some("emails") => Target::Emails,
-        Some("active") => Target::Active,
-        _ => Target::Overlooked,
+        Some("id" | "externalid") => AttributeTarget::Uid,
+        Some("username") => AttributeTarget::Username,
+        Some("name.formatted" | "displayname") => AttributeTarget::Formatted,
+        Some("name.givenname") => AttributeTarget::Given,
+        Some("name.familyname") => AttributeTarget::Family,
+        Some("name") => AttributeTarget::Name,
+        Some("emails.value") => AttributeTarget::Email,
+        Some("emails") => AttributeTarget::Emails,
+        Some("active") => AttributeTarget::Active,
+        _ => AttributeTarget::Overlooked,
     }
 }
 
@@ -143,11 +143,11 @@ fn plain(attribute: Option<&str>) -> Target {
 ///
 /// # Errors
 /// Returns `Unprovisionable` for an unsupported filter, because the change would be lost.
-fn selected(path: &PatchValuePath) -> Result<Target> {
+fn resolve_filter_path(path: &PatchValuePath) -> Result<AttributeTarget> {
     if attribute(&path.attr).as_deref() != Some("emails") {
-        return Ok(Target::Overlooked);
+        return Ok(AttributeTarget::Overlooked);
     }
-    let Some(ours) = chooses(&path.filter) else {
+    let Some(ours) = selects_stored_email(&path.filter) else {
         let text = "filters of emails support only `type eq` and `primary eq`, combined with `and`";
         return Err(Error::invalid_scim_request(ScimErrorType::Path, text));
     };
@@ -156,13 +156,13 @@ fn selected(path: &PatchValuePath) -> Result<Target> {
         .as_deref()
         .is_none_or(|part| part.eq_ignore_ascii_case("value"));
     Ok(match ours && value {
-        true => Target::Email,
-        false => Target::Overlooked,
+        true => AttributeTarget::Email,
+        false => AttributeTarget::Overlooked,
     })
 }
 
 /// Returns whether a filter selects the stored address, or `None` if it is not supported.
-fn chooses(filter: &ValFilter) -> Option<bool> {
+fn selects_stored_email(filter: &ValFilter) -> Option<bool> {
     match filter {
         ValFilter::Attr(AttrExp::Comparison(by, CompareOp::Eq, value)) => {
             match (by.name.to_ascii_lowercase().as_str(), value) {
@@ -173,7 +173,7 @@ fn chooses(filter: &ValFilter) -> Option<bool> {
             }
         }
         ValFilter::And(all) => {
-            let all: Option<Vec<bool>> = all.iter().map(chooses).collect();
+            let all: Option<Vec<bool>> = all.iter().map(selects_stored_email).collect();
             all.map(|all| all.into_iter().all(|ours| ours))
         }
         _ => None,
@@ -181,7 +181,7 @@ fn chooses(filter: &ValFilter) -> Option<bool> {
 }
 
 /// Applies the attributes of an object, each by its path.
-fn set_all(changes: &mut Changes, value: Value) -> Result<()> {
+fn set_all(changes: &mut ScimUserUpdate, value: Value) -> Result<()> {
     let Value::Object(attributes) = value else {
         return Err(syntax("without `path`, `value` must be an object of attributes"));
     };
@@ -191,38 +191,38 @@ fn set_all(changes: &mut Changes, value: Value) -> Result<()> {
             continue;
         }
         // A name that is not a valid path is an attribute that is not stored.
-        let target = target(&name).unwrap_or(Target::Overlooked);
+        let target = target(&name).unwrap_or(AttributeTarget::Overlooked);
         set(changes, target, value)?;
     }
     Ok(())
 }
 
-fn set(changes: &mut Changes, target: Target, value: Value) -> Result<()> {
+fn set(changes: &mut ScimUserUpdate, target: AttributeTarget, value: Value) -> Result<()> {
     // Providers send null for unknown values, but never for `active`.
-    if value.is_null() && target != Target::Active {
+    if value.is_null() && target != AttributeTarget::Active {
         return Ok(());
     }
     match target {
-        Target::Uid => changes.uid = Some(text("externalId", value)?),
-        Target::Username => changes.username = Some(text("userName", value)?),
-        Target::Formatted => changes.formatted = Some(text("name", value)?),
-        Target::Given => changes.given = Some(text("name", value)?),
-        Target::Family => changes.family = Some(text("name", value)?),
-        Target::Email => changes.email = Some(text("email", value)?),
-        Target::Active => changes.active = Some(boolean(value)?),
-        Target::Name => {
+        AttributeTarget::Uid => changes.uid = Some(text("externalId", value)?),
+        AttributeTarget::Username => changes.username = Some(text("userName", value)?),
+        AttributeTarget::Formatted => changes.formatted = Some(text("name", value)?),
+        AttributeTarget::Given => changes.given = Some(text("name", value)?),
+        AttributeTarget::Family => changes.family = Some(text("name", value)?),
+        AttributeTarget::Email => changes.email = Some(text("email", value)?),
+        AttributeTarget::Active => changes.active = Some(boolean(value)?),
+        AttributeTarget::Name => {
             let Value::Object(mut parts) = value else {
                 return Err(invalid("name", "must be an object"));
             };
             for (part, target) in [
-                ("formatted", Target::Formatted),
-                ("givenName", Target::Given),
-                ("familyName", Target::Family),
+                ("formatted", AttributeTarget::Formatted),
+                ("givenName", AttributeTarget::Given),
+                ("familyName", AttributeTarget::Family),
             ] {
-                set(changes, target, take(&mut parts, part))?;
+                set(changes, target, remove_part(&mut parts, part))?;
             }
         }
-        Target::Emails => {
+        AttributeTarget::Emails => {
             let all = match value {
                 Value::Array(all) => all,
                 one => vec![one],
@@ -232,30 +232,30 @@ fn set(changes: &mut Changes, target: Target, value: Value) -> Result<()> {
             };
             let ours = ours(is_for_work).or_else(|| ours(is_primary)).unwrap_or(0);
             if let Some(email) = all.into_iter().nth(ours) {
-                set(changes, Target::Email, email)?;
+                set(changes, AttributeTarget::Email, email)?;
             }
         }
-        Target::Overlooked => {}
+        AttributeTarget::Overlooked => {}
     }
     Ok(())
 }
 
 /// Removes a part of an object, by its name without case.
-fn take(parts: &mut Map<String, Value>, name: &str) -> Value {
+fn remove_part(parts: &mut Map<String, Value>, name: &str) -> Value {
     let key = parts.keys().find(|key| key.eq_ignore_ascii_case(name)).cloned();
     key.and_then(|key| parts.remove(&key)).unwrap_or(Value::Null)
 }
 
 /// Returns whether an address is the work address, which is the one that is stored.
 fn is_for_work(email: &Map<String, Value>) -> bool {
-    let kind = take(&mut email.clone(), "type");
+    let kind = remove_part(&mut email.clone(), "type");
     kind.as_str()
         .is_some_and(|kind| kind.eq_ignore_ascii_case("work"))
 }
 
 /// Returns whether an address is the primary one, which is stored if no work address exists.
 fn is_primary(email: &Map<String, Value>) -> bool {
-    boolean(take(&mut email.clone(), "primary")).unwrap_or(false)
+    boolean(remove_part(&mut email.clone(), "primary")).unwrap_or(false)
 }
 
 /// Reads a text, which some providers wrap as `[{"value": "text"}]`.
@@ -264,7 +264,7 @@ fn text(what: &str, value: Value) -> Result<String> {
         Value::String(text) => text,
         Value::Number(number) => number.to_string(),
         Value::Array(mut values) if values.len() == 1 => return text(what, values.remove(0)),
-        Value::Object(mut parts) => match take(&mut parts, "value") {
+        Value::Object(mut parts) => match remove_part(&mut parts, "value") {
             Value::Null => return Err(invalid(what, "must be a string")),
             inner => return text(what, inner),
         },
@@ -288,7 +288,7 @@ fn boolean(value: Value) -> Result<bool> {
         Value::Bool(flag) => return Ok(flag),
         Value::String(word) => word,
         Value::Array(mut values) if values.len() == 1 => return boolean(values.remove(0)),
-        Value::Object(mut parts) => match take(&mut parts, "value") {
+        Value::Object(mut parts) => match remove_part(&mut parts, "value") {
             Value::Null => return Err(invalid("active", "must be true or false")),
             inner => return boolean(inner),
         },
@@ -307,7 +307,7 @@ mod tests {
 
     use super::*;
 
-    fn merge(operations: Value) -> Result<Changes> {
+    fn merge(operations: Value) -> Result<ScimUserUpdate> {
         let operations = operations
             .as_array()
             .expect("a list")
@@ -317,7 +317,7 @@ mod tests {
                 path: one["path"].as_str().map(str::to_owned),
                 value: one.get("value").cloned(),
             });
-        merged(operations.collect())
+        merge_operations(operations.collect())
     }
 
     fn active(value: Value) -> Result<Option<bool>> {
@@ -338,13 +338,13 @@ mod tests {
         ]));
         let changes = changes.expect("changes");
         assert_eq!(changes.name().as_deref(), Some("Ada L"));
-        let wanted = Changes {
+        let wanted = ScimUserUpdate {
             uid: Some("0b1f".to_owned()),
             username: Some("ada@example.com".to_owned()),
             email: Some("ada@example.com".to_owned()),
             active: Some(true),
             formatted: Some("Ada L".to_owned()),
-            ..Changes::default()
+            ..ScimUserUpdate::default()
         };
         assert_eq!(changes, wanted);
         let together = json!([{ "op": "Replace", "value": {
@@ -390,12 +390,12 @@ mod tests {
             { "op": "replace", "path": "externalId", "value": null },
             { "op": "replace", "path": "title", "value": { "any": ["thing"] } },
         ]));
-        let wanted = Changes {
+        let wanted = ScimUserUpdate {
             username: Some("7".to_owned()),
-            ..Changes::default()
+            ..ScimUserUpdate::default()
         };
         assert_eq!(changes.expect("changes"), wanted);
-        assert_eq!(merge(json!([])).expect("changes"), Changes::default());
+        assert_eq!(merge(json!([])).expect("changes"), ScimUserUpdate::default());
     }
 
     #[test]

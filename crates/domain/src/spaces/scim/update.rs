@@ -4,14 +4,14 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, In
 use storage::database::Violation;
 use storage::entities::{fold, now, scim_identities, users};
 
-use super::operations::{self, Changes, UserOperation};
-use super::{Provisioned, missing, usernames};
+use super::operations::{self, ScimUserUpdate, UserOperation};
+use super::{ScimUser, not_found, usernames};
 use crate::accounts::users::provisioning;
 use crate::identity::access::ScimAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::spaces::members;
-use crate::spaces::single_sign_on::hold;
+use crate::spaces::single_sign_on::lock;
 
 /// Applies all changes of a user atomically. Returns the user, and whether they are still provisioned.
 ///
@@ -24,14 +24,14 @@ pub async fn update(
     access: &ScimAccess,
     extern_uid: &str,
     operations: Vec<UserOperation>,
-) -> Result<(Provisioned, bool)> {
+) -> Result<(ScimUser, bool)> {
     backend
         .database
         .transaction(async |transaction| {
-            let found = locked(transaction, access, extern_uid).await?;
-            let changes = operations::merged(operations)?;
+            let found = lock_user(transaction, access, extern_uid).await?;
+            let changes = operations::merge_operations(operations)?;
             if changes.active == Some(false) {
-                end(transaction, access, found.clone()).await?;
+                end_provisioning(transaction, access, found.clone()).await?;
                 return Ok((found, false));
             }
             Ok((apply(transaction, found, changes).await?, true))
@@ -48,39 +48,43 @@ pub async fn deprovision(backend: &Backend, access: &ScimAccess, extern_uid: &st
     backend
         .database
         .transaction(async |transaction| {
-            let found = locked(transaction, access, extern_uid).await?;
-            end(transaction, access, found).await
+            let found = lock_user(transaction, access, extern_uid).await?;
+            end_provisioning(transaction, access, found).await
         })
         .await
 }
 
 /// Returns a provisioned user and locks the group, so that two Owners cannot be removed at the same time, and
 /// the user.
-async fn locked(
+async fn lock_user(
     transaction: &DatabaseTransaction,
     access: &ScimAccess,
     extern_uid: &str,
-) -> Result<Provisioned> {
-    hold(transaction, access.group.id).await?;
+) -> Result<ScimUser> {
+    lock(transaction, access.group.id).await?;
     let found = scim_identities::by_extern_uid(transaction, access.provider.id, extern_uid).await?;
-    let (identity, user) = found.ok_or_else(|| missing(extern_uid))?;
+    let (identity, user) = found.ok_or_else(|| not_found(extern_uid))?;
     let user = users::lock(transaction, user.id).await?;
-    let user = user.ok_or_else(|| missing(extern_uid))?;
-    Ok(Provisioned { identity, user })
+    let user = user.ok_or_else(|| not_found(extern_uid))?;
+    Ok(ScimUser { identity, user })
 }
 
-async fn end(transaction: &DatabaseTransaction, access: &ScimAccess, found: Provisioned) -> Result<()> {
-    members::dismiss(transaction, access.group.id, found.user.id).await?;
+async fn end_provisioning(
+    transaction: &DatabaseTransaction,
+    access: &ScimAccess,
+    found: ScimUser,
+) -> Result<()> {
+    members::remove_provisioned(transaction, access.group.id, found.user.id).await?;
     found.identity.ended().update(transaction).await?;
     Ok(())
 }
 
 async fn apply(
     transaction: &DatabaseTransaction,
-    found: Provisioned,
-    changes: Changes,
-) -> Result<Provisioned> {
-    let Provisioned {
+    found: ScimUser,
+    changes: ScimUserUpdate,
+) -> Result<ScimUser> {
+    let ScimUser {
         mut identity,
         mut user,
     } = found;
@@ -102,7 +106,7 @@ async fn apply(
         identity = row.update(transaction).await.map_err(uid_taken)?;
     }
     let username = match &changes.username {
-        Some(sent) => usernames::changed(transaction, &user, sent).await?,
+        Some(sent) => usernames::rename(transaction, &user, sent).await?,
         None => None,
     };
     let name = full.filter(|name| *name != user.name);
@@ -110,7 +114,7 @@ async fn apply(
     if username.is_some() || name.is_some() || email.is_some() {
         user = provisioning::update(transaction, user, username, name, email).await?;
     }
-    Ok(Provisioned { identity, user })
+    Ok(ScimUser { identity, user })
 }
 
 fn uid_taken(error: DbErr) -> Error {

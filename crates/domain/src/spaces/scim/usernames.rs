@@ -10,19 +10,19 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::names;
 
 /// Maximum length of the derived name, in characters, which leaves room for a number.
-const MOST_KEPT: usize = 240;
+const MAX_STEM_LENGTH: usize = 240;
 /// User name for a name without usable characters.
-const NAMELESS: &str = "user";
+const FALLBACK_NAME: &str = "user";
 /// Number of consecutive suffixes that are tried before random ones.
-const NUMBERED: u32 = 20;
+const MAX_NUMBERED: u32 = 20;
 /// Number of random suffixes that are tried.
-const RANDOM: usize = 4;
+const MAX_RANDOM: usize = 4;
 
 /// Returns a name without the part after `@` and without characters that are invalid in paths.
-pub(super) fn cleaned(sent: &str) -> String {
+pub(super) fn sanitize(sent: &str) -> String {
     let before = sent.split('@').next().unwrap_or_default();
     let allowed = |character: &char| character.is_ascii_alphanumeric() || "_-.".contains(*character);
-    let kept: String = before.chars().filter(allowed).take(MOST_KEPT).collect();
+    let kept: String = before.chars().filter(allowed).take(MAX_STEM_LENGTH).collect();
     let mut name = kept.trim_start_matches('-');
     loop {
         let folded = name.to_ascii_lowercase();
@@ -34,7 +34,7 @@ pub(super) fn cleaned(sent: &str) -> String {
             None => break,
         }
     }
-    if name.is_empty() { NAMELESS } else { name }.to_owned()
+    if name.is_empty() { FALLBACK_NAME } else { name }.to_owned()
 }
 
 /// Returns a free user name derived from a name, with a number if it is taken or reserved. After many
@@ -42,13 +42,13 @@ pub(super) fn cleaned(sent: &str) -> String {
 ///
 /// # Errors
 /// Returns `Conflict` if all tried names are taken.
-pub(super) async fn free(db: &impl ConnectionTrait, sent: &str, outrun: bool) -> Result<String> {
-    let name = cleaned(sent);
-    let numbered = (0..NUMBERED).map(|number| match number {
+pub(super) async fn find_available(db: &impl ConnectionTrait, sent: &str, outrun: bool) -> Result<String> {
+    let name = sanitize(sent);
+    let numbered = (0..MAX_NUMBERED).map(|number| match number {
         0 => name.clone(),
         number => format!("{name}{number}"),
     });
-    let random = (0..RANDOM).map(|_| format!("{name}{}", rand::random_range(100_000..1_000_000_000)));
+    let random = (0..MAX_RANDOM).map(|_| format!("{name}{}", rand::random_range(100_000..1_000_000_000)));
     let all: Vec<String> = match outrun {
         false => numbered.chain(random).collect(),
         true => random.collect(),
@@ -56,7 +56,7 @@ pub(super) async fn free(db: &impl ConnectionTrait, sent: &str, outrun: bool) ->
     let taken = taken_among(db, &all).await?;
     let mut free = all.into_iter().filter(|name| !taken.contains(&fold(name)));
     free.find(|name| names::path_fault(name, true).is_none())
-        .ok_or_else(already)
+        .ok_or_else(already_taken)
 }
 
 /// Returns the new user name after a rename, or `None` if it is unchanged. A name that differs only by a
@@ -64,12 +64,12 @@ pub(super) async fn free(db: &impl ConnectionTrait, sent: &str, outrun: bool) ->
 ///
 /// # Errors
 /// Returns `Conflict` if the name is taken, and a validation error if it is reserved.
-pub(super) async fn changed(
+pub(super) async fn rename(
     db: &impl ConnectionTrait,
     user: &users::Model,
     sent: &str,
 ) -> Result<Option<String>> {
-    let name = cleaned(sent);
+    let name = sanitize(sent);
     if name == user.username {
         return Ok(None);
     }
@@ -86,11 +86,11 @@ pub(super) async fn changed(
     match fault {
         _ if numbered => Ok(None),
         Some(fault) => Err(Error::attribute("Username", fault)),
-        None => Err(already()),
+        None => Err(already_taken()),
     }
 }
 
-fn already() -> Error {
+fn already_taken() -> Error {
     Error::Conflict(USERNAME_TAKEN.into())
 }
 
@@ -134,9 +134,9 @@ mod tests {
             ("-.git", "user"),
             ("a\0b\n", "ab"),
         ] {
-            assert_eq!(cleaned(sent), name, "{sent:?}");
+            assert_eq!(sanitize(sent), name, "{sent:?}");
         }
-        assert_eq!(cleaned(&"a".repeat(10_000)).len(), MOST_KEPT);
+        assert_eq!(sanitize(&"a".repeat(10_000)).len(), MAX_STEM_LENGTH);
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
                 std::iter::repeat_with(|| rand::RngExt::random_range(&mut random, '\0'..'\u{300}'))
                     .take(12)
                     .collect();
-            let name = cleaned(&sent);
+            let name = sanitize(&sent);
             // Reserved words get a number.
             assert_eq!(names::path_fault(&format!("{name}1"), true), None, "{sent:?}");
         }

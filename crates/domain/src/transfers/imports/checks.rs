@@ -38,7 +38,7 @@ pub fn version(text: &str) -> Result<()> {
 /// Rejects records beyond the limit of a relation in one group.
 pub fn room(relation: Relation, count: u64) -> Result<()> {
     let most = match relation {
-        Relation::Badges => badges::MOST,
+        Relation::Badges => badges::MAX_BADGES,
         Relation::Boards => boards::MOST,
         _ => return Ok(()),
     };
@@ -137,7 +137,7 @@ pub fn badge(validator: &dyn RecordValidator, record: &Badge) -> Result<()> {
         "create_group_badge",
         json!({ "name": record.name, "link_url": link, "image_url": image }),
     )?;
-    badges::checked(NOWHERE, None, link.clone(), image.clone()).map(drop)
+    badges::valid_row(NOWHERE, None, link.clone(), image.clone()).map(drop)
 }
 
 /// Rejects an invalid member.

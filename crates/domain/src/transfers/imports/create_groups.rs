@@ -15,7 +15,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::InstancePlan;
 use crate::kernel::settings::InstanceSettings;
-use crate::spaces::groups::{self, DEEPEST, NewGroup, Settings};
+use crate::spaces::groups::{self, GroupSettings, MAX_DEPTH, NewGroup};
 use crate::transfers::imports::archive::fault;
 use crate::transfers::imports::importer::Entering;
 use crate::transfers::imports::record_reader::Records;
@@ -49,9 +49,9 @@ impl Entering<'_> {
         in_force: InstanceSettings,
     ) -> Result<()> {
         namespaces::lock_trees_shared(transaction).await?;
-        let root = groups::locked(transaction, self.root).await?;
+        let root = groups::lock(transaction, self.root).await?;
         let above = namespace_ancestors::of(transaction, root.id).await?.len();
-        if let Some(deep) = self.groups.iter().find(|group| above + group.depth > DEEPEST) {
+        if let Some(deep) = self.groups.iter().find(|group| above + group.depth > MAX_DEPTH) {
             return Err(fault(format!(
                 "The group {:?} would be nested too deeply",
                 deep.full_path
@@ -61,7 +61,7 @@ impl Entering<'_> {
             Some(id) => namespaces::Entity::find_by_id(id).one(transaction).await?,
             None => None,
         };
-        let unlocks = groups::may_unlock_sharing(transaction, &self.caller, parent.as_ref()).await?;
+        let unlocks = groups::can_unlock_sharing(transaction, &self.caller, parent.as_ref()).await?;
         let mut made: HashMap<i64, namespaces::Model> = HashMap::new();
         for at in 0..self.groups.len() {
             let record = self.attributes(at).await?;
@@ -97,7 +97,7 @@ impl Entering<'_> {
                         visibility: Some(visibility),
                         settings,
                     };
-                    let made = groups::make_below(self.backend, transaction, parent, new).await;
+                    let made = groups::insert_subgroup(self.backend, transaction, parent, new).await;
                     made.map_err(|error| within(&group.full_path, error))?
                 }
             };
@@ -175,9 +175,9 @@ fn note_visibility(report: &mut Report, path: &str, said: Option<i64>, is: Visib
     }
 }
 
-fn settings_of(record: &Group) -> Settings {
+fn settings_of(record: &Group) -> GroupSettings {
     let nullable = |value: Option<bool>| value.map_or(Patch::Keep, Patch::Set);
-    Settings {
+    GroupSettings {
         description: Some(record.description.clone().unwrap_or_default()),
         share_with_group_lock: record.share_with_group_lock,
         membership_lock: record.membership_lock,

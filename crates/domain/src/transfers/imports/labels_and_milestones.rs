@@ -118,7 +118,7 @@ impl Entering<'_> {
         let mut records = Records::<Badge>::new(&mut self.file, stretch).await?;
         while let Some(batch) = records.next().await? {
             let rows = batch.into_iter().map(|record| {
-                of_badges::checked(place.scope(), record.name, record.link_url, record.image_url)
+                of_badges::valid_row(place.scope(), record.name, record.link_url, record.image_url)
             });
             badges::Entity::insert_many(rows.collect::<Result<Vec<_>>>()?)
                 .exec_without_returning(transaction)

@@ -12,7 +12,7 @@ use storage::entities::{AccessLevel, fold, members, now, user_emails, users};
 
 use super::report::Kind;
 use crate::kernel::error::Result;
-use crate::spaces::members::levels_above;
+use crate::spaces::members::inherited_levels;
 use crate::transfers::imports::importer::Entering;
 use crate::transfers::imports::record_reader::Records;
 use crate::transfers::layout::Relation;
@@ -123,7 +123,7 @@ impl Entering<'_> {
         while let Some(batch) = records.next().await? {
             let user_of = |member: &Member| self.people.get(&member.user.as_ref()?.id).copied();
             let users = batch.iter().filter_map(user_of);
-            let above = levels_above(transaction, group_id, users).await?;
+            let above = inherited_levels(transaction, group_id, users).await?;
             let mut rows = Vec::new();
             for member in batch {
                 let found = user_of(&member);

@@ -47,7 +47,7 @@ use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::rate_limit::{self, Quota};
-use crate::spaces::groups::{self, NewGroup, Settings};
+use crate::spaces::groups::{self, GroupSettings, NewGroup};
 use crate::transfers::imports::archive::{Opened, fault};
 use crate::transfers::imports::importer::Entering;
 use crate::transfers::jobs::import_group::ImportGroup;
@@ -100,9 +100,11 @@ pub async fn begin(
         path: new.path,
         parent_id: new.parent_id,
         visibility: None,
-        settings: Settings::default(),
+        settings: GroupSettings::default(),
     };
-    let admitted = groups::admit(backend, caller, new).await?.out_of_archive(caller);
+    let admitted = groups::check(backend, caller, new)
+        .await?
+        .with_imported_visibility(caller);
     refuse_other_than_gzip(&mut archive).await?;
     // Checked before the archive is stored. Concurrent starts are prevented when the group is created.
     if group_imports::is_importing(backend.database.read(), user_id).await? {
@@ -121,7 +123,7 @@ pub async fn begin(
     let row = row.insert(backend.database.write()).await?;
     let made = async {
         backend.objects.put(&key(&row)?, archive.file).await?;
-        groups::make(backend, caller, admitted, async |transaction, group| {
+        groups::insert_with(backend, caller, admitted, async |transaction, group| {
             let mine = ActiveModel {
                 id: Set(row.id),
                 namespace_id: Set(Some(group.id)),

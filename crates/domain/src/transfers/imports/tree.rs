@@ -6,7 +6,7 @@ use storage::entities::fold;
 
 use crate::kernel::error::Result;
 use crate::planning::epics;
-use crate::spaces::groups::{DEEPEST, check_names};
+use crate::spaces::groups::{MAX_DEPTH, check_names};
 use crate::transfers::imports::archive::{Draft, EpicName, Stretch, fault};
 use crate::transfers::layout::Relation;
 
@@ -62,7 +62,7 @@ pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted
         let Some(draft) = drafts.remove(&id) else {
             continue;
         };
-        if depth >= DEEPEST {
+        if depth >= MAX_DEPTH {
             return Err(fault(format!("The group {id} is nested too deeply")));
         }
         let full_path = format!("{above}{}", draft.path);

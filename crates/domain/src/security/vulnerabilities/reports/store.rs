@@ -44,7 +44,7 @@ pub async fn keep(backend: &Backend, access: &ProjectAccess, findings: File) -> 
     backend
         .database
         .transaction(async |transaction| {
-            projects::hold(transaction, project_id).await?;
+            projects::lock_for_insert(transaction, project_id).await?;
             let mut outcome = Outcome::default();
             let (mut batch, mut size) = (Vec::with_capacity(BATCH), 0);
             while let Some(line) = lines.next_line().await.map_err(Error::internal)? {
