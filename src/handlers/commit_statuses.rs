@@ -1,6 +1,6 @@
 //! Commit statuses reported by external systems.
 
-use domain::delivery::commit_statuses::{self, Filter, Report};
+use domain::delivery::commit_statuses::{self, CommitStatusFilter, StatusReport};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -17,7 +17,7 @@ impl CommitStatusesApi for App {
         request: ListCommitStatusesRequest,
         page: PageRequest,
     ) -> Result<Page<CommitStatus>> {
-        let filter = Filter {
+        let filter = CommitStatusFilter {
             ref_name: request.r#ref,
             stage: request.stage,
             name: request.name,
@@ -35,7 +35,7 @@ impl CommitStatusesApi for App {
         request: CreateCommitStatusRequest,
     ) -> Result<CommitStatus> {
         let body = request.body;
-        let report = Report {
+        let report = StatusReport {
             status: reported(body.state),
             ref_name: body.r#ref,
             name: body.name.or(body.context),

@@ -1,6 +1,6 @@
 //! Deployments of projects.
 
-use domain::delivery::deployments::{self, Filter, NewDeployment, Order};
+use domain::delivery::deployments::{self, DeploymentFilter, NewDeployment};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -14,13 +14,13 @@ use contract::{
     SortDirection, UpdateDeploymentRequest,
 };
 
-fn order(order: Option<DeploymentOrder>) -> Order {
+fn order(order: Option<DeploymentOrder>) -> deployments::DeploymentOrder {
     match order {
-        Some(DeploymentOrder::Id) | None => Order::Id,
-        Some(DeploymentOrder::Iid) => Order::Iid,
-        Some(DeploymentOrder::CreatedAt) => Order::CreatedAt,
-        Some(DeploymentOrder::UpdatedAt) => Order::UpdatedAt,
-        Some(DeploymentOrder::Ref) => Order::Ref,
+        Some(DeploymentOrder::Id) | None => deployments::DeploymentOrder::Id,
+        Some(DeploymentOrder::Iid) => deployments::DeploymentOrder::Iid,
+        Some(DeploymentOrder::CreatedAt) => deployments::DeploymentOrder::CreatedAt,
+        Some(DeploymentOrder::UpdatedAt) => deployments::DeploymentOrder::UpdatedAt,
+        Some(DeploymentOrder::Ref) => deployments::DeploymentOrder::Ref,
     }
 }
 
@@ -31,7 +31,7 @@ impl DeploymentsApi for App {
         request: ListDeploymentsRequest,
         page: PageRequest,
     ) -> Result<Page<Deployment>> {
-        let filter = Filter {
+        let filter = DeploymentFilter {
             environment: request.environment,
             status: request.status.map(Convert::convert),
             updated_after: request.updated_after.map(|time| time.to_utc()),

@@ -1,6 +1,6 @@
 //! Environments of projects.
 
-use domain::delivery::environments::{self, Change, Filter};
+use domain::delivery::environments::{self, EnvironmentFilter, EnvironmentUpdate};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -23,7 +23,7 @@ impl EnvironmentsApi for App {
         request: ListEnvironmentsRequest,
         page: PageRequest,
     ) -> Result<Page<Environment>> {
-        let filter = Filter {
+        let filter = EnvironmentFilter {
             name: request.name,
             search: request.search,
             state: request.states.map(Convert::convert),
@@ -40,7 +40,7 @@ impl EnvironmentsApi for App {
         request: CreateEnvironmentRequest,
     ) -> Result<Environment> {
         let body = request.body;
-        let change = Change {
+        let change = EnvironmentUpdate {
             name: Some(body.name),
             external_url: body.external_url.map(Some),
             slug: body.slug,
@@ -64,7 +64,7 @@ impl EnvironmentsApi for App {
         request: UpdateEnvironmentRequest,
     ) -> Result<Environment> {
         let (id, body) = (request.environment_id, request.body);
-        let change = Change {
+        let change = EnvironmentUpdate {
             name: body.name,
             external_url: body.external_url.into_patch().into_update(),
             slug: body.slug,

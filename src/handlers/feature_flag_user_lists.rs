@@ -1,7 +1,7 @@
 //! User lists for feature flags of projects.
 
 use domain::delivery::feature_flag_user_lists as lists;
-use domain::delivery::feature_flag_user_lists::Change;
+use domain::delivery::feature_flag_user_lists::UserListUpdate;
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -30,7 +30,7 @@ impl FeatureFlagUserListsApi for App {
         request: CreateFeatureFlagUserListRequest,
     ) -> Result<FeatureFlagUserList> {
         let body = request.body;
-        let new = Change {
+        let new = UserListUpdate {
             name: Some(body.name),
             user_xids: Some(body.user_xids),
         };
@@ -52,7 +52,7 @@ impl FeatureFlagUserListsApi for App {
         access: ProjectAccess,
         request: UpdateFeatureFlagUserListRequest,
     ) -> Result<FeatureFlagUserList> {
-        let change = Change {
+        let change = UserListUpdate {
             name: request.body.name,
             user_xids: request.body.user_xids,
         };

@@ -1,6 +1,6 @@
 //! Feature flags of projects.
 
-use domain::delivery::feature_flags::{self, Change, NewFlag, ScopeChange, StrategyChange};
+use domain::delivery::feature_flags::{self, FlagUpdate, NewFlag, ScopeUpdate, StrategyUpdate};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -65,7 +65,7 @@ impl FeatureFlagsApi for App {
     ) -> Result<FeatureFlag> {
         let (name, body) = (request.feature_flag_name, request.body);
         let strategies = body.strategies.unwrap_or_default();
-        let change = Change {
+        let change = FlagUpdate {
             name: body.name,
             description: body.description.into_patch().into_update(),
             active: body.active,
@@ -86,27 +86,27 @@ impl FeatureFlagsApi for App {
     }
 }
 
-fn new_strategy(sent: FeatureFlagStrategyCreate) -> StrategyChange {
-    let scope = |scope: FeatureFlagScopeCreate| ScopeChange {
+fn new_strategy(sent: FeatureFlagStrategyCreate) -> StrategyUpdate {
+    let scope = |scope: FeatureFlagScopeCreate| ScopeUpdate {
         environment_scope: Some(scope.environment_scope),
-        ..ScopeChange::default()
+        ..ScopeUpdate::default()
     };
-    StrategyChange {
+    StrategyUpdate {
         kind: Some(sent.name.convert()),
         parameters: sent.parameters.map(Map::into_iter).map(Iterator::collect),
         user_list_id: sent.user_list_id.map(Some),
         scopes: sent.scopes.unwrap_or_default().into_iter().map(scope).collect(),
-        ..StrategyChange::default()
+        ..StrategyUpdate::default()
     }
 }
 
-fn strategy(sent: FeatureFlagStrategyUpdate) -> StrategyChange {
-    let scope = |scope: FeatureFlagScopeUpdate| ScopeChange {
+fn strategy(sent: FeatureFlagStrategyUpdate) -> StrategyUpdate {
+    let scope = |scope: FeatureFlagScopeUpdate| ScopeUpdate {
         id: scope.id,
         remove: scope.destroy,
         environment_scope: scope.environment_scope,
     };
-    StrategyChange {
+    StrategyUpdate {
         id: sent.id,
         remove: sent.destroy,
         kind: sent.name.map(Convert::convert),

@@ -1,6 +1,6 @@
 //! Freeze periods of projects.
 
-use domain::delivery::freeze_periods::{self, Change};
+use domain::delivery::freeze_periods::{self, FreezePeriodUpdate};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -29,7 +29,7 @@ impl FreezePeriodsApi for App {
         request: CreateFreezePeriodRequest,
     ) -> Result<FreezePeriod> {
         let body = request.body;
-        let new = Change {
+        let new = FreezePeriodUpdate {
             freeze_start: Some(body.freeze_start),
             freeze_end: Some(body.freeze_end),
             cron_timezone: Some(body.cron_timezone),
@@ -53,7 +53,7 @@ impl FreezePeriodsApi for App {
         request: UpdateFreezePeriodRequest,
     ) -> Result<FreezePeriod> {
         let (id, body) = (request.freeze_period_id, request.body);
-        let change = Change {
+        let change = FreezePeriodUpdate {
             freeze_start: body.freeze_start,
             freeze_end: body.freeze_end,
             cron_timezone: body.cron_timezone,

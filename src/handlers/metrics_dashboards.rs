@@ -1,7 +1,7 @@
 //! Starred metrics dashboards.
 
 use domain::delivery::metrics_dashboards as dashboards;
-use domain::delivery::metrics_dashboards::{NewAnnotation, Subject};
+use domain::delivery::metrics_dashboards::{DashboardSubject, NewAnnotation};
 use domain::identity::access::{InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 
@@ -18,7 +18,7 @@ impl App {
     async fn annotate(
         &self,
         access: InstanceAccess,
-        subject: Subject,
+        subject: DashboardSubject,
         body: MetricsAnnotationCreate,
     ) -> Result<MetricsAnnotation> {
         let new = NewAnnotation {
@@ -27,7 +27,7 @@ impl App {
             starting_at: body.starting_at.to_utc(),
             ending_at: body.ending_at.map(Timestamp::to_utc),
         };
-        let made = dashboards::annotate(&self.backend, access, subject, new).await?;
+        let made = dashboards::create(&self.backend, access, subject, new).await?;
         Ok(annotation(made))
     }
 }
@@ -60,7 +60,7 @@ impl MetricsDashboardsApi for App {
         access: InstanceAccess,
         request: AnnotateEnvironmentRequest,
     ) -> Result<MetricsAnnotation> {
-        self.annotate(access, Subject::Environment(request.id), request.body)
+        self.annotate(access, DashboardSubject::Environment(request.id), request.body)
             .await
     }
 
@@ -69,7 +69,7 @@ impl MetricsDashboardsApi for App {
         access: InstanceAccess,
         request: AnnotateClusterRequest,
     ) -> Result<MetricsAnnotation> {
-        self.annotate(access, Subject::Cluster(request.id), request.body)
+        self.annotate(access, DashboardSubject::Cluster(request.id), request.body)
             .await
     }
 }

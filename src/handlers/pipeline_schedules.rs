@@ -1,7 +1,7 @@
 //! Pipeline schedules of projects.
 
 use domain::delivery::pipeline_schedules as schedules;
-use domain::delivery::pipeline_schedules::{Change, Detail};
+use domain::delivery::pipeline_schedules::{FullScheduleDetail, ScheduleUpdate};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -21,7 +21,7 @@ use contract::{
 };
 
 impl App {
-    fn schedule(&self, access: &ProjectAccess, found: Detail) -> PipelineScheduleDetail {
+    fn schedule(&self, access: &ProjectAccess, found: FullScheduleDetail) -> PipelineScheduleDetail {
         detail(self.at(&self.path_of(access)), found)
     }
 }
@@ -46,7 +46,7 @@ impl PipelineSchedulesApi for App {
         request: CreatePipelineScheduleRequest,
     ) -> Result<PipelineScheduleDetail> {
         let body = request.body;
-        let new = Change {
+        let new = ScheduleUpdate {
             description: Some(body.description),
             ref_name: Some(body.r#ref),
             cron: Some(body.cron),
@@ -72,7 +72,7 @@ impl PipelineSchedulesApi for App {
         request: UpdatePipelineScheduleRequest,
     ) -> Result<PipelineScheduleDetail> {
         let (id, body) = (request.pipeline_schedule_id, request.body);
-        let change = Change {
+        let change = ScheduleUpdate {
             description: body.description,
             ref_name: body.r#ref,
             cron: body.cron,

@@ -16,7 +16,7 @@ use contract::{
 };
 
 impl App {
-    fn trigger(&self, row: pipeline_triggers::Row) -> PipelineTrigger {
+    fn trigger(&self, row: pipeline_triggers::TriggerDetail) -> PipelineTrigger {
         pipeline_trigger(&self.backend.instance.base_url, row)
     }
 

@@ -1,6 +1,6 @@
 //! Pipelines of projects.
 
-use domain::delivery::pipelines::{self, Filter, Order, Scope, Variable};
+use domain::delivery::pipelines::{self, PipelineFilter, Variable};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -38,14 +38,14 @@ pub(super) fn given(sent: PipelineVariableCreate) -> Variable {
     )
 }
 
-fn filter(request: ListPipelinesRequest) -> Filter {
-    Filter {
+fn filter(request: ListPipelinesRequest) -> PipelineFilter {
+    PipelineFilter {
         scope: request.scope.map(|scope| match scope {
-            PipelineScope::Running => Scope::Running,
-            PipelineScope::Pending => Scope::Pending,
-            PipelineScope::Finished => Scope::Finished,
-            PipelineScope::Branches => Scope::Branches,
-            PipelineScope::Tags => Scope::Tags,
+            PipelineScope::Running => pipelines::PipelineScope::Running,
+            PipelineScope::Pending => pipelines::PipelineScope::Pending,
+            PipelineScope::Finished => pipelines::PipelineScope::Finished,
+            PipelineScope::Branches => pipelines::PipelineScope::Branches,
+            PipelineScope::Tags => pipelines::PipelineScope::Tags,
         }),
         status: request.status.map(Convert::convert),
         ref_name: request.r#ref,
@@ -56,11 +56,11 @@ fn filter(request: ListPipelinesRequest) -> Filter {
         updated_after: request.updated_after.map(|time| time.to_utc()),
         updated_before: request.updated_before.map(|time| time.to_utc()),
         order: match request.order_by {
-            Some(PipelineOrder::Id) | None => Order::Id,
-            Some(PipelineOrder::Status) => Order::Status,
-            Some(PipelineOrder::Ref) => Order::Ref,
-            Some(PipelineOrder::UpdatedAt) => Order::UpdatedAt,
-            Some(PipelineOrder::UserId) => Order::UserId,
+            Some(PipelineOrder::Id) | None => pipelines::PipelineOrder::Id,
+            Some(PipelineOrder::Status) => pipelines::PipelineOrder::Status,
+            Some(PipelineOrder::Ref) => pipelines::PipelineOrder::Ref,
+            Some(PipelineOrder::UpdatedAt) => pipelines::PipelineOrder::UpdatedAt,
+            Some(PipelineOrder::UserId) => pipelines::PipelineOrder::UserId,
         },
         ascending: matches!(request.sort, Some(SortDirection::Asc)),
     }

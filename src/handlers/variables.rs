@@ -1,6 +1,6 @@
 //! CI/CD variables of the instance, projects and groups.
 
-use domain::delivery::variables::{self, Change, Holder, Name};
+use domain::delivery::variables::{self, VariableKey, VariableOwner};
 use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
@@ -18,29 +18,33 @@ use contract::{
 };
 
 /// Returns the name of an instance variable, which applies to all environments.
-fn everywhere(key: String) -> Name {
-    Name {
+fn everywhere(key: String) -> VariableKey {
+    VariableKey {
         key,
         environment_scope: None,
     }
 }
 
 /// Returns the name of a project or group variable.
-fn name(key: String, filter: Option<VariableFilter>) -> Name {
-    Name {
+fn name(key: String, filter: Option<VariableFilter>) -> VariableKey {
+    VariableKey {
         key,
         environment_scope: filter.and_then(|filter| filter.environment_scope),
     }
 }
 
 impl App {
-    async fn variables(&self, holder: impl Into<Holder>, page: PageRequest) -> Result<Page<Variable>> {
+    async fn variables(&self, holder: impl Into<VariableOwner>, page: PageRequest) -> Result<Page<Variable>> {
         let page = variables::list(&self.backend, holder.into(), &page).await?;
         Ok(page.map(variable))
     }
 
-    async fn create_variable(&self, holder: impl Into<Holder>, body: VariableCreate) -> Result<Variable> {
-        let new = Change {
+    async fn create_variable(
+        &self,
+        holder: impl Into<VariableOwner>,
+        body: VariableCreate,
+    ) -> Result<Variable> {
+        let new = variables::VariableUpdate {
             value: Some(body.value.into()),
             kind: body.variable_type.map(Convert::convert),
             protected: body.protected,
@@ -51,18 +55,18 @@ impl App {
         Ok(variable(made))
     }
 
-    async fn variable(&self, holder: impl Into<Holder>, name: Name) -> Result<Variable> {
+    async fn variable(&self, holder: impl Into<VariableOwner>, name: VariableKey) -> Result<Variable> {
         let found = variables::get(&self.backend, holder.into(), &name).await?;
         Ok(variable(found))
     }
 
     async fn update_variable(
         &self,
-        holder: impl Into<Holder>,
-        name: Name,
+        holder: impl Into<VariableOwner>,
+        name: VariableKey,
         body: VariableUpdate,
     ) -> Result<Variable> {
-        let change = Change {
+        let change = variables::VariableUpdate {
             value: body.value.map(Into::into),
             kind: body.variable_type.map(Convert::convert),
             protected: body.protected,
@@ -90,7 +94,7 @@ impl VariablesApi for App {
         request: CreateInstanceVariableRequest,
     ) -> Result<InstanceVariable> {
         let body = request.body;
-        let new = Change {
+        let new = variables::VariableUpdate {
             value: Some(body.value.into()),
             kind: body.variable_type.map(Convert::convert),
             protected: body.protected,
@@ -117,7 +121,7 @@ impl VariablesApi for App {
         request: UpdateInstanceVariableRequest,
     ) -> Result<InstanceVariable> {
         let (name, body) = (everywhere(request.key), request.body);
-        let change = Change {
+        let change = variables::VariableUpdate {
             value: Some(body.value.into()),
             kind: body.variable_type.map(Convert::convert),
             protected: body.protected,

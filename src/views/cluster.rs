@@ -1,6 +1,6 @@
 //! Clusters of projects, without their tokens.
 
-use domain::delivery::clusters::Row;
+use domain::delivery::clusters::ClusterDetail;
 
 use crate::views::enums::Convert;
 use crate::views::users::maker;
@@ -8,8 +8,8 @@ use contract::{Cluster, ClusterKubernetes};
 
 /// Returns a cluster.
 #[must_use]
-pub fn cluster(base: &str, row: Row) -> Cluster {
-    let Row {
+pub fn cluster(base: &str, row: ClusterDetail) -> Cluster {
+    let ClusterDetail {
         cluster,
         platform,
         user,

@@ -1,6 +1,6 @@
 //! Deployments and their jobs.
 
-use domain::delivery::deployments::{Job, Row};
+use domain::delivery::deployments::{self, DeploymentDetail};
 use storage::entities::environments;
 
 use crate::views::commit;
@@ -11,7 +11,7 @@ use contract::{Deployment, DeploymentEnvironment, DeploymentJob};
 
 /// Returns a deployment.
 #[must_use]
-pub fn deployment(at: At<'_>, row: Row) -> Deployment {
+pub fn deployment(at: At<'_>, row: DeploymentDetail) -> Deployment {
     let place = environment(row.environment.clone());
     Deployment {
         environment: Some(place),
@@ -21,8 +21,8 @@ pub fn deployment(at: At<'_>, row: Row) -> Deployment {
 
 /// Returns a deployment inside of its environment.
 #[must_use]
-pub fn within_environment(at: At<'_>, row: Row) -> Deployment {
-    let Row {
+pub fn within_environment(at: At<'_>, row: DeploymentDetail) -> Deployment {
+    let DeploymentDetail {
         deployment,
         user,
         job,
@@ -53,8 +53,8 @@ fn environment(row: environments::Model) -> DeploymentEnvironment {
 }
 
 /// Returns the job of a deployment.
-fn deployable(at: At<'_>, row: Job) -> DeploymentJob {
-    let Job {
+fn deployable(at: At<'_>, row: deployments::DeploymentJob) -> DeploymentJob {
+    let deployments::DeploymentJob {
         job,
         pipeline,
         user,

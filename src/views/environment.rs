@@ -34,7 +34,7 @@ pub fn listed(row: Model, project: Option<SimpleProject>) -> Environment {
 
 /// Returns an environment with its last successful deployment.
 #[must_use]
-pub fn detail(at: At<'_>, row: Model, last: Option<deployments::Row>) -> Environment {
+pub fn detail(at: At<'_>, row: Model, last: Option<deployments::DeploymentDetail>) -> Environment {
     let last = last.map(|last| deployment::within_environment(at, last));
     Environment {
         last_deployment: last.map_or(MaybeUndefined::Null, MaybeUndefined::Value),

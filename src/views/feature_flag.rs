@@ -1,6 +1,6 @@
 //! Feature flags and their user lists.
 
-use domain::delivery::feature_flags::{Row, Strategy};
+use domain::delivery::feature_flags::{FlagDetail, StrategyDetail};
 use storage::entities::feature_flag_scopes::Model as Scope;
 use storage::entities::feature_flag_strategies::StrategyKind;
 use storage::entities::feature_flag_user_lists::Model as UserList;
@@ -28,8 +28,8 @@ pub fn user_list(row: UserList) -> FeatureFlagUserList {
 
 /// Returns a feature flag in the format of the contract.
 #[must_use]
-pub fn feature_flag(row: Row) -> FeatureFlag {
-    let Row { flag, strategies } = row;
+pub fn feature_flag(row: FlagDetail) -> FeatureFlag {
+    let FlagDetail { flag, strategies } = row;
     FeatureFlag {
         name: flag.name,
         description: flag.description,
@@ -42,8 +42,8 @@ pub fn feature_flag(row: Row) -> FeatureFlag {
     }
 }
 
-fn strategy(row: Strategy) -> FeatureFlagStrategy {
-    let Strategy {
+fn strategy(row: StrategyDetail) -> FeatureFlagStrategy {
+    let StrategyDetail {
         strategy,
         scopes,
         user_list,

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use domain::delivery::commit_statuses;
-use domain::delivery::pipelines::{Row, Variable};
+use domain::delivery::pipelines::{PipelineDetail, Variable};
 use storage::entities::pipelines::{Model, PipelineStatus};
 use storage::entities::users;
 
@@ -40,8 +40,8 @@ pub fn reference(at: At<'_>, pipeline: &Model) -> PipelineReference {
 
 /// Returns a pipeline with details.
 #[must_use]
-pub fn pipeline(at: At<'_>, row: Row) -> Pipeline {
-    let Row { pipeline, user } = row;
+pub fn pipeline(at: At<'_>, row: PipelineDetail) -> Pipeline {
+    let PipelineDetail { pipeline, user } = row;
     whole(at, pipeline, user)
 }
 
@@ -120,8 +120,8 @@ pub fn reported(state: CommitStatusState) -> PipelineStatus {
 
 /// Returns a commit status.
 #[must_use]
-pub fn commit_status(base: &str, row: commit_statuses::Row) -> CommitStatus {
-    let commit_statuses::Row {
+pub fn commit_status(base: &str, row: commit_statuses::CommitStatusDetail) -> CommitStatus {
+    let commit_statuses::CommitStatusDetail {
         job,
         pipeline,
         reporter,

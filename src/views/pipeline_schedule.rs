@@ -1,6 +1,6 @@
 //! Pipeline schedules.
 
-use domain::delivery::pipeline_schedules::{Detail, Row};
+use domain::delivery::pipeline_schedules::{FullScheduleDetail, ScheduleDetail};
 
 use crate::views::pipeline::{self, At};
 use crate::views::users::maker;
@@ -8,8 +8,8 @@ use contract::{PipelineSchedule, PipelineScheduleDetail};
 
 /// Returns a schedule in the format of lists.
 #[must_use]
-pub fn pipeline_schedule(base: &str, row: Row) -> PipelineSchedule {
-    let Row { schedule, owner } = row;
+pub fn pipeline_schedule(base: &str, row: ScheduleDetail) -> PipelineSchedule {
+    let ScheduleDetail { schedule, owner } = row;
     PipelineSchedule {
         id: schedule.id,
         description: schedule.description,
@@ -26,7 +26,7 @@ pub fn pipeline_schedule(base: &str, row: Row) -> PipelineSchedule {
 
 /// Returns a schedule with details.
 #[must_use]
-pub fn detail(at: At<'_>, detail: Detail) -> PipelineScheduleDetail {
+pub fn detail(at: At<'_>, detail: FullScheduleDetail) -> PipelineScheduleDetail {
     let shown = pipeline_schedule(at.base, detail.row);
     PipelineScheduleDetail {
         id: shown.id,

@@ -1,14 +1,14 @@
 //! Pipeline triggers.
 
-use domain::delivery::pipeline_triggers::Row;
+use domain::delivery::pipeline_triggers::TriggerDetail;
 
 use crate::views::users::reference;
 use contract::PipelineTrigger;
 
 /// Returns a trigger with the part of its token that the caller may see.
 #[must_use]
-pub fn pipeline_trigger(base: &str, row: Row) -> PipelineTrigger {
-    let Row {
+pub fn pipeline_trigger(base: &str, row: TriggerDetail) -> PipelineTrigger {
+    let TriggerDetail {
         trigger,
         owner,
         token,

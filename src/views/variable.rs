@@ -1,6 +1,6 @@
 //! CI/CD variables.
 
-use domain::delivery::variables::Row;
+use domain::delivery::variables::VariableDetail;
 
 use contract::{InstanceVariable, Variable};
 
@@ -8,7 +8,7 @@ use crate::views::enums::Convert;
 
 /// Returns an instance variable with its value.
 #[must_use]
-pub fn instance_variable(row: Row) -> InstanceVariable {
+pub fn instance_variable(row: VariableDetail) -> InstanceVariable {
     InstanceVariable {
         variable_type: row.variable.kind.convert(),
         key: row.variable.key,
@@ -20,7 +20,7 @@ pub fn instance_variable(row: Row) -> InstanceVariable {
 
 /// Returns a project or group variable with its value.
 #[must_use]
-pub fn variable(row: Row) -> Variable {
+pub fn variable(row: VariableDetail) -> Variable {
     Variable {
         variable_type: row.variable.kind.convert(),
         key: row.variable.key,

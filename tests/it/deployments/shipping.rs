@@ -1,7 +1,7 @@
 //! Merge requests that are linked to deployments.
 
-use domain::delivery::deployments::ship;
-use domain::delivery::jobs::link_merge_requests::ShipMergeRequests;
+use domain::delivery::deployments::link_merge_requests;
+use domain::delivery::jobs::link_merge_requests::LinkMergeRequests;
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};
@@ -136,16 +136,16 @@ async fn repeated_link_job_inserts_no_duplicates(server: TestServer) {
     let fixture = Fixture::new(&server).await;
     fixture.merge("one", json!({})).await;
     let created = fixture.deploy(&fixture.work.id("main"), json!({})).await;
-    let job = |deployment_id, since: Option<&str>| ShipMergeRequests { deployment_id, since: since.map(str::to_owned) };
+    let job = |deployment_id, since: Option<&str>| LinkMergeRequests { deployment_id, since: since.map(str::to_owned) };
     let rows =
         async || deployment_merge_requests::Entity::find().all(server.backend.database.read()).await.expect("rows");
     let entered = rows().await;
     assert_eq!(entered.len(), 1);
     for since in [None, Some("1111111111111111111111111111111111111111")] {
-        ship(&server.backend, &job(id(&created), since)).await.expect("nothing to do");
+        link_merge_requests(&server.backend, &job(id(&created), since)).await.expect("nothing to do");
     }
     // A missing deployment links nothing.
-    ship(&server.backend, &job(4711, None)).await.expect("nothing to do");
+    link_merge_requests(&server.backend, &job(4711, None)).await.expect("nothing to do");
     assert_eq!(rows().await, entered);
 }
 

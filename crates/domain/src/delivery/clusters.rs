@@ -24,20 +24,20 @@ use crate::secrets::Secret;
 use crate::spaces::projects;
 
 /// Maximum clusters of a project.
-const MOST: u64 = 100;
+const MAX_CLUSTERS: u64 = 100;
 
 /// Maximum length of a token, in characters.
-const LONGEST_TOKEN: usize = 10_000;
+const MAX_TOKEN_LENGTH: usize = 10_000;
 
 /// Maximum length of a DNS label, and so of a namespace.
-const LONGEST_LABEL: usize = 63;
+const MAX_LABEL_LENGTH: usize = 63;
 
 /// Default environment scope: all environments.
-const EVERYWHERE: &str = "*";
+const ALL_ENVIRONMENTS: &str = "*";
 
 /// A cluster with its related rows.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct ClusterDetail {
     /// The cluster.
     pub cluster: Model,
     /// Connection settings of the cluster.
@@ -75,7 +75,11 @@ pub struct NewCluster {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Row>> {
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    page: &PageRequest,
+) -> Result<Page<ClusterDetail>> {
     let db = backend.database.read();
     let page = page_of(db, clusters::of_project(access.project.id), page).await?;
     Ok(Page {
@@ -88,20 +92,20 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest)
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another project.
-pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<ClusterDetail> {
     let db = backend.database.read();
     let found = clusters::of_project(access.project.id).filter(Column::Id.eq(id));
-    let found = found.one(db).await?.ok_or_else(missing)?;
+    let found = found.one(db).await?.ok_or_else(not_found)?;
     let rows = decorate(db, vec![found]).await?;
-    rows.into_iter().next().ok_or_else(missing)
+    rows.into_iter().next().ok_or_else(not_found)
 }
 
 /// Registers an existing cluster.
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid or the environment scope is taken. Returns
-/// `Error::Rejected` if the project has `MOST` clusters already.
-pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) -> Result<Row> {
+/// `Error::Rejected` if the project has `MAX_CLUSTERS` clusters already.
+pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) -> Result<ClusterDetail> {
     let blank = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let new = NewCluster {
         domain: blank(new.domain),
@@ -109,7 +113,11 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
         namespace: blank(new.namespace),
         ..new
     };
-    let scope = new.environment_scope.as_deref().unwrap_or(EVERYWHERE).to_owned();
+    let scope = new
+        .environment_scope
+        .as_deref()
+        .unwrap_or(ALL_ENVIRONMENTS)
+        .to_owned();
     check(&new, &scope)?;
     let user = access.caller.signed_in()?;
     let project_id = access.project.id;
@@ -130,12 +138,14 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
         .transaction(async |transaction| {
             // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
             projects::lock_for_insert(transaction, project_id).await?;
-            if clusters::of_project(project_id).count(transaction).await? >= MOST {
-                let text = format!("The maximum number of clusters ({MOST}) is reached");
+            if clusters::of_project(project_id).count(transaction).await? >= MAX_CLUSTERS {
+                let text = format!("The maximum number of clusters ({MAX_CLUSTERS}) is reached");
                 return Err(Error::Rejected(text.into()));
             }
-            let cluster = row.insert(transaction).await.map_err(refused)?;
-            let token = backend.keyring.encrypt(new.token.expose(), &place(cluster.id))?;
+            let cluster = row.insert(transaction).await.map_err(map_insert_error)?;
+            let token = backend
+                .keyring
+                .encrypt(new.token.expose(), &token_context(cluster.id))?;
             let platform = platforms::ActiveModel {
                 cluster_id: Set(cluster.id),
                 user_id: Set(Some(user.id)),
@@ -149,7 +159,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
             Ok((cluster, platform.insert(transaction).await?))
         })
         .await?;
-    Ok(Row {
+    Ok(ClusterDetail {
         cluster,
         platform,
         user: Some(user.clone()),
@@ -172,7 +182,7 @@ pub async fn delete(
         .transaction(async |transaction| {
             let found = clusters::of_project(access.project.id).filter(Column::Id.eq(id));
             let found = found.lock_exclusive().one(transaction).await?;
-            let cluster = found.ok_or_else(missing)?;
+            let cluster = found.ok_or_else(not_found)?;
             preconditions::check_unmodified_since(unmodified_since, cluster.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             Ok(())
@@ -181,7 +191,7 @@ pub async fn delete(
 }
 
 /// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
-async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Row>> {
+async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<ClusterDetail>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
@@ -203,7 +213,7 @@ async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Ro
         .collect();
     let rows = found.into_iter().filter_map(|cluster| {
         let platform = of.remove(&cluster.id)?;
-        Some(Row {
+        Some(ClusterDetail {
             user: platform.user_id.and_then(|id| people.get(&id).cloned()),
             platform,
             cluster,
@@ -227,7 +237,7 @@ fn check(new: &NewCluster, scope: &str) -> Result<()> {
     if new
         .domain
         .as_deref()
-        .is_some_and(|domain| !domain.split('.').all(is_label))
+        .is_some_and(|domain| !domain.split('.').all(is_dns_label))
     {
         fault("domain", "is not a fully qualified domain name".into());
     }
@@ -240,11 +250,11 @@ fn check(new: &NewCluster, scope: &str) -> Result<()> {
     if token.trim().is_empty() {
         fault(TOKEN, "can't be blank".into());
     }
-    if token.chars().count() > LONGEST_TOKEN {
-        let text = format!("is too long (maximum is {LONGEST_TOKEN} characters)");
+    if token.chars().count() > MAX_TOKEN_LENGTH {
+        let text = format!("is too long (maximum is {MAX_TOKEN_LENGTH} characters)");
         fault(TOKEN, text.into());
     }
-    let lower = |name: &str| is_label(name) && !name.contains(|char: char| char.is_ascii_uppercase());
+    let lower = |name: &str| is_dns_label(name) && !name.contains(|char: char| char.is_ascii_uppercase());
     if new.namespace.as_deref().is_some_and(|name| !lower(name)) {
         fault("platform_kubernetes_attributes[namespace]", "is invalid".into());
     }
@@ -259,16 +269,16 @@ const API_URL: &str = "platform_kubernetes_attributes[api_url]";
 const TOKEN: &str = "platform_kubernetes_attributes[token]";
 
 /// Returns whether a text is a DNS label.
-fn is_label(text: &str) -> bool {
+fn is_dns_label(text: &str) -> bool {
     let inner = text
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     let outer = !text.starts_with('-') && !text.ends_with('-');
-    inner && outer && (1..=LONGEST_LABEL).contains(&text.len())
+    inner && outer && (1..=MAX_LABEL_LENGTH).contains(&text.len())
 }
 
 /// Maps a database error of an insert.
-fn refused(error: DbErr) -> Error {
+fn map_insert_error(error: DbErr) -> Error {
     match Violation::is_unique(&error, "uq_clusters_project_id_environment_scope") {
         true => Error::attribute("environment_scope", "cannot add duplicated environment scope"),
         false => error.into(),
@@ -276,11 +286,11 @@ fn refused(error: DbErr) -> Error {
 }
 
 /// Returns the context to which the encryption of a cluster's token is bound.
-fn place(cluster_id: i64) -> String {
+fn token_context(cluster_id: i64) -> String {
     format!("cluster_platforms.token:{cluster_id}")
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("")
 }
 
@@ -292,11 +302,11 @@ mod tests {
     fn labels_are_those_of_domains() {
         let long = "a".repeat(63);
         for good in ["a", "A-1", "1", &long] {
-            assert!(is_label(good), "{good}");
+            assert!(is_dns_label(good), "{good}");
         }
         let longer = "a".repeat(64);
         for bad in ["", "-a", "a-", "a_b", "a b", "ä", "a\n", &longer] {
-            assert!(!is_label(bad), "{bad:?}");
+            assert!(!is_dns_label(bad), "{bad:?}");
         }
     }
 }

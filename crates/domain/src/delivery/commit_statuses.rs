@@ -13,8 +13,8 @@ use storage::entities::{now, users};
 
 use crate::code::repository_access;
 use crate::delivery::access::{check_can_create, check_can_read};
-use crate::delivery::pipelines::status::{job_changed, settle};
-use crate::delivery::pipelines::{NewPipeline, Reference, insert, refuse_reference, resolve};
+use crate::delivery::pipelines::status::{job_changed, update_from_jobs};
+use crate::delivery::pipelines::{NewPipeline, PipelineRef, check_ref, insert, resolve_ref};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -23,14 +23,14 @@ use crate::kernel::query::page_of;
 use crate::spaces::projects;
 
 /// Default name of a status.
-const DEFAULT: &str = "default";
+const DEFAULT_NAME: &str = "default";
 
 /// Maximum distinct status names of a pipeline.
-const MOST: usize = 1000;
+const MAX_NAMES: usize = 1000;
 
 /// A status with its related rows.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct CommitStatusDetail {
     /// The status.
     pub job: Model,
     /// Its pipeline.
@@ -41,7 +41,7 @@ pub struct Row {
 
 /// Filter of commit statuses.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct CommitStatusFilter {
     /// Branch or tag.
     pub ref_name: Option<String>,
     /// Stage.
@@ -56,7 +56,7 @@ pub struct Filter {
 
 /// A status report of an external system.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct StatusReport {
     /// The status.
     pub status: PipelineStatus,
     /// The branch or tag.
@@ -82,9 +82,9 @@ pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
     revision: &str,
-    filter: Filter,
+    filter: CommitStatusFilter,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<CommitStatusDetail>> {
     // A missing repository is reported before missing permissions.
     let repository = repository_access::repository(backend, access)?;
     check_can_read(access)?;
@@ -120,7 +120,7 @@ pub async fn list(
 }
 
 /// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
-async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<Row>> {
+async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<CommitStatusDetail>> {
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
@@ -135,7 +135,7 @@ async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<Row
         .await?;
     let people: HashMap<i64, _> = people.into_iter().map(|user| (user.id, user)).collect();
     let rows = jobs.into_iter().filter_map(|job| {
-        Some(Row {
+        Some(CommitStatusDetail {
             pipeline: found.get(&job.pipeline_id)?.clone(),
             reporter: job.user_id.and_then(|id| people.get(&id).cloned()),
             job,
@@ -149,13 +149,13 @@ async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<Row
 /// # Errors
 /// Returns `Error::NotFound` if the commit, pipeline or ref does not exist. Returns
 /// `Error::InvalidAttributes` if an attribute is invalid or the status cannot follow the previous one. Fails
-/// like [`check_can_create`] and [`refuse_reference`].
+/// like [`check_can_create`] and [`check_ref`].
 pub async fn report(
     backend: &Backend,
     access: &ProjectAccess,
     revision: &str,
-    report: Report,
-) -> Result<Row> {
+    report: StatusReport,
+) -> Result<CommitStatusDetail> {
     check_can_create(access)?;
     check(&report)?;
     let user = access.caller.signed_in()?;
@@ -165,8 +165,8 @@ pub async fn report(
     let sha = commit.to_string();
     let reference = reference(backend, access, commit, &report).await?;
     // The report may trigger an auto-merge into the branch.
-    if let Some(touched) = touched(backend, access, &sha, &reference, &report).await? {
-        refuse_reference(backend, access, &touched).await?;
+    if let Some(touched) = affected_ref(backend, access, &sha, &reference, &report).await? {
+        check_ref(backend, access, &touched).await?;
     }
     let project_id = access.project.id;
     let (job, pipeline) = backend
@@ -176,14 +176,14 @@ pub async fn report(
             let there = match report.pipeline_id {
                 Some(id) => {
                     let named = pipelines::lock(transaction, project_id, id).await?;
-                    let named = named.filter(|one| one.sha == sha && reference.fits(&one.ref_name));
+                    let named = named.filter(|one| one.sha == sha && reference.matches(&one.ref_name));
                     Some(named.ok_or_else(|| Error::not_found("Pipeline"))?)
                 }
                 None => pipelines::newest(transaction, project_id, &sha, reference.name()).await?,
             };
             let pipeline = match (there, reference) {
                 (Some(pipeline), _) => pipeline,
-                (None, Wanted::There(reference)) => {
+                (None, ReportRef::There(reference)) => {
                     let new = NewPipeline {
                         project_id,
                         reference,
@@ -197,12 +197,12 @@ pub async fn report(
                 }
                 (None, _) => return Err(Error::attribute("ref", "The branch or tag does not exist")),
             };
-            let job = enter(transaction, &pipeline, &report, user.id).await?;
-            let pipeline = settle(transaction, pipeline, Some(user.id)).await?;
+            let job = upsert(transaction, &pipeline, &report, user.id).await?;
+            let pipeline = update_from_jobs(transaction, pipeline, Some(user.id)).await?;
             Ok::<_, Error>((job, pipeline))
         })
         .await?;
-    Ok(Row {
+    Ok(CommitStatusDetail {
         job,
         pipeline,
         reporter: Some(user.clone()),
@@ -210,16 +210,16 @@ pub async fn report(
 }
 
 /// The ref of a report.
-enum Wanted {
+enum ReportRef {
     /// An existing ref, for which a new pipeline can be created.
-    There(Reference),
+    There(PipelineRef),
     /// A deleted ref that still has pipelines.
     Gone(String),
     /// The ref of the given pipeline.
     Any,
 }
 
-impl Wanted {
+impl ReportRef {
     fn name(&self) -> Option<&str> {
         match self {
             Self::There(reference) => Some(&reference.name),
@@ -228,29 +228,29 @@ impl Wanted {
         }
     }
 
-    fn fits(&self, name: &str) -> bool {
+    fn matches(&self, name: &str) -> bool {
         self.name().is_none_or(|own| own == name)
     }
 }
 
 /// Returns the ref whose pipeline a report changes, if there is such a pipeline.
-async fn touched(
+async fn affected_ref(
     backend: &Backend,
     access: &ProjectAccess,
     sha: &str,
-    wanted: &Wanted,
-    report: &Report,
-) -> Result<Option<Reference>> {
+    wanted: &ReportRef,
+    report: &StatusReport,
+) -> Result<Option<PipelineRef>> {
     let (db, project_id) = (backend.database.read(), access.project.id);
     let found = match (wanted, report.pipeline_id) {
-        (Wanted::There(reference), _) => return Ok(Some(reference.clone())),
+        (ReportRef::There(reference), _) => return Ok(Some(reference.clone())),
         (_, Some(id)) => {
             let named = pipelines::of_project(project_id).filter(pipelines::Column::Id.eq(id));
             named.one(db).await?
         }
         (gone, None) => pipelines::newest(db, project_id, sha, gone.name()).await?,
     };
-    Ok(found.as_ref().map(Reference::of))
+    Ok(found.as_ref().map(PipelineRef::of))
 }
 
 /// Returns the given ref, else the ref of the commit's newest pipeline, else a branch that contains the
@@ -259,21 +259,21 @@ async fn reference(
     backend: &Backend,
     access: &ProjectAccess,
     commit: git::Oid,
-    report: &Report,
-) -> Result<Wanted> {
+    report: &StatusReport,
+) -> Result<ReportRef> {
     let sha = commit.to_string();
     if let Some(name) = report.ref_name.as_deref().filter(|name| !name.trim().is_empty()) {
-        return Ok(match resolve(backend, access, name).await? {
-            Some(found) => Wanted::There(Reference { sha, ..found }),
-            None => Wanted::Gone(name.to_owned()),
+        return Ok(match resolve_ref(backend, access, name).await? {
+            Some(found) => ReportRef::There(PipelineRef { sha, ..found }),
+            None => ReportRef::Gone(name.to_owned()),
         });
     }
     let db = backend.database.read();
     let newest = pipelines::newest(db, access.project.id, &sha, None).await?;
     if report.pipeline_id.is_some() || newest.is_some() {
-        return Ok(newest.map_or(Wanted::Any, |one| match report.pipeline_id {
-            Some(_) => Wanted::Any,
-            None => Wanted::There(Reference::of(&one)),
+        return Ok(newest.map_or(ReportRef::Any, |one| match report.pipeline_id {
+            Some(_) => ReportRef::Any,
+            None => ReportRef::There(PipelineRef::of(&one)),
         }));
     }
     let branches = repository_access::open(backend, access)
@@ -286,7 +286,7 @@ async fn reference(
         .find(|name| Some(*name) == default)
         .or(branches.first());
     let name = branch.ok_or_else(|| Error::not_found("References for commit"))?;
-    Ok(Wanted::There(Reference {
+    Ok(ReportRef::There(PipelineRef {
         name: name.clone(),
         tag: false,
         sha,
@@ -295,10 +295,10 @@ async fn reference(
 
 /// Updates the unfinished status of the same name, or replaces the finished one. A changed status updates the
 /// jobs and pipelines that depend on it.
-async fn enter(
+async fn upsert(
     transaction: &DatabaseTransaction,
     pipeline: &pipelines::Model,
-    report: &Report,
+    report: &StatusReport,
     user_id: i64,
 ) -> Result<Model> {
     let name = report
@@ -306,7 +306,7 @@ async fn enter(
         .as_deref()
         .map(str::trim)
         .filter(|name| !name.is_empty());
-    let name = name.unwrap_or(DEFAULT);
+    let name = name.unwrap_or(DEFAULT_NAME);
     let there = ci_jobs::current(transaction, pipeline.id).await?;
     let (same, others): (Vec<Model>, Vec<Model>) = there
         .into_iter()
@@ -323,8 +323,8 @@ async fn enter(
             job.into_active_model()
         }
         old => {
-            if old.is_none() && others.len() >= MOST {
-                let text = format!("Maximum number of jobs in a pipeline ({MOST}) exceeded");
+            if old.is_none() && others.len() >= MAX_NAMES {
+                let text = format!("Maximum number of jobs in a pipeline ({MAX_NAMES}) exceeded");
                 return Err(Error::attribute("base", text));
             }
             if let Some(old) = old {
@@ -377,7 +377,7 @@ async fn enter(
 }
 
 /// Rejects invalid attributes.
-fn check(report: &Report) -> Result<()> {
+fn check(report: &StatusReport) -> Result<()> {
     let url = report.target_url.as_deref().unwrap_or_default();
     let lower = url.to_ascii_lowercase();
     if !url.is_empty() && !lower.starts_with("http://") && !lower.starts_with("https://") {

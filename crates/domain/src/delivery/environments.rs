@@ -22,11 +22,11 @@ use crate::kernel::{Backend, preconditions, urls};
 use crate::spaces::projects;
 
 /// Maximum length of a URL, in characters.
-const LONGEST_URL: usize = 255;
+const MAX_URL_LENGTH: usize = 255;
 
 /// Filter of environments.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct EnvironmentFilter {
     /// Exact name.
     pub name: Option<String>,
     /// Text that names contain.
@@ -37,7 +37,7 @@ pub struct Filter {
 
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
-pub struct Change {
+pub struct EnvironmentUpdate {
     /// Name of the environment.
     pub name: Option<String>,
     /// External URL; `Some(None)` removes it.
@@ -53,7 +53,7 @@ pub struct Change {
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
-    filter: Filter,
+    filter: EnvironmentFilter,
     page: &PageRequest,
 ) -> Result<(Page<Model>, Option<projects::ProjectDetail>)> {
     if filter.name.is_some() && filter.search.is_some() {
@@ -89,7 +89,7 @@ pub async fn get(
     backend: &Backend,
     access: &ProjectAccess,
     id: i64,
-) -> Result<(Model, Option<deployments::Row>)> {
+) -> Result<(Model, Option<deployments::DeploymentDetail>)> {
     check_can_read(access)?;
     let found = find(backend.database.read(), access.project.id, id).await?;
     let last = deployments::last_to(backend, access, found.id).await?;
@@ -102,7 +102,7 @@ pub async fn get(
 /// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
 /// taken. Returns `Error::Rejected` if the project has `MOST` environments already. Fails like
 /// [`check_can_create`].
-pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
+pub async fn create(backend: &Backend, access: &ProjectAccess, change: EnvironmentUpdate) -> Result<Model> {
     let external_url = check(&change)?;
     check_can_create(access)?;
     let project_id = access.project.id;
@@ -120,7 +120,12 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist. Otherwise fails like [`create`].
-pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: Change) -> Result<Model> {
+pub async fn update(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    change: EnvironmentUpdate,
+) -> Result<Model> {
     let external_url = check(&change)?;
     check_can_create(access)?;
     backend
@@ -190,7 +195,7 @@ pub async fn delete(
 }
 
 /// Rejects invalid attributes and returns the normalized URL.
-fn check(change: &Change) -> Result<Option<Option<String>>> {
+fn check(change: &EnvironmentUpdate) -> Result<Option<Option<String>>> {
     if change.slug.is_some() {
         let text = "slug is automatically generated and cannot be changed";
         return Err(Error::parameter(text));
@@ -205,8 +210,8 @@ fn check(change: &Change) -> Result<Option<Option<String>>> {
     let given = change.external_url.clone();
     let url = given.map(|url| url.filter(|url| !url.trim().is_empty()));
     if let Some(Some(url)) = &url {
-        if url.chars().count() > LONGEST_URL {
-            let text = format!("is too long (maximum is {LONGEST_URL} characters)");
+        if url.chars().count() > MAX_URL_LENGTH {
+            let text = format!("is too long (maximum is {MAX_URL_LENGTH} characters)");
             faults.insert("external_url".into(), vec![text.into()]);
         } else if let Err(Error::InvalidAttributes(blocked)) = urls::check_http_url("external_url", url) {
             faults.extend(blocked);

@@ -21,18 +21,18 @@ use crate::kernel::query::page_of;
 use crate::spaces::projects;
 
 /// Maximum user lists of a project.
-const MOST: u64 = 200;
+const MAX_USER_LISTS: u64 = 200;
 
 /// Maximum length of a user ID, in characters.
-const LONGEST_ID: usize = 256;
+const MAX_ID_LENGTH: usize = 256;
 
 /// Error for a text that is not a list of user IDs.
-pub(crate) const NO_USERS: &str =
+pub(crate) const INVALID_USER_LIST: &str =
     "must be a string of unique comma separated values each 256 characters or less";
 
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
-pub struct Change {
+pub struct UserListUpdate {
     /// Name of the list.
     pub name: Option<String>,
     /// Comma-separated user IDs.
@@ -54,15 +54,15 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest)
 /// Returns `Error::NotFound` if it does not exist or belongs to another project.
 pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Model> {
     let found = feature_flag_user_lists::of_project(access.project.id).filter(Column::Iid.eq(iid));
-    found.one(backend.database.read()).await?.ok_or_else(missing)
+    found.one(backend.database.read()).await?.ok_or_else(not_found)
 }
 
 /// Creates a user list.
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid or the name is taken. Returns
-/// `Error::Rejected` if the project has `MOST` user lists already.
-pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
+/// `Error::Rejected` if the project has `MAX_USER_LISTS` user lists already.
+pub async fn create(backend: &Backend, access: &ProjectAccess, change: UserListUpdate) -> Result<Model> {
     let project_id = access.project.id;
     let mut row = ActiveModel {
         project_id: Set(project_id),
@@ -76,13 +76,13 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
             // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
             projects::lock_for_insert(transaction, project_id).await?;
             let own = feature_flag_user_lists::of_project(project_id);
-            if own.count(transaction).await? >= MOST {
-                let text = format!("The maximum number of user lists ({MOST}) is reached");
+            if own.count(transaction).await? >= MAX_USER_LISTS {
+                let text = format!("The maximum number of user lists ({MAX_USER_LISTS}) is reached");
                 return Err(Error::Rejected(text.into()));
             }
             let scope = Scope::Project(project_id);
             row.iid = Set(iid_counters::next(transaction, scope, IidKind::FeatureFlagUserLists).await?);
-            row.insert(transaction).await.map_err(refused)
+            row.insert(transaction).await.map_err(map_insert_error)
         })
         .await
 }
@@ -91,13 +91,18 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the list does not exist. Returns `Error::InvalidAttributes` like [`create`].
-pub async fn update(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Model> {
+pub async fn update(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    change: UserListUpdate,
+) -> Result<Model> {
     backend
         .database
         .transaction(async |transaction| {
             let mut row = lock(transaction, access, iid).await?.into_active_model();
             apply(&mut row, change)?;
-            row.update(transaction).await.map_err(refused)
+            row.update(transaction).await.map_err(map_insert_error)
         })
         .await
 }
@@ -132,19 +137,19 @@ pub async fn delete(
 
 /// Returns whether a text is a list of user IDs. IDs are unique, separated by single commas, and contain
 /// neither outer whitespace nor control characters. An empty text has no IDs.
-pub(crate) fn names_users(text: &str) -> bool {
+pub(crate) fn is_user_list(text: &str) -> bool {
     if text.is_empty() {
         return true;
     }
     let mut seen = BTreeSet::new();
     text.split(',').all(|id| {
         let sound = !id.is_empty() && id.trim() == id && !id.contains(char::is_control);
-        sound && id.chars().count() <= LONGEST_ID && seen.insert(id)
+        sound && id.chars().count() <= MAX_ID_LENGTH && seen.insert(id)
     })
 }
 
 /// Applies the attributes to a row if all of them are valid.
-fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
+fn apply(row: &mut ActiveModel, change: UserListUpdate) -> Result<()> {
     let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     match change.name {
         Some(name) if name.trim().is_empty() => {
@@ -154,8 +159,8 @@ fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
         None => {}
     }
     match change.user_xids {
-        Some(ids) if !names_users(&ids) => {
-            faults.insert("user_xids".into(), vec![NO_USERS.into()]);
+        Some(ids) if !is_user_list(&ids) => {
+            faults.insert("user_xids".into(), vec![INVALID_USER_LIST.into()]);
         }
         Some(ids) => row.user_xids = Set(ids),
         None => {}
@@ -170,18 +175,18 @@ fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
 /// Locks a list of the project until the transaction ends.
 async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, iid: i64) -> Result<Model> {
     let found = feature_flag_user_lists::of_project(access.project.id).filter(Column::Iid.eq(iid));
-    found.lock_exclusive().one(db).await?.ok_or_else(missing)
+    found.lock_exclusive().one(db).await?.ok_or_else(not_found)
 }
 
 /// Maps a database error of an insert or update.
-fn refused(error: DbErr) -> Error {
+fn map_insert_error(error: DbErr) -> Error {
     match Violation::is_unique(&error, "uq_feature_flag_user_lists_project_id_name") {
         true => Error::attribute("name", "has already been taken"),
         false => error.into(),
     }
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("")
 }
 
@@ -193,13 +198,13 @@ mod tests {
     fn users_are_named_once_between_single_commas() {
         let long = "x".repeat(256);
         for good in ["", "a", "a,b", "a b,c", "1,2,3", "ä@example.com", &long] {
-            assert!(names_users(good), "{good:?}");
+            assert!(is_user_list(good), "{good:?}");
         }
         let longer = "x".repeat(257);
         for bad in [
             ",", "a,", ",a", "a,,b", "a,a", "a, b", " a", "a ", "a\tb", "a\nb", "a,\r\n", " ", &longer,
         ] {
-            assert!(!names_users(bad), "{bad:?}");
+            assert!(!is_user_list(bad), "{bad:?}");
         }
     }
 }

@@ -20,11 +20,11 @@ use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
 
 /// Maximum freeze periods of a project.
-const MOST: u64 = 100;
+const MAX_FREEZE_PERIODS: u64 = 100;
 
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
-pub struct Change {
+pub struct FreezePeriodUpdate {
     /// Cron expression of the start.
     pub freeze_start: Option<String>,
     /// Cron expression of the end.
@@ -48,15 +48,15 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest)
 /// Returns `Error::NotFound` if it does not exist or belongs to another project.
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
     let found = freeze_periods::of_project(access.project.id).filter(Column::Id.eq(id));
-    found.one(backend.database.read()).await?.ok_or_else(missing)
+    found.one(backend.database.read()).await?.ok_or_else(not_found)
 }
 
 /// Creates a freeze period.
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is not a cron expression or time zone. Returns
-/// `Error::Rejected` if the project has `MOST` freeze periods already.
-pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
+/// `Error::Rejected` if the project has `MAX_FREEZE_PERIODS` freeze periods already.
+pub async fn create(backend: &Backend, access: &ProjectAccess, change: FreezePeriodUpdate) -> Result<Model> {
     let project_id = access.project.id;
     let mut row = ActiveModel {
         project_id: Set(project_id),
@@ -72,8 +72,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
                 return Err(Error::not_found("Project"));
             }
             let own = freeze_periods::of_project(project_id);
-            if own.count(transaction).await? >= MOST {
-                let text = format!("The maximum number of freeze periods ({MOST}) is reached");
+            if own.count(transaction).await? >= MAX_FREEZE_PERIODS {
+                let text = format!("The maximum number of freeze periods ({MAX_FREEZE_PERIODS}) is reached");
                 return Err(Error::Rejected(text.into()));
             }
             Ok(row.insert(transaction).await?)
@@ -85,7 +85,12 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist. Returns `Error::InvalidAttributes` like [`create`].
-pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: Change) -> Result<Model> {
+pub async fn update(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    change: FreezePeriodUpdate,
+) -> Result<Model> {
     backend
         .database
         .transaction(async |transaction| {
@@ -125,17 +130,17 @@ pub async fn delete(
 /// Returns an error if the database fails.
 pub async fn is_frozen(db: &impl ConnectionTrait, project_id: i64, instant: DateTime<Utc>) -> Result<bool> {
     let rows = freeze_periods::of_project(project_id).all(db).await?;
-    Ok(rows.iter().any(|row| holds(row, instant)))
+    Ok(rows.iter().any(|row| contains(row, instant)))
 }
 
-fn holds(row: &Model, instant: DateTime<Utc>) -> bool {
+fn contains(row: &Model, instant: DateTime<Utc>) -> bool {
     let last = |expression: &str| Recurrence::parse(expression, &row.cron_timezone)?.last_until(instant);
     // A period that starts and ends at the same moment is empty. Without a start, no period can end.
     last(&row.freeze_start) > last(&row.freeze_end)
 }
 
 /// Applies the attributes to a row if all of them are valid.
-fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
+fn apply(row: &mut ActiveModel, change: FreezePeriodUpdate) -> Result<()> {
     let mut faults = BTreeMap::new();
     let cron = |text: String| (CronExpression::parse(&text).is_some(), text.trim().to_owned());
     let zone = |name: String| (cron::zone(&name).is_some(), name);
@@ -155,7 +160,7 @@ fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
         match sent {
             Some((true, value)) => *column = Set(value),
             Some((false, value)) => {
-                faults.insert(Cow::from(name), texts(&value));
+                faults.insert(Cow::from(name), fault_texts(&value));
             }
             None => {}
         }
@@ -168,7 +173,7 @@ fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
 }
 
 /// Returns the errors of an invalid expression or time zone.
-fn texts(value: &str) -> Vec<Cow<'static, str>> {
+fn fault_texts(value: &str) -> Vec<Cow<'static, str>> {
     // Clients of the reference service compare the text, including the leading space.
     let mut texts = vec![Cow::from(" is invalid syntax")];
     if value.trim().is_empty() {
@@ -180,9 +185,9 @@ fn texts(value: &str) -> Vec<Cow<'static, str>> {
 /// Locks a freeze period of the project until the transaction ends.
 async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Result<Model> {
     let found = freeze_periods::of_project(access.project.id).filter(Column::Id.eq(id));
-    found.lock_exclusive().one(db).await?.ok_or_else(missing)
+    found.lock_exclusive().one(db).await?.ok_or_else(not_found)
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("")
 }

@@ -27,26 +27,26 @@ use crate::secrets::{self, Secret, Token};
 use crate::spaces::projects::lock_for_insert;
 
 /// Maximum number of triggers of a project.
-const MOST: u64 = 100;
+const MAX_TRIGGERS: u64 = 100;
 
 /// Prefix of tokens, which secret scanners recognize.
 const PREFIX: &str = "hftrig-";
 
 /// Length of the token that others than its owner see: the prefix and four secret characters.
-const SHOWN: usize = PREFIX.len() + 4;
+const VISIBLE_TOKEN_LENGTH: usize = PREFIX.len() + 4;
 
 /// A pipeline started by a trigger.
 #[derive(Debug, Clone)]
-pub struct Started {
+pub struct TriggeredPipeline {
     /// The pipeline.
-    pub row: pipelines::Row,
+    pub row: pipelines::PipelineDetail,
     /// The full path of its project.
     pub path: String,
 }
 
 /// A trigger as displayed to the caller.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct TriggerDetail {
     /// The trigger.
     pub trigger: Model,
     /// The user who created it.
@@ -59,7 +59,11 @@ pub struct Row {
 ///
 /// # Errors
 /// Returns an error if a database query fails or a token cannot be decrypted.
-pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Row>> {
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    page: &PageRequest,
+) -> Result<Page<TriggerDetail>> {
     let db = backend.database.read();
     let wanted = triggers::of_project(access.project.id);
     let total = bounded_count(db, wanted.clone().into_query()).await?;
@@ -71,7 +75,7 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest)
         .await?;
     let rows = found
         .into_iter()
-        .filter_map(|(trigger, owner)| Some(show(backend, access, trigger, owner?)));
+        .filter_map(|(trigger, owner)| Some(detail(backend, access, trigger, owner?)));
     Ok(Page::new(page, rows.collect::<Result<_>>()?, total))
 }
 
@@ -79,15 +83,15 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest)
 ///
 /// # Errors
 /// Returns `NotFound` if the trigger does not exist.
-pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<TriggerDetail> {
     let found = triggers::of_project(access.project.id)
         .filter(Column::Id.eq(id))
         .find_also_related(users::Entity)
         .one(backend.database.read())
         .await?;
     match found {
-        Some((trigger, Some(owner))) => show(backend, access, trigger, owner),
-        _ => Err(missing()),
+        Some((trigger, Some(owner))) => detail(backend, access, trigger, owner),
+        _ => Err(not_found()),
     }
 }
 
@@ -95,7 +99,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<R
 ///
 /// # Errors
 /// Returns a validation error for a blank description and beyond the maximum number of triggers.
-pub async fn create(backend: &Backend, access: &ProjectAccess, description: String) -> Result<Row> {
+pub async fn create(backend: &Backend, access: &ProjectAccess, description: String) -> Result<TriggerDetail> {
     check(&description)?;
     let (project_id, owner) = (access.project.id, access.caller.signed_in()?);
     let token = Token::generate(PREFIX);
@@ -105,8 +109,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
         project_id: Set(project_id),
         owner_id: Set(owner.id),
         description: Set(description),
-        token_encrypted: Set(backend.keyring.encrypt(token.expose(), &place(&digest))?),
-        beginning: Set(token.expose().chars().take(SHOWN).collect()),
+        token_encrypted: Set(backend.keyring.encrypt(token.expose(), &token_context(&digest))?),
+        beginning: Set(token.expose().chars().take(VISIBLE_TOKEN_LENGTH).collect()),
         digest: Set(digest),
         created_at: Set(at),
         updated_at: Set(at),
@@ -117,14 +121,14 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
         .transaction(async |transaction| {
             // Lock the project, so that two requests cannot exceed the limit together.
             lock_for_insert(transaction, project_id).await?;
-            if triggers::of_project(project_id).count(transaction).await? >= MOST {
-                let text = format!("Maximum number of pipeline triggers ({MOST}) exceeded");
+            if triggers::of_project(project_id).count(transaction).await? >= MAX_TRIGGERS {
+                let text = format!("Maximum number of pipeline triggers ({MAX_TRIGGERS}) exceeded");
                 return Err(Error::attribute("base", text));
             }
             Ok(row.insert(transaction).await?)
         })
         .await?;
-    show(backend, access, made, owner.clone())
+    detail(backend, access, made, owner.clone())
 }
 
 /// Updates the description of a trigger.
@@ -136,7 +140,7 @@ pub async fn update(
     access: &ProjectAccess,
     id: i64,
     description: Option<String>,
-) -> Result<Row> {
+) -> Result<TriggerDetail> {
     description.as_deref().map(check).transpose()?;
     let project_id = access.project.id;
     backend
@@ -190,7 +194,7 @@ pub async fn run(
     token: Secret<String>,
     ref_name: &str,
     variables: impl IntoIterator<Item = (String, String)>,
-) -> Result<Started> {
+) -> Result<TriggeredPipeline> {
     let db = backend.database.read();
     let found = Entity::find()
         .filter(Column::Digest.eq(secrets::digest(token.expose())))
@@ -199,11 +203,11 @@ pub async fn run(
         .await?;
     let found = found.and_then(|(trigger, owner)| Some((trigger, owner?)));
     let Some((trigger, owner)) = found.filter(|(_, owner)| owner.deletion_started_at.is_none()) else {
-        return Err(missing());
+        return Err(not_found());
     };
     let named = projects::by_reference(db, project).await?;
     if named.is_none_or(|(named, _)| named.id != trigger.project_id) {
-        return Err(missing());
+        return Err(not_found());
     }
     check_account_active(&owner)?;
     // An owner without access to the project cannot create pipelines. The token proves knowledge of the
@@ -221,9 +225,9 @@ pub async fn run(
     });
     let variables: Vec<NewVariable> = variables.collect();
     pipelines::check_variables(&variables)?;
-    let reference = pipelines::resolve(backend, &access, ref_name).await?;
-    let reference = reference.ok_or_else(pipelines::unknown)?;
-    pipelines::refuse_reference(backend, &access, &reference).await?;
+    let reference = pipelines::resolve_ref(backend, &access, ref_name).await?;
+    let reference = reference.ok_or_else(pipelines::ref_not_found)?;
+    pipelines::check_ref(backend, &access, &reference).await?;
     let new = NewPipeline {
         project_id: trigger.project_id,
         reference,
@@ -240,7 +244,7 @@ pub async fn run(
                 .await?
                 .is_none()
             {
-                return Err(missing());
+                return Err(not_found());
             }
             // Fails if the trigger was deleted concurrently.
             let mut row = lock(transaction, new.project_id, trigger.id)
@@ -251,7 +255,7 @@ pub async fn run(
             pipelines::insert(backend, transaction, new).await
         })
         .await?;
-    Ok(Started {
+    Ok(TriggeredPipeline {
         row: pipelines::with_user(backend.database.read(), made).await?,
         path: urls::project_path(&access.namespace, &access.project),
     })
@@ -260,18 +264,23 @@ pub async fn run(
 /// Returns a trigger of a project, locked until the transaction ends.
 async fn lock(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Model> {
     let found = triggers::of_project(project_id).filter(Column::Id.eq(id));
-    found.lock_exclusive().one(db).await?.ok_or_else(missing)
+    found.lock_exclusive().one(db).await?.ok_or_else(not_found)
 }
 
-fn show(backend: &Backend, access: &ProjectAccess, trigger: Model, owner: users::Model) -> Result<Row> {
+fn detail(
+    backend: &Backend,
+    access: &ProjectAccess,
+    trigger: Model,
+    owner: users::Model,
+) -> Result<TriggerDetail> {
     let is_owner = access.caller.as_user().is_some_and(|user| user.id == owner.id);
     let token = match is_owner {
         true => backend
             .keyring
-            .decrypt(&trigger.token_encrypted, &place(&trigger.digest))?,
+            .decrypt(&trigger.token_encrypted, &token_context(&trigger.digest))?,
         false => Secret::new(trigger.beginning.clone()),
     };
-    Ok(Row {
+    Ok(TriggerDetail {
         trigger,
         owner,
         token,
@@ -286,10 +295,10 @@ fn check(description: impl AsRef<str>) -> Result<()> {
 }
 
 /// Returns the context that an encrypted token is bound to.
-fn place(digest: &str) -> String {
+fn token_context(digest: &str) -> String {
     format!("pipeline_triggers.token:{digest}")
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("")
 }

@@ -11,7 +11,7 @@ use storage::entities::deployments::{self, ActiveModel, Column, DeploymentStatus
 use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::{Scope, ci_jobs, now, pipelines};
 
-use super::{Row, missing, one};
+use super::{DeploymentDetail, detail, not_found};
 use crate::code::repository_access;
 use crate::delivery::access::check_can_create;
 use crate::delivery::deployments::{job_status, merge_request_links};
@@ -22,7 +22,7 @@ use crate::kernel::error::{Error, Result};
 use crate::spaces::projects;
 
 /// Minimum length of an abbreviated commit ID.
-const SHORTEST_ID: usize = 7;
+const MIN_ID_LENGTH: usize = 7;
 
 /// Attributes of a new deployment.
 #[derive(Debug, Clone)]
@@ -46,7 +46,11 @@ pub struct NewDeployment {
 /// # Errors
 /// Returns `Error::InvalidAttributes` if an attribute is invalid or references a missing resource. Fails like
 /// [`check_can_create`].
-pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeployment) -> Result<Row> {
+pub async fn create(
+    backend: &Backend,
+    access: &ProjectAccess,
+    new: NewDeployment,
+) -> Result<DeploymentDetail> {
     check_can_create(access)?;
     let sha = check(backend, access, &new).await?;
     let user = access.caller.signed_in()?;
@@ -78,11 +82,11 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
                 ..Default::default()
             };
             let made = row.insert(transaction).await?;
-            merge_request_links::begin(transaction, &made).await?;
+            merge_request_links::enqueue(transaction, &made).await?;
             Ok::<_, Error>(made)
         })
         .await?;
-    one(backend, access, made).await
+    detail(backend, access, made).await
 }
 
 /// Updates the status of a deployment.
@@ -95,7 +99,7 @@ pub async fn update(
     access: &ProjectAccess,
     id: i64,
     status: DeploymentStatus,
-) -> Result<Row> {
+) -> Result<DeploymentDetail> {
     check_can_create(access)?;
     let project_id = access.project.id;
     let changed = backend
@@ -103,22 +107,22 @@ pub async fn update(
         .transaction(async |transaction| {
             projects::lock_for_insert(transaction, project_id).await?;
             let found = deployments::lock(transaction, project_id, id).await?;
-            let found = found.ok_or_else(missing)?;
+            let found = found.ok_or_else(not_found)?;
             if found.job_id.is_some() {
                 let text = "Deployments of jobs cannot be changed through the API";
                 return Err(Error::forbidden_because(text));
             }
-            become_now(transaction, found, status).await
+            set_status(transaction, found, status).await
         })
         .await?;
-    one(backend, access, changed).await
+    detail(backend, access, changed).await
 }
 
 /// Sets the status of a locked deployment, if it differs.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(super) async fn become_now(
+pub(super) async fn set_status(
     transaction: &DatabaseTransaction,
     deployment: Model,
     status: DeploymentStatus,
@@ -132,7 +136,7 @@ pub(super) async fn become_now(
     row.finished_at = Set(status.is_finished().then_some(at));
     row.updated_at = Set(at);
     let after = row.update(transaction).await?;
-    merge_request_links::begin(transaction, &after).await?;
+    merge_request_links::enqueue(transaction, &after).await?;
     Ok(after)
 }
 
@@ -143,7 +147,7 @@ async fn check(backend: &Backend, access: &ProjectAccess, new: &NewDeployment) -
     if !texts.is_empty() {
         faults.insert("name".into(), texts);
     }
-    let is_id = new.sha.len() >= SHORTEST_ID && new.sha.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_id = new.sha.len() >= MIN_ID_LENGTH && new.sha.bytes().all(|byte| byte.is_ascii_hexdigit());
     let commit = match is_id {
         true => commit_of(backend, access, &new.sha).await?,
         false => None,

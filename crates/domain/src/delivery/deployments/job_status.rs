@@ -6,7 +6,7 @@ use storage::entities::ci_jobs;
 use storage::entities::deployments::{Column, DeploymentStatus, Entity};
 use storage::entities::pipelines::PipelineStatus as JobStatus;
 
-use super::changes::become_now;
+use super::changes::set_status;
 use crate::kernel::error::Result;
 
 /// Updates the deployment of a job in the transaction that changes the job. The caller has locked the
@@ -14,13 +14,13 @@ use crate::kernel::error::Result;
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(crate) async fn follow(transaction: &DatabaseTransaction, job: &ci_jobs::Model) -> Result<()> {
+pub(crate) async fn update_from_job(transaction: &DatabaseTransaction, job: &ci_jobs::Model) -> Result<()> {
     let found = Entity::find()
         .filter(Column::JobId.eq(job.id))
         .one(transaction)
         .await?;
     if let Some(deployment) = found {
-        become_now(transaction, deployment, status_of(job)).await?;
+        set_status(transaction, deployment, status_of(job)).await?;
     }
     Ok(())
 }
@@ -29,7 +29,7 @@ pub(crate) async fn follow(transaction: &DatabaseTransaction, job: &ci_jobs::Mod
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(crate) async fn pass_on(
+pub(crate) async fn replace_job(
     transaction: &DatabaseTransaction,
     old_job: i64,
     job: &ci_jobs::Model,

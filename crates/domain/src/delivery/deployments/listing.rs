@@ -5,7 +5,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder};
 use storage::entities::deployments::{self, Column, DeploymentStatus};
 
-use super::{Row, decorate};
+use super::{DeploymentDetail, decorate};
 use crate::delivery::access::check_can_read;
 use crate::delivery::environment_rows;
 use crate::identity::access::ProjectAccess;
@@ -16,7 +16,7 @@ use crate::kernel::query::{at_or_before, page_of};
 
 /// Sort order of deployments. Ties are sorted by ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
+pub enum DeploymentOrder {
     /// By ID.
     #[default]
     Id,
@@ -32,7 +32,7 @@ pub enum Order {
 
 /// Filter of deployments.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct DeploymentFilter {
     /// Name of the environment.
     pub environment: Option<String>,
     /// Status of the deployments.
@@ -42,7 +42,7 @@ pub struct Filter {
     /// Latest time of the last change, inclusive.
     pub updated_before: Option<DateTime<Utc>>,
     /// Sort order.
-    pub order: Order,
+    pub order: DeploymentOrder,
     /// Whether the order is descending.
     pub descending: bool,
 }
@@ -55,9 +55,9 @@ pub struct Filter {
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
-    filter: Filter,
+    filter: DeploymentFilter,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<DeploymentDetail>> {
     check_can_read(access)?;
     let db = backend.database.read();
     let project_id = access.project.id;
@@ -80,11 +80,11 @@ pub async fn list(
         false => sea_orm::Order::Asc,
     };
     let first = match filter.order {
-        Order::Id => None,
-        Order::Iid => Some(Column::Iid),
-        Order::CreatedAt => Some(Column::CreatedAt),
-        Order::UpdatedAt => Some(Column::UpdatedAt),
-        Order::Ref => Some(Column::RefName),
+        DeploymentOrder::Id => None,
+        DeploymentOrder::Iid => Some(Column::Iid),
+        DeploymentOrder::CreatedAt => Some(Column::CreatedAt),
+        DeploymentOrder::UpdatedAt => Some(Column::UpdatedAt),
+        DeploymentOrder::Ref => Some(Column::RefName),
     };
     let mut wanted = deployments::of_project(project_id).filter(condition);
     if let Some(column) = first {

@@ -15,7 +15,7 @@ use storage::entities::deployments::{Column, DeploymentStatus, Entity, Model};
 use storage::entities::{deployment_merge_requests as shipped, environments, merge_requests};
 use storage::jobs::{self, JobFailure};
 
-use crate::delivery::jobs::link_merge_requests::ShipMergeRequests;
+use crate::delivery::jobs::link_merge_requests::LinkMergeRequests;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -23,13 +23,13 @@ use crate::kernel::error::{Error, Result};
 const PRODUCTION: &str = "production";
 
 /// Maximum merge requests inserted per statement.
-const AT_ONCE: usize = 500;
+const MAX_INSERTED: usize = 500;
 
 /// Enqueues the search for merge requests in the transaction in which the deployment succeeds.
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(super) async fn begin(transaction: &DatabaseTransaction, deployment: &Model) -> Result<()> {
+pub(super) async fn enqueue(transaction: &DatabaseTransaction, deployment: &Model) -> Result<()> {
     if deployment.status != DeploymentStatus::Success {
         return Ok(());
     }
@@ -40,7 +40,7 @@ pub(super) async fn begin(transaction: &DatabaseTransaction, deployment: &Model)
         .order_by_desc(Column::Id)
         .one(transaction)
         .await?;
-    let job = ShipMergeRequests {
+    let job = LinkMergeRequests {
         deployment_id: deployment.id,
         since: before.map(|before| before.sha),
     };
@@ -51,15 +51,15 @@ pub(super) async fn begin(transaction: &DatabaseTransaction, deployment: &Model)
 ///
 /// # Errors
 /// Returns an error if the database or the repository fails.
-pub async fn ship(backend: &Backend, job: &ShipMergeRequests) -> Result<()> {
+pub async fn link_merge_requests(backend: &Backend, job: &LinkMergeRequests) -> Result<()> {
     let db = backend.database.read();
     let found = Entity::find_by_id(job.deployment_id).one(db).await?;
     let Some(deployment) = found else {
         return Ok(());
     };
-    let waiting = unshipped(db, &deployment).await?;
+    let waiting = unlinked_merge_requests(db, &deployment).await?;
     let sought: HashSet<Oid> = waiting.iter().map(|(commit, _)| *commit).collect();
-    let arrived = arrived(backend, &deployment, job.since.as_deref(), sought).await?;
+    let arrived = deployed_commits(backend, &deployment, job.since.as_deref(), sought).await?;
     let mut ids: Vec<i64> = waiting
         .into_iter()
         .filter(|(commit, _)| arrived.contains(commit))
@@ -67,7 +67,7 @@ pub async fn ship(backend: &Backend, job: &ShipMergeRequests) -> Result<()> {
         .collect();
     ids.sort_unstable();
     ids.dedup();
-    for ids in ids.chunks(AT_ONCE) {
+    for ids in ids.chunks(MAX_INSERTED) {
         let rows = ids.iter().map(|id| shipped::ActiveModel {
             deployment_id: Set(deployment.id),
             environment_id: Set(deployment.environment_id),
@@ -87,7 +87,7 @@ pub async fn ship(backend: &Backend, job: &ShipMergeRequests) -> Result<()> {
 
 /// Returns the commits of the project's merged merge requests that are not yet linked to the environment,
 /// with their merge requests.
-async fn unshipped(db: &impl ConnectionTrait, deployment: &Model) -> Result<Vec<(Oid, i64)>> {
+async fn unlinked_merge_requests(db: &impl ConnectionTrait, deployment: &Model) -> Result<Vec<(Oid, i64)>> {
     use merge_requests::Column as MergeRequest;
     let there = shipped::Entity::find()
         .select_only()
@@ -115,7 +115,7 @@ async fn unshipped(db: &impl ConnectionTrait, deployment: &Model) -> Result<Vec<
 
 /// Returns the commits that a deployment contains, directly or as copies, and the previous one did not. If
 /// the previous commit does not exist any more, all commits up to the deployment count.
-async fn arrived(
+async fn deployed_commits(
     backend: &Backend,
     deployment: &Model,
     since: Option<&str>,
@@ -177,6 +177,6 @@ pub(crate) async fn first_to_production(
 ///
 /// # Errors
 /// Returns an error if Git or the database fails; the job is then retried.
-pub async fn run_job(backend: Backend, job: ShipMergeRequests) -> Result<(), JobFailure> {
-    Ok(ship(&backend, &job).await?)
+pub async fn run_job(backend: Backend, job: LinkMergeRequests) -> Result<(), JobFailure> {
+    Ok(link_merge_requests(&backend, &job).await?)
 }

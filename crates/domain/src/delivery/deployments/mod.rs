@@ -12,10 +12,10 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 
-pub use crate::delivery::deployments::merge_request_links::{run_job, ship};
+pub use crate::delivery::deployments::merge_request_links::{link_merge_requests, run_job};
 pub use changes::{NewDeployment, create, update};
-pub(crate) use job_status::{follow, pass_on};
-pub use listing::{Filter, Order, list};
+pub(crate) use job_status::{replace_job, update_from_job};
+pub use listing::{DeploymentFilter, DeploymentOrder, list};
 pub(crate) use merge_request_links::first_to_production;
 
 use git::Oid;
@@ -31,7 +31,7 @@ use crate::kernel::policy::Role;
 
 /// A deployment with its related rows.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct DeploymentDetail {
     /// The deployment.
     pub deployment: Model,
     /// Its environment.
@@ -39,12 +39,12 @@ pub struct Row {
     /// The user who created it, unless deleted.
     pub user: Option<users::Model>,
     /// The job that deploys it.
-    pub job: Option<Job>,
+    pub job: Option<DeploymentJob>,
 }
 
 /// A job that deploys, with its related rows.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct DeploymentJob {
     /// The job.
     pub job: ci_jobs::Model,
     /// Its pipeline.
@@ -57,7 +57,7 @@ pub struct Job {
 
 /// Returns whether the caller may read the deployments of the project.
 #[must_use]
-pub fn may_read(access: &ProjectAccess) -> bool {
+pub fn can_read(access: &ProjectAccess) -> bool {
     can_read_pipelines(access) && access.has_role(Role::Reporter)
 }
 
@@ -66,9 +66,9 @@ pub fn may_read(access: &ProjectAccess) -> bool {
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another project. Fails like
 /// [`check_can_read`].
-pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<DeploymentDetail> {
     let found = find(backend, access, id).await?;
-    one(backend, access, found).await
+    detail(backend, access, found).await
 }
 
 /// Returns the row of a deployment, if the caller may read it.
@@ -79,7 +79,7 @@ pub async fn find(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
     check_can_read(access)?;
     let found = deployments::of_project(access.project.id).filter(Column::Id.eq(id));
     let found = found.one(backend.database.read()).await?;
-    found.ok_or_else(missing)
+    found.ok_or_else(not_found)
 }
 
 /// Returns the last successful deployment to an environment.
@@ -90,7 +90,7 @@ pub(crate) async fn last_to(
     backend: &Backend,
     access: &ProjectAccess,
     environment_id: i64,
-) -> Result<Option<Row>> {
+) -> Result<Option<DeploymentDetail>> {
     let last = deployments::Entity::find()
         .filter(Column::EnvironmentId.eq(environment_id))
         .filter(Column::Status.eq(DeploymentStatus::Success))
@@ -98,19 +98,23 @@ pub(crate) async fn last_to(
         .one(backend.database.read())
         .await?;
     match last {
-        Some(last) => Ok(Some(one(backend, access, last).await?)),
+        Some(last) => Ok(Some(detail(backend, access, last).await?)),
         None => Ok(None),
     }
 }
 
 /// Loads the related rows of one deployment.
-async fn one(backend: &Backend, access: &ProjectAccess, found: Model) -> Result<Row> {
+async fn detail(backend: &Backend, access: &ProjectAccess, found: Model) -> Result<DeploymentDetail> {
     let rows = decorate(backend, access, vec![found]).await?;
-    rows.into_iter().next().ok_or_else(missing)
+    rows.into_iter().next().ok_or_else(not_found)
 }
 
 /// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
-async fn decorate(backend: &Backend, access: &ProjectAccess, found: Vec<Model>) -> Result<Vec<Row>> {
+async fn decorate(
+    backend: &Backend,
+    access: &ProjectAccess,
+    found: Vec<Model>,
+) -> Result<Vec<DeploymentDetail>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
@@ -137,14 +141,14 @@ async fn decorate(backend: &Backend, access: &ProjectAccess, found: Vec<Model>) 
         let job = deployment.job_id.and_then(|id| {
             let job = jobs.get(&id)?;
             let pipeline = pipelines.get(&job.pipeline_id)?;
-            Some(Job {
+            Some(DeploymentJob {
                 job: job.clone(),
                 user: person(job.user_id),
                 commit: commits.get(&pipeline.sha).cloned(),
                 pipeline: pipeline.clone(),
             })
         });
-        Some(Row {
+        Some(DeploymentDetail {
             environment: places.get(&deployment.environment_id)?.clone(),
             user: person(deployment.user_id),
             job,
@@ -195,6 +199,6 @@ async fn commits_of(
     }
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("")
 }

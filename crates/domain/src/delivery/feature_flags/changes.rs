@@ -12,8 +12,8 @@ use storage::entities::feature_flag_strategies::StrategyKind;
 use storage::entities::feature_flags::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{feature_flag_scopes as scopes, feature_flag_user_lists, now};
 
-use crate::delivery::feature_flags::rules::{self, Parameters};
-use crate::delivery::feature_flags::{Row, Strategy, missing, row};
+use crate::delivery::feature_flags::rules::{self, StrategyParameters};
+use crate::delivery::feature_flags::{FlagDetail, StrategyDetail, detail, not_found};
 use crate::delivery::variables;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
@@ -21,7 +21,7 @@ use crate::kernel::{Backend, preconditions};
 use crate::spaces::projects;
 
 /// Default environment scope of a strategy: all environments.
-const EVERYWHERE: &str = "*";
+const ALL_ENVIRONMENTS: &str = "*";
 
 /// Attributes of a new flag.
 #[derive(Debug, Clone, Default)]
@@ -33,12 +33,12 @@ pub struct NewFlag {
     /// Whether the flag is active.
     pub active: bool,
     /// Strategies of the flag, without IDs.
-    pub strategies: Vec<StrategyChange>,
+    pub strategies: Vec<StrategyUpdate>,
 }
 
 /// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
-pub struct Change {
+pub struct FlagUpdate {
     /// Name of the flag.
     pub name: Option<String>,
     /// Description; `Some(None)` removes it.
@@ -46,12 +46,12 @@ pub struct Change {
     /// Whether the flag is active.
     pub active: Option<bool>,
     /// Strategies to change. Strategies that are not listed stay.
-    pub strategies: Vec<StrategyChange>,
+    pub strategies: Vec<StrategyUpdate>,
 }
 
 /// A change to an existing strategy, if it has an ID, or a new strategy.
 #[derive(Debug, Clone, Default)]
-pub struct StrategyChange {
+pub struct StrategyUpdate {
     /// ID of the strategy.
     pub id: Option<i64>,
     /// Whether to delete it.
@@ -59,16 +59,16 @@ pub struct StrategyChange {
     /// Kind of the strategy.
     pub kind: Option<StrategyKind>,
     /// Parameters of the strategy.
-    pub parameters: Option<Parameters>,
+    pub parameters: Option<StrategyParameters>,
     /// ID of the user list; `Some(None)` removes it.
     pub user_list_id: Option<Option<i64>>,
     /// Environment scopes to change. Scopes that are not listed stay.
-    pub scopes: Vec<ScopeChange>,
+    pub scopes: Vec<ScopeUpdate>,
 }
 
 /// A change to an existing scope, if it has an ID, or a new scope.
 #[derive(Debug, Clone, Default)]
-pub struct ScopeChange {
+pub struct ScopeUpdate {
     /// ID of the scope.
     pub id: Option<i64>,
     /// Whether to delete it.
@@ -82,7 +82,7 @@ pub struct ScopeChange {
 /// # Errors
 /// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
 /// taken. Returns `Error::Rejected` if the project has too many flags.
-pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> Result<Row> {
+pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> Result<FlagDetail> {
     rules::check_name(&new.name)?;
     let project_id = access.project.id;
     let at = now();
@@ -101,16 +101,16 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> 
             // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
             projects::lock_for_insert(transaction, project_id).await?;
             let own = feature_flags::of_project(project_id);
-            if own.count(transaction).await? >= rules::MOST_FLAGS {
+            if own.count(transaction).await? >= rules::MAX_FLAGS {
                 let text = format!(
                     "The maximum number of feature flags ({}) is reached",
-                    rules::MOST_FLAGS
+                    rules::MAX_FLAGS
                 );
                 return Err(Error::Rejected(text.into()));
             }
-            let flag = flag.insert(transaction).await.map_err(refused)?;
+            let flag = flag.insert(transaction).await.map_err(map_insert_error)?;
             change_strategies(transaction, &flag, new.strategies).await?;
-            row(transaction, flag).await
+            detail(transaction, flag).await
         })
         .await
 }
@@ -120,7 +120,12 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> 
 /// # Errors
 /// Returns `Error::NotFound` if the flag, a strategy or a scope does not exist. Otherwise fails like
 /// [`create`].
-pub async fn update(backend: &Backend, access: &ProjectAccess, name: &str, change: Change) -> Result<Row> {
+pub async fn update(
+    backend: &Backend,
+    access: &ProjectAccess,
+    name: &str,
+    change: FlagUpdate,
+) -> Result<FlagDetail> {
     if let Some(name) = &change.name {
         rules::check_name(name)?;
     }
@@ -140,8 +145,8 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, name: &str, chang
             }
             change_strategies(transaction, &flag, change.strategies).await?;
             changed.updated_at = Set(now());
-            let flag = changed.update(transaction).await.map_err(refused)?;
-            row(transaction, flag).await
+            let flag = changed.update(transaction).await.map_err(map_insert_error)?;
+            detail(transaction, flag).await
         })
         .await
 }
@@ -156,13 +161,13 @@ pub async fn delete(
     access: &ProjectAccess,
     name: &str,
     unmodified_since: Option<&str>,
-) -> Result<Row> {
+) -> Result<FlagDetail> {
     backend
         .database
         .transaction(async |transaction| {
             let flag = lock(transaction, access, name).await?;
             preconditions::check_unmodified_since(unmodified_since, flag.updated_at)?;
-            let gone = row(transaction, flag).await?;
+            let gone = detail(transaction, flag).await?;
             Entity::delete_by_id(gone.flag.id).exec(transaction).await?;
             Ok(gone)
         })
@@ -173,19 +178,20 @@ pub async fn delete(
 async fn change_strategies(
     transaction: &DatabaseTransaction,
     flag: &Model,
-    changes: Vec<StrategyChange>,
+    changes: Vec<StrategyUpdate>,
 ) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
     }
-    let there = row(transaction, flag.clone()).await?.strategies;
-    let mut there: HashMap<i64, Strategy> = there.into_iter().map(|one| (one.strategy.id, one)).collect();
+    let there = detail(transaction, flag.clone()).await?.strategies;
+    let mut there: HashMap<i64, StrategyDetail> =
+        there.into_iter().map(|one| (one.strategy.id, one)).collect();
     for (index, change) in changes.into_iter().enumerate() {
-        let place = Place { flag, index };
+        let place = IndexedStrategy { flag, index };
         match change.id {
             // Strategies that were deleted or belong to another flag do not exist here.
             Some(id) => {
-                let own = there.remove(&id).ok_or_else(missing)?;
+                let own = there.remove(&id).ok_or_else(not_found)?;
                 if change.remove {
                     let gone = strategies::Entity::delete_by_id(id);
                     gone.exec(transaction).await?;
@@ -198,20 +204,20 @@ async fn change_strategies(
         }
     }
     let left = strategies::of_flags([flag.id]).count(transaction).await?;
-    if usize::try_from(left).unwrap_or(usize::MAX) > rules::MOST_STRATEGIES {
-        let text = format!("Too many strategies (maximum is {})", rules::MOST_STRATEGIES);
+    if usize::try_from(left).unwrap_or(usize::MAX) > rules::MAX_STRATEGIES {
+        let text = format!("Too many strategies (maximum is {})", rules::MAX_STRATEGIES);
         return Err(Error::attribute("strategies", text));
     }
     Ok(())
 }
 
 /// A strategy, identified by its index in the request.
-struct Place<'a> {
+struct IndexedStrategy<'a> {
     flag: &'a Model,
     index: usize,
 }
 
-impl Place<'_> {
+impl IndexedStrategy<'_> {
     /// Returns the error for an attribute of the strategy.
     fn fault(&self, attribute: &str, text: impl Into<std::borrow::Cow<'static, str>>) -> Error {
         Error::attribute(format!("strategies[{}][{attribute}]", self.index), text)
@@ -221,8 +227,8 @@ impl Place<'_> {
     async fn write(
         &self,
         transaction: &DatabaseTransaction,
-        former: Option<Strategy>,
-        change: StrategyChange,
+        former: Option<StrategyDetail>,
+        change: StrategyUpdate,
     ) -> Result<()> {
         let known = former.as_ref().map(|former| &former.strategy);
         let Some(kind) = change.kind.or(known.map(|known| known.name)) else {
@@ -234,12 +240,12 @@ impl Place<'_> {
         let parameters = match (change.parameters, known) {
             (Some(parameters), _) => parameters,
             (None, Some(known)) => serde_json::from_str(&known.parameters).map_err(Error::internal)?,
-            (None, None) => Parameters::new(),
+            (None, None) => StrategyParameters::new(),
         };
         let list = change
             .user_list_id
             .unwrap_or_else(|| known.and_then(|known| known.user_list_id));
-        if let Some((attribute, text)) = rules::fault(kind, &parameters, list.is_some()) {
+        if let Some((attribute, text)) = rules::parameter_fault(kind, &parameters, list.is_some()) {
             return Err(self.fault(attribute, text));
         }
         if let Some(list) = list.filter(|list| known.and_then(|known| known.user_list_id) != Some(*list)) {
@@ -285,12 +291,12 @@ impl Place<'_> {
         transaction: &DatabaseTransaction,
         strategy: i64,
         former: Option<Vec<scopes::Model>>,
-        mut changes: Vec<ScopeChange>,
+        mut changes: Vec<ScopeUpdate>,
     ) -> Result<()> {
         if former.is_none() && changes.is_empty() {
-            changes.push(ScopeChange {
-                environment_scope: Some(EVERYWHERE.to_owned()),
-                ..ScopeChange::default()
+            changes.push(ScopeUpdate {
+                environment_scope: Some(ALL_ENVIRONMENTS.to_owned()),
+                ..ScopeUpdate::default()
             });
         }
         let former = former.unwrap_or_default();
@@ -309,7 +315,7 @@ impl Place<'_> {
                 }
             }
             match (change.id, change.remove, change.environment_scope) {
-                (Some(id), _, _) if !names.contains_key(&id) => return Err(missing()),
+                (Some(id), _, _) if !names.contains_key(&id) => return Err(not_found()),
                 (Some(id), true, _) => {
                     names.remove(&id);
                     gone.push(id);
@@ -329,8 +335,8 @@ impl Place<'_> {
             }
         }
         let all: Vec<&String> = names.values().chain(&new).collect();
-        if all.len() > rules::MOST_SCOPES {
-            let text = format!("Too many scopes (maximum is {})", rules::MOST_SCOPES);
+        if all.len() > rules::MAX_SCOPES {
+            let text = format!("Too many scopes (maximum is {})", rules::MAX_SCOPES);
             return Err(self.fault("scopes", text));
         }
         if all.iter().collect::<BTreeSet<_>>().len() < all.len() {
@@ -363,11 +369,11 @@ impl Place<'_> {
 /// Locks a flag of the project until the transaction ends.
 async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, name: &str) -> Result<Model> {
     let found = feature_flags::of_project(access.project.id).filter(Column::Name.eq(name));
-    found.lock_exclusive().one(db).await?.ok_or_else(missing)
+    found.lock_exclusive().one(db).await?.ok_or_else(not_found)
 }
 
 /// Maps a database error of an insert or update.
-fn refused(error: DbErr) -> Error {
+fn map_insert_error(error: DbErr) -> Error {
     match Violation::is_unique(&error, "uq_feature_flags_project_id_name") {
         true => Error::attribute("name", "has already been taken"),
         false => error.into(),

@@ -3,7 +3,7 @@
 mod changes;
 mod rules;
 
-pub use changes::{Change, NewFlag, ScopeChange, StrategyChange, create, delete, update};
+pub use changes::{FlagUpdate, NewFlag, ScopeUpdate, StrategyUpdate, create, delete, update};
 
 use std::collections::HashMap;
 
@@ -19,16 +19,16 @@ use crate::kernel::query::page_of;
 
 /// A flag with its strategies.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct FlagDetail {
     /// The flag.
     pub flag: Model,
     /// Its strategies, oldest first.
-    pub strategies: Vec<Strategy>,
+    pub strategies: Vec<StrategyDetail>,
 }
 
 /// A strategy with its related rows.
 #[derive(Debug, Clone)]
-pub struct Strategy {
+pub struct StrategyDetail {
     /// The strategy.
     pub strategy: feature_flag_strategies::Model,
     /// Its environment scopes.
@@ -46,14 +46,14 @@ pub async fn list(
     access: &ProjectAccess,
     active: Option<bool>,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<FlagDetail>> {
     let db = backend.database.read();
     let mut wanted = feature_flags::of_project(access.project.id);
     if let Some(active) = active {
         wanted = wanted.filter(Column::Active.eq(active));
     }
     let Page { items, rest } = page_of(db, wanted, page).await?;
-    let items = rows(db, items).await?;
+    let items = details(db, items).await?;
     Ok(Page { items, rest })
 }
 
@@ -61,19 +61,19 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `Error::NotFound` if it does not exist or belongs to another project.
-pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<Row> {
+pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<FlagDetail> {
     let db = backend.database.read();
     let found = feature_flags::of_project(access.project.id).filter(Column::Name.eq(name));
-    row(db, found.one(db).await?.ok_or_else(missing)?).await
+    detail(db, found.one(db).await?.ok_or_else(not_found)?).await
 }
 
-async fn row(db: &impl ConnectionTrait, flag: Model) -> Result<Row> {
-    let found = rows(db, vec![flag]).await?;
-    found.into_iter().next().ok_or_else(missing)
+async fn detail(db: &impl ConnectionTrait, flag: Model) -> Result<FlagDetail> {
+    let found = details(db, vec![flag]).await?;
+    found.into_iter().next().ok_or_else(not_found)
 }
 
 /// Loads the strategies of flags, in three statements.
-async fn rows(db: &impl ConnectionTrait, flags: Vec<Model>) -> Result<Vec<Row>> {
+async fn details(db: &impl ConnectionTrait, flags: Vec<Model>) -> Result<Vec<FlagDetail>> {
     let of_flags = feature_flag_strategies::of_flags(flags.iter().map(|flag| flag.id));
     let strategies = match flags.is_empty() {
         true => Vec::new(),
@@ -96,25 +96,25 @@ async fn rows(db: &impl ConnectionTrait, flags: Vec<Model>) -> Result<Vec<Row>> 
         }
     };
     let lists: HashMap<i64, _> = lists.into_iter().map(|list| (list.id, list)).collect();
-    let mut of_flag: HashMap<i64, Vec<Strategy>> = HashMap::new();
+    let mut of_flag: HashMap<i64, Vec<StrategyDetail>> = HashMap::new();
     for strategy in strategies {
         let (scopes, list) = (scopes.remove(&strategy.id), strategy.user_list_id);
         of_flag
             .entry(strategy.feature_flag_id)
             .or_default()
-            .push(Strategy {
+            .push(StrategyDetail {
                 scopes: scopes.unwrap_or_default(),
                 user_list: list.and_then(|id| lists.get(&id).cloned()),
                 strategy,
             });
     }
-    let whole = flags.into_iter().map(|flag| Row {
+    let whole = flags.into_iter().map(|flag| FlagDetail {
         strategies: of_flag.remove(&flag.id).unwrap_or_default(),
         flag,
     });
     Ok(whole.collect())
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("")
 }

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use storage::entities::feature_flag_strategies::StrategyKind;
 
-use crate::delivery::feature_flag_user_lists::{NO_USERS, names_users};
+use crate::delivery::feature_flag_user_lists::{INVALID_USER_LIST, is_user_list};
 use crate::kernel::error::{Error, Result};
 
 /// Maximum flags of a project.
-pub const MOST_FLAGS: u64 = 200;
+pub const MAX_FLAGS: u64 = 200;
 /// Maximum strategies of a flag.
-pub const MOST_STRATEGIES: usize = 50;
+pub const MAX_STRATEGIES: usize = 50;
 /// Maximum scopes of a strategy.
-pub const MOST_SCOPES: usize = 50;
+pub const MAX_SCOPES: usize = 50;
 
 /// Parameters of a strategy.
-pub type Parameters = BTreeMap<String, String>;
+pub type StrategyParameters = BTreeMap<String, String>;
 
 /// Rejects an invalid name of a flag.
 ///
@@ -43,9 +43,9 @@ pub fn check_name(name: &str) -> Result<()> {
 }
 
 /// Returns the violation in the parameters or user list of a strategy, as attribute and text.
-pub fn fault(
+pub fn parameter_fault(
     kind: StrategyKind,
-    parameters: &Parameters,
+    parameters: &StrategyParameters,
     has_list: bool,
 ) -> Option<(&'static str, &'static str)> {
     if kind.has_list() != has_list {
@@ -80,7 +80,7 @@ pub fn fault(
                 ["default", "userId", "sessionId", "random"].contains(&value.as_str()),
                 "stickiness parameter must be default, userId, sessionId, or random",
             ),
-            _ => (names_users(value), NO_USERS),
+            _ => (is_user_list(value), INVALID_USER_LIST),
         };
         (!holds).then_some(text)
     });
@@ -101,7 +101,7 @@ fn is_percentage(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn parameters(pairs: &[(&str, &str)]) -> Parameters {
+    fn parameters(pairs: &[(&str, &str)]) -> StrategyParameters {
         let owned = pairs
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -127,7 +127,7 @@ mod tests {
         let rollout = |percentage, group| parameters(&[("groupId", group), ("percentage", percentage)]);
         let flexible =
             |stickiness| parameters(&[("groupId", "a"), ("rollout", "5"), ("stickiness", stickiness)]);
-        let none = Parameters::new();
+        let none = StrategyParameters::new();
         for (kind, good, list) in [
             (StrategyKind::Default, none.clone(), false),
             (StrategyKind::UserList, none.clone(), true),
@@ -138,13 +138,13 @@ mod tests {
             (StrategyKind::Users, parameters(&[("userIds", "")]), false),
             (StrategyKind::FlexibleRollout, flexible("random"), false),
         ] {
-            assert_eq!(fault(kind, &good, list), None, "{kind:?} {good:?}");
+            assert_eq!(parameter_fault(kind, &good, list), None, "{kind:?} {good:?}");
             let other = if list { "can't be blank" } else { "must be blank" };
-            assert_eq!(fault(kind, &good, !list), Some(("user_list_id", other)));
+            assert_eq!(parameter_fault(kind, &good, !list), Some(("user_list_id", other)));
             let mut more = good.clone();
             more.insert("more".to_owned(), "x".to_owned());
             assert_eq!(
-                fault(kind, &more, list),
+                parameter_fault(kind, &more, list),
                 Some(("parameters", "parameters are invalid"))
             );
         }
@@ -164,7 +164,7 @@ mod tests {
             (StrategyKind::FlexibleRollout, flexible("")),
             (StrategyKind::FlexibleRollout, flexible("Random")),
         ] {
-            let found = fault(kind, &bad, false);
+            let found = parameter_fault(kind, &bad, false);
             assert_eq!(
                 found.map(|(name, _)| name),
                 Some("parameters"),

@@ -6,14 +6,14 @@ use storage::database::Violation;
 use storage::entities::metrics_annotations::{ActiveModel, Model};
 use storage::entities::{clusters, environments, now};
 
-use super::{BUILT_IN, is_there, unescape};
+use super::{BUILT_IN_DASHBOARD, dashboard_exists, unescape};
 use crate::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 
 /// Maximum length of a dashboard path, in characters.
-const LONGEST_PATH: usize = 255;
+const MAX_PATH_LENGTH: usize = 255;
 
 /// A new annotation.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub struct NewAnnotation {
 
 /// The subject of a dashboard.
 #[derive(Debug, Clone, Copy)]
-pub enum Subject {
+pub enum DashboardSubject {
     /// An environment, by its ID.
     Environment(i64),
     /// A cluster, by its ID.
@@ -43,31 +43,31 @@ pub enum Subject {
 /// Returns `NotFound` if the subject does not exist or is not visible, and `Forbidden` below Developer and in
 /// archived projects. Returns a validation error if the path is not a dashboard or the period ends before it
 /// starts.
-pub async fn annotate(
+pub async fn create(
     backend: &Backend,
     access: InstanceAccess,
-    subject: Subject,
+    subject: DashboardSubject,
     new: NewAnnotation,
 ) -> Result<Model> {
-    let project = admit(backend, access, subject).await?;
+    let project = check_access(backend, access, subject).await?;
     let path = unescape(&new.dashboard_path)?;
-    if path.chars().count() > LONGEST_PATH {
-        let text = format!("is too long (maximum is {LONGEST_PATH} characters)");
+    if path.chars().count() > MAX_PATH_LENGTH {
+        let text = format!("is too long (maximum is {MAX_PATH_LENGTH} characters)");
         return Err(Error::attribute("dashboard_path", text));
     }
     if new.ending_at.is_some_and(|end| end < new.starting_at) {
         return Err(Error::attribute("ending_at", "can't be before starting_at time"));
     }
     let there = match &project {
-        Some(project) => is_there(backend, project, &path).await?,
-        None => path == BUILT_IN,
+        Some(project) => dashboard_exists(backend, project, &path).await?,
+        None => path == BUILT_IN_DASHBOARD,
     };
     if !there {
-        return Err(super::not_there());
+        return Err(super::not_found());
     }
     let (environment_id, cluster_id) = match subject {
-        Subject::Environment(id) => (Some(id), None),
-        Subject::Cluster(id) => (None, Some(id)),
+        DashboardSubject::Environment(id) => (Some(id), None),
+        DashboardSubject::Cluster(id) => (None, Some(id)),
     };
     let row = ActiveModel {
         environment_id: Set(environment_id),
@@ -88,15 +88,19 @@ pub async fn annotate(
 }
 
 /// Requires the Developer role in the project or group, and returns the project, if it is one.
-async fn admit(backend: &Backend, access: InstanceAccess, subject: Subject) -> Result<Option<ProjectAccess>> {
+async fn check_access(
+    backend: &Backend,
+    access: InstanceAccess,
+    subject: DashboardSubject,
+) -> Result<Option<ProjectAccess>> {
     let db = backend.database.read();
     let missing = || Error::not_found("");
     let (project, group) = match subject {
-        Subject::Environment(id) => {
+        DashboardSubject::Environment(id) => {
             let found = environments::Entity::find_by_id(id).one(db).await?;
             (Some(found.ok_or_else(missing)?.project_id), None)
         }
-        Subject::Cluster(id) => {
+        DashboardSubject::Cluster(id) => {
             let found = clusters::Entity::find_by_id(id)
                 .one(db)
                 .await?

@@ -2,7 +2,7 @@
 
 mod annotations;
 
-pub use annotations::{NewAnnotation, Subject, annotate};
+pub use annotations::{DashboardSubject, NewAnnotation, create};
 
 use git::EntryKind;
 use percent_encoding::percent_decode_str;
@@ -17,13 +17,13 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// The built-in dashboard of every project.
-const BUILT_IN: &str = "config/prometheus/common_metrics.yml";
+const BUILT_IN_DASHBOARD: &str = "config/prometheus/common_metrics.yml";
 
 /// Folders with dashboard files: that of this service and that of the reference service.
 const FOLDERS: [&str; 2] = [".service/dashboards/", ".gitlab/dashboards/"];
 
 /// Extension of dashboard files.
-const ENDING: &str = ".yml";
+const EXTENSION: &str = ".yml";
 
 /// Stars a dashboard for the caller; the path may be CGI-escaped.
 ///
@@ -31,8 +31,8 @@ const ENDING: &str = ".yml";
 /// Returns a validation error if the path is not a dashboard or is starred already.
 pub async fn star(backend: &Backend, access: &ProjectAccess, path: &str) -> Result<Model> {
     let (user_id, path) = (access.caller.signed_in()?.id, unescape(path)?);
-    if !is_there(backend, access, &path).await? {
-        return Err(not_there());
+    if !dashboard_exists(backend, access, &path).await? {
+        return Err(not_found());
     }
     let row = ActiveModel {
         user_id: Set(user_id),
@@ -65,7 +65,7 @@ pub async fn unstar(backend: &Backend, access: &ProjectAccess, path: Option<&str
     Ok(removed.rows_affected)
 }
 
-fn not_there() -> Error {
+fn not_found() -> Error {
     Error::Rejected("Dashboard with requested path can not be found".into())
 }
 
@@ -82,20 +82,22 @@ fn unescape(path: &str) -> Result<String> {
 }
 
 /// Returns whether a path can be a dashboard file: directly in one of the folders.
-fn names_a_file(path: &str) -> bool {
+fn is_dashboard_path(path: &str) -> bool {
     let inside = |folder: &&str| {
         let name = path.strip_prefix(*folder);
-        name.is_some_and(|name| name.len() > ENDING.len() && name.ends_with(ENDING) && !name.contains('/'))
+        name.is_some_and(|name| {
+            name.len() > EXTENSION.len() && name.ends_with(EXTENSION) && !name.contains('/')
+        })
     };
     FOLDERS.iter().any(inside)
 }
 
 /// Returns whether a dashboard exists on the default branch and is visible to the caller.
-async fn is_there(backend: &Backend, access: &ProjectAccess, path: &str) -> Result<bool> {
-    if path == BUILT_IN {
+async fn dashboard_exists(backend: &Backend, access: &ProjectAccess, path: &str) -> Result<bool> {
+    if path == BUILT_IN_DASHBOARD {
         return Ok(true);
     }
-    if !names_a_file(path) || !access.can_read_code() {
+    if !is_dashboard_path(path) || !access.can_read_code() {
         return Ok(false);
     }
     let repository = repository_access::open(backend, access);
@@ -131,7 +133,7 @@ mod tests {
     #[test]
     fn only_files_right_in_the_folders_are_dashboards() {
         for good in [".service/dashboards/a.yml", ".gitlab/dashboards/a b.yml"] {
-            assert!(names_a_file(good), "{good}");
+            assert!(is_dashboard_path(good), "{good}");
         }
         for bad in [
             ".service/dashboards/.yml",
@@ -143,7 +145,7 @@ mod tests {
             "README.md",
             "a.yml",
         ] {
-            assert!(!names_a_file(bad), "{bad}");
+            assert!(!is_dashboard_path(bad), "{bad}");
         }
     }
 }

@@ -9,7 +9,9 @@ use sea_orm::{
 };
 
 pub use crate::delivery::pipeline_schedules::scheduler::{enqueue_due, play, run_due, run_job};
-pub use crate::delivery::pipeline_schedules::update::{Change, create, delete, take_ownership, update};
+pub use crate::delivery::pipeline_schedules::update::{
+    ScheduleUpdate, create, delete, take_ownership, update,
+};
 pub use variables::{create as create_variable, delete as delete_variable, update as update_variable};
 
 use storage::entities::pipeline_schedules::{self, Column, Model};
@@ -26,7 +28,7 @@ use crate::kernel::query::bounded_count;
 
 /// A schedule with its owner.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct ScheduleDetail {
     /// The schedule.
     pub schedule: Model,
     /// The owner; `None` if the user was deleted.
@@ -35,9 +37,9 @@ pub struct Row {
 
 /// A schedule with data that is loaded only for a single one.
 #[derive(Debug, Clone)]
-pub struct Detail {
+pub struct FullScheduleDetail {
     /// The schedule.
-    pub row: Row,
+    pub row: ScheduleDetail,
     /// The last pipeline that it created.
     pub last_pipeline: Option<pipelines::Model>,
     /// The variables for its pipelines.
@@ -53,7 +55,7 @@ pub async fn list(
     access: &ProjectAccess,
     active: Option<bool>,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<ScheduleDetail>> {
     check_can_read(access)?;
     let db = backend.database.read();
     let mut wanted = pipeline_schedules::of_project(access.project.id);
@@ -68,7 +70,9 @@ pub async fn list(
         .limit(page.limit() + 1)
         .all(db)
         .await?;
-    let rows = found.into_iter().map(|(schedule, owner)| Row { schedule, owner });
+    let rows = found
+        .into_iter()
+        .map(|(schedule, owner)| ScheduleDetail { schedule, owner });
     Ok(Page::new(page, rows.collect(), total))
 }
 
@@ -77,14 +81,14 @@ pub async fn list(
 /// # Errors
 /// Returns `NotFound` if the schedule does not exist and `Forbidden` if pipelines are not visible to the
 /// caller. Fails if a value cannot be decrypted.
-pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Detail> {
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<FullScheduleDetail> {
     check_can_read(access)?;
     let schedule = find(backend.database.read(), access, id).await?;
     detail(backend, schedule).await
 }
 
 /// Loads the details of a schedule.
-async fn detail(backend: &Backend, schedule: Model) -> Result<Detail> {
+async fn detail(backend: &Backend, schedule: Model) -> Result<FullScheduleDetail> {
     let db = backend.database.read();
     let owner = match schedule.owner_id {
         Some(id) => users::Entity::find_by_id(id).one(db).await?,
@@ -95,16 +99,16 @@ async fn detail(backend: &Backend, schedule: Model) -> Result<Detail> {
         .order_by_desc(pipelines::Column::Id)
         .one(db)
         .await?;
-    Ok(Detail {
+    Ok(FullScheduleDetail {
         variables: variables::all(backend, schedule.id).await?,
         last_pipeline,
-        row: Row { schedule, owner },
+        row: ScheduleDetail { schedule, owner },
     })
 }
 
 async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Result<Model> {
     let found = pipeline_schedules::of_project(access.project.id).filter(Column::Id.eq(id));
-    found.one(db).await?.ok_or_else(missing)
+    found.one(db).await?.ok_or_else(not_found)
 }
 
 /// Returns a schedule that the caller may change, locked until the transaction ends. Maintainers may change
@@ -112,7 +116,7 @@ async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Res
 async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess, id: i64) -> Result<Model> {
     let found = pipeline_schedules::of_project(access.project.id).filter(Column::Id.eq(id));
     let found = found.lock_exclusive().one(transaction).await?;
-    let schedule = found.ok_or_else(missing)?;
+    let schedule = found.ok_or_else(not_found)?;
     let own = schedule.owner_id == Some(access.caller.signed_in()?.id);
     match own || access.has_role(Role::Maintainer) {
         true => Ok(schedule),
@@ -120,6 +124,6 @@ async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess, id: i64
     }
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("Pipeline Schedule")
 }

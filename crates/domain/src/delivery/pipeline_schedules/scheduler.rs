@@ -19,7 +19,7 @@ use storage::jobs::{self, JobFailure};
 use super::{find, variables};
 use crate::delivery::access::check_can_create;
 use crate::delivery::jobs::run_schedule::RunSchedule;
-use crate::delivery::pipelines::{self, NewPipeline, Reference, refuse_reference, resolve, unknown};
+use crate::delivery::pipelines::{self, NewPipeline, PipelineRef, check_ref, ref_not_found, resolve_ref};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -27,12 +27,12 @@ use crate::kernel::cron::Recurrence;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum number of schedules enqueued at once; the longest overdue come first.
-const AT_ONCE: u64 = 1000;
+const MAX_ENQUEUED: u64 = 1000;
 
 /// Action for a due schedule.
-enum Outcome {
+enum DueAction {
     /// Create a pipeline with this user as the creator.
-    Run(Reference, i64),
+    Run(PipelineRef, i64),
     /// Skip this run; the reason is logged.
     Skip(&'static str),
     /// Deactivate the schedule, because its owner is missing or cannot run it.
@@ -48,14 +48,14 @@ pub async fn play(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
     check_can_create(access)?;
     let user_id = access.caller.signed_in()?.id;
     let schedule = find(backend.database.read(), access, id).await?;
-    let reference = resolve(backend, access, &schedule.ref_name).await?;
-    let reference = reference.ok_or_else(unknown)?;
-    refuse_reference(backend, access, &reference).await?;
+    let reference = resolve_ref(backend, access, &schedule.ref_name).await?;
+    let reference = reference.ok_or_else(ref_not_found)?;
+    check_ref(backend, access, &reference).await?;
     let new = new(backend, &schedule, reference, user_id, None).await?;
     backend
         .database
         .transaction(async |transaction| {
-            lock(transaction, &schedule).await?.ok_or_else(super::missing)?;
+            lock(transaction, &schedule).await?.ok_or_else(super::not_found)?;
             pipelines::insert(backend, transaction, new).await?;
             Ok(())
         })
@@ -72,10 +72,10 @@ pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
     let Some(schedule) = found.filter(|found| found.active && found.next_run_at <= now()) else {
         return Ok(());
     };
-    let outcome = outcome(backend, &schedule).await?;
+    let outcome = due_action(backend, &schedule).await?;
     let time = Some(schedule.next_run_at);
     let new = match &outcome {
-        Outcome::Run(reference, user_id) => {
+        DueAction::Run(reference, user_id) => {
             Some(new(backend, &schedule, reference.clone(), *user_id, time).await?)
         }
         _ => None,
@@ -93,16 +93,16 @@ pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
             let next = next.and_then(|recurrence| recurrence.next_after(now()));
             let mut row = locked.into_active_model();
             match (outcome, next) {
-                (Outcome::End, _) | (_, None) => {
+                (DueAction::End, _) | (_, None) => {
                     tracing::info!(schedule = id, "deactivated a pipeline schedule");
                     row.active = Set(false);
                     row.updated_at = Set(now());
                 }
-                (Outcome::Skip(reason), Some(next)) => {
+                (DueAction::Skip(reason), Some(next)) => {
                     tracing::warn!(schedule = id, reason, "skipped a run of a pipeline schedule");
                     row.next_run_at = Set(next);
                 }
-                (Outcome::Run(..), Some(next)) => row.next_run_at = Set(next),
+                (DueAction::Run(..), Some(next)) => row.next_run_at = Set(next),
             }
             let locked = row.update(transaction).await?;
             if let Some(new) = new.filter(|_| locked.active) {
@@ -118,7 +118,7 @@ pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
 /// # Errors
 /// Returns an error if a database query fails.
 pub async fn enqueue_due(backend: &Backend) -> Result<usize> {
-    let due = pipeline_schedules::due(backend.database.read(), now(), AT_ONCE).await?;
+    let due = pipeline_schedules::due(backend.database.read(), now(), MAX_ENQUEUED).await?;
     for schedule_id in &due {
         let job = RunSchedule {
             schedule_id: *schedule_id,
@@ -131,39 +131,39 @@ pub async fn enqueue_due(backend: &Backend) -> Result<usize> {
 }
 
 /// Determines the action for a due schedule.
-async fn outcome(backend: &Backend, schedule: &Model) -> Result<Outcome> {
+async fn due_action(backend: &Backend, schedule: &Model) -> Result<DueAction> {
     let owner = match schedule.owner_id {
         Some(id) => users::Entity::find_by_id(id).one(backend.database.read()).await?,
         None => None,
     };
     let acts = |owner: &users::Model| owner.state == UserState::Active && owner.deletion_started_at.is_none();
     let Some(owner) = owner.filter(acts) else {
-        return Ok(Outcome::End);
+        return Ok(DueAction::End);
     };
     let user_id = owner.id;
     let project = schedule.project_id.to_string();
     let access = match ProjectAccess::find(backend, Caller::user(owner), &project).await {
         Ok(access) => access,
-        Err(Error::NotFound(_)) => return Ok(Outcome::Skip("the owner cannot see the project")),
+        Err(Error::NotFound(_)) => return Ok(DueAction::Skip("the owner cannot see the project")),
         Err(error) => return Err(error),
     };
     match check_can_create(&access) {
-        Err(Error::Forbidden(_)) => return Ok(Outcome::Skip("the owner cannot create pipelines")),
+        Err(Error::Forbidden(_)) => return Ok(DueAction::Skip("the owner cannot create pipelines")),
         other => other?,
     }
-    let Some(reference) = resolve(backend, &access, &schedule.ref_name).await? else {
-        return Ok(Outcome::Skip("the branch or tag does not exist"));
+    let Some(reference) = resolve_ref(backend, &access, &schedule.ref_name).await? else {
+        return Ok(DueAction::Skip("the branch or tag does not exist"));
     };
-    match refuse_reference(backend, &access, &reference).await {
-        Err(Error::Forbidden(_)) => Ok(Outcome::Skip("the owner cannot use the protected branch")),
-        other => other.map(|()| Outcome::Run(reference, user_id)),
+    match check_ref(backend, &access, &reference).await {
+        Err(Error::Forbidden(_)) => Ok(DueAction::Skip("the owner cannot use the protected branch")),
+        other => other.map(|()| DueAction::Run(reference, user_id)),
     }
 }
 
 async fn new(
     backend: &Backend,
     schedule: &Model,
-    reference: Reference,
+    reference: PipelineRef,
     user_id: i64,
     time: Option<DateTime<Utc>>,
 ) -> Result<NewPipeline> {

@@ -9,7 +9,7 @@ use sea_orm::{
 use storage::entities::now;
 use storage::entities::pipeline_schedules::{self, ActiveModel, Entity, Model};
 
-use super::{Detail, detail, lock};
+use super::{FullScheduleDetail, detail, lock};
 use crate::delivery::access::check_can_create;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -19,11 +19,11 @@ use crate::kernel::preconditions;
 use crate::spaces::projects;
 
 /// Maximum number of schedules of a project.
-const MOST: u64 = 10;
+const MAX_SCHEDULES: u64 = 10;
 
 /// Attributes of a schedule; absent ones are unchanged.
 #[derive(Debug, Clone, Default)]
-pub struct Change {
+pub struct ScheduleUpdate {
     /// The description.
     pub description: Option<String>,
     /// The branch or tag.
@@ -41,7 +41,11 @@ pub struct Change {
 /// # Errors
 /// Returns a validation error for each invalid attribute and beyond the maximum number of schedules. Returns
 /// `Forbidden` as [`check_can_create`].
-pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Detail> {
+pub async fn create(
+    backend: &Backend,
+    access: &ProjectAccess,
+    change: ScheduleUpdate,
+) -> Result<FullScheduleDetail> {
     check_can_create(access)?;
     if change
         .ref_name
@@ -64,8 +68,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
             // Lock the project, so that two requests cannot exceed the limit together.
             projects::lock_for_insert(transaction, project_id).await?;
             let own = pipeline_schedules::of_project(project_id);
-            if own.count(transaction).await? >= MOST {
-                let text = format!("Maximum number of ci pipeline schedules ({MOST}) exceeded");
+            if own.count(transaction).await? >= MAX_SCHEDULES {
+                let text = format!("Maximum number of ci pipeline schedules ({MAX_SCHEDULES}) exceeded");
                 return Err(Error::attribute("base", text));
             }
             Ok(row.insert(transaction).await?)
@@ -79,9 +83,14 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
 /// # Errors
 /// Returns `NotFound` if the schedule does not exist, a validation error as [`create`], and `Forbidden`
 /// unless the caller is its owner or a Maintainer.
-pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: Change) -> Result<Detail> {
+pub async fn update(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    change: ScheduleUpdate,
+) -> Result<FullScheduleDetail> {
     check_can_create(access)?;
-    alter(backend, access, id, |row| apply(row, change)).await
+    update_locked(backend, access, id, |row| apply(row, change)).await
 }
 
 /// Transfers the ownership of a schedule to the caller.
@@ -89,22 +98,26 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: 
 /// # Errors
 /// Returns `NotFound` if the schedule does not exist, and `Forbidden` unless the caller is its owner or a
 /// Maintainer.
-pub async fn take_ownership(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Detail> {
+pub async fn take_ownership(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+) -> Result<FullScheduleDetail> {
     check_can_create(access)?;
     let user = access.caller.signed_in()?.id;
-    alter(backend, access, id, |row| {
+    update_locked(backend, access, id, |row| {
         row.owner_id = Set(Some(user));
-        apply(row, Change::default())
+        apply(row, ScheduleUpdate::default())
     })
     .await
 }
 
-async fn alter(
+async fn update_locked(
     backend: &Backend,
     access: &ProjectAccess,
     id: i64,
     change: impl FnOnce(&mut ActiveModel) -> Result<()>,
-) -> Result<Detail> {
+) -> Result<FullScheduleDetail> {
     let changed = backend
         .database
         .transaction(async |transaction| {
@@ -126,7 +139,7 @@ pub async fn delete(
     access: &ProjectAccess,
     id: i64,
     unmodified_since: Option<&str>,
-) -> Result<Detail> {
+) -> Result<FullScheduleDetail> {
     check_can_create(access)?;
     let was = super::get(backend, access, id).await?;
     backend
@@ -142,7 +155,7 @@ pub async fn delete(
 }
 
 /// Validates the attributes and applies them to the row, with the next run.
-fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
+fn apply(row: &mut ActiveModel, change: ScheduleUpdate) -> Result<()> {
     let mut faults = BTreeMap::new();
     for (name, column, sent) in [
         ("description", &mut row.description, change.description),

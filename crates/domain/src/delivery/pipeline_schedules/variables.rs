@@ -12,7 +12,7 @@ use storage::entities::pipeline_schedule_variables::{ActiveModel, Column, Entity
 
 use super::lock;
 use crate::delivery::access::check_can_create;
-use crate::delivery::pipelines::{MOST_VARIABLES, Variable, check_variable, open, seal};
+use crate::delivery::pipelines::{MAX_VARIABLES, Variable, check_variable, decrypt, encrypt};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -24,7 +24,7 @@ pub(super) async fn all(backend: &Backend, schedule_id: i64) -> Result<Vec<Varia
     let found = rows::of_schedule(schedule_id)
         .all(backend.database.read())
         .await?;
-    found.into_iter().map(|row| reveal(backend, row)).collect()
+    found.into_iter().map(|row| decrypt_row(backend, row)).collect()
 }
 
 /// Creates a variable of a schedule.
@@ -44,7 +44,11 @@ pub async fn create(
     let at = now();
     let row = ActiveModel {
         schedule_id: Set(schedule_id),
-        value_encrypted: Set(seal(backend, &new.value, &place(schedule_id, &new.key))?),
+        value_encrypted: Set(encrypt(
+            backend,
+            &new.value,
+            &value_context(schedule_id, &new.key),
+        )?),
         key: Set(new.key.clone()),
         kind: Set(new.kind),
         created_at: Set(at),
@@ -55,8 +59,8 @@ pub async fn create(
         .database
         .transaction(async |transaction| {
             lock(transaction, access, schedule_id).await?;
-            if rows::of_schedule(schedule_id).count(transaction).await? >= MOST_VARIABLES {
-                let text = format!("Maximum number of schedule variables ({MOST_VARIABLES}) exceeded");
+            if rows::of_schedule(schedule_id).count(transaction).await? >= MAX_VARIABLES {
+                let text = format!("Maximum number of schedule variables ({MAX_VARIABLES}) exceeded");
                 return Err(Error::attribute("base", text));
             }
             let made = row.insert(transaction).await;
@@ -89,7 +93,7 @@ pub async fn update(
         .transaction(async |transaction| {
             let found = find(transaction, access, schedule_id, key).await?;
             let mut row = found.into_active_model();
-            row.value_encrypted = Set(seal(backend, &value, &place(schedule_id, key))?);
+            row.value_encrypted = Set(encrypt(backend, &value, &value_context(schedule_id, key))?);
             if let Some(kind) = kind {
                 row.kind = Set(kind);
             }
@@ -97,7 +101,7 @@ pub async fn update(
             Ok::<_, Error>(row.update(transaction).await?)
         })
         .await?;
-    reveal(backend, changed)
+    decrypt_row(backend, changed)
 }
 
 /// Deletes a variable of a schedule, and returns it.
@@ -122,7 +126,7 @@ pub async fn delete(
             Ok::<_, Error>(found)
         })
         .await?;
-    reveal(backend, was)
+    decrypt_row(backend, was)
 }
 
 /// Returns a variable of a schedule that the caller may change; the schedule is locked until the transaction
@@ -139,15 +143,19 @@ async fn find(
     found.ok_or_else(|| Error::not_found("Pipeline Schedule Variable"))
 }
 
-fn reveal(backend: &Backend, row: Model) -> Result<Variable> {
+fn decrypt_row(backend: &Backend, row: Model) -> Result<Variable> {
     Ok(Variable {
-        value: open(backend, &row.value_encrypted, &place(row.schedule_id, &row.key))?,
+        value: decrypt(
+            backend,
+            &row.value_encrypted,
+            &value_context(row.schedule_id, &row.key),
+        )?,
         key: row.key,
         kind: row.kind,
     })
 }
 
 /// Returns the context that an encrypted value is bound to.
-fn place(schedule_id: i64, key: &str) -> String {
+fn value_context(schedule_id: i64, key: &str) -> String {
     format!("pipeline_schedule_variables.value:{schedule_id}:{key}")
 }

@@ -7,7 +7,7 @@ use storage::entities::now;
 use storage::entities::pipelines::{ActiveModel, Model, PipelineSource, PipelineStatus};
 
 use super::variables::{self, NewVariable};
-use super::{Row, with_user};
+use super::{PipelineDetail, with_user};
 use crate::code::branch_protection;
 use crate::code::repository_access;
 use crate::delivery::access::check_can_create;
@@ -20,11 +20,11 @@ use crate::secrets::Secret;
 use crate::spaces::projects;
 
 /// Variable that marks a freeze period of the project.
-const FROZEN: &str = "CI_DEPLOY_FREEZE";
+const FREEZE_VARIABLE: &str = "CI_DEPLOY_FREEZE";
 
 /// A branch or tag with its commit.
 #[derive(Debug, Clone)]
-pub(crate) struct Reference {
+pub(crate) struct PipelineRef {
     /// The short name.
     pub name: String,
     /// Whether it is a tag.
@@ -33,7 +33,7 @@ pub(crate) struct Reference {
     pub sha: String,
 }
 
-impl Reference {
+impl PipelineRef {
     /// Returns the ref of a pipeline with the recorded commit, which may not be the current one.
     pub fn of(pipeline: &Model) -> Self {
         Self {
@@ -50,7 +50,7 @@ pub(crate) struct NewPipeline {
     /// The project.
     pub project_id: i64,
     /// The ref.
-    pub reference: Reference,
+    pub reference: PipelineRef,
     /// The source of the pipeline.
     pub source: PipelineSource,
     /// The user who creates it.
@@ -67,17 +67,19 @@ pub(crate) struct NewPipeline {
 ///
 /// # Errors
 /// Returns a validation error if the ref does not exist or a variable is invalid. Returns `Forbidden` as
-/// [`check_can_create`] and [`refuse_reference`].
+/// [`check_can_create`] and [`check_ref`].
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
     ref_name: &str,
     given: Vec<NewVariable>,
-) -> Result<Row> {
+) -> Result<PipelineDetail> {
     check_can_create(access)?;
     variables::check_all(&given)?;
-    let reference = resolve(backend, access, ref_name).await?.ok_or_else(unknown)?;
-    refuse_reference(backend, access, &reference).await?;
+    let reference = resolve_ref(backend, access, ref_name)
+        .await?
+        .ok_or_else(ref_not_found)?;
+    check_ref(backend, access, &reference).await?;
     let new = NewPipeline {
         project_id: access.project.id,
         reference,
@@ -98,7 +100,7 @@ pub async fn create(
 }
 
 /// Returns the error of a missing ref.
-pub(crate) fn unknown() -> Error {
+pub(crate) fn ref_not_found() -> Error {
     Error::attribute("base", "Reference not found")
 }
 
@@ -107,11 +109,11 @@ pub(crate) fn unknown() -> Error {
 ///
 /// # Errors
 /// Returns a validation error for a blank name, and an error if a Git operation fails.
-pub(crate) async fn resolve(
+pub(crate) async fn resolve_ref(
     backend: &Backend,
     access: &ProjectAccess,
     name: &str,
-) -> Result<Option<Reference>> {
+) -> Result<Option<PipelineRef>> {
     if name.trim().is_empty() {
         return Err(Error::parameter("ref is empty"));
     }
@@ -124,7 +126,7 @@ pub(crate) async fn resolve(
     if let Some(name) = branch {
         match repository.branch(name).await {
             Ok(found) => {
-                return Ok(Some(Reference {
+                return Ok(Some(PipelineRef {
                     name: name.to_owned(),
                     tag: false,
                     sha: found.commit.to_string(),
@@ -137,7 +139,7 @@ pub(crate) async fn resolve(
     }
     let Some(name) = tag else { return Ok(None) };
     match repository.tag(name).await {
-        Ok(found) => Ok(found.commit.map(|commit| Reference {
+        Ok(found) => Ok(found.commit.map(|commit| PipelineRef {
             name: name.to_owned(),
             tag: true,
             sha: commit.to_string(),
@@ -154,10 +156,10 @@ pub(crate) async fn resolve(
 ///
 /// # Errors
 /// Returns `Forbidden` for such a branch.
-pub(crate) async fn refuse_reference(
+pub(crate) async fn check_ref(
     backend: &Backend,
     access: &ProjectAccess,
-    reference: &Reference,
+    reference: &PipelineRef,
 ) -> Result<()> {
     if reference.tag {
         return Ok(());
@@ -202,15 +204,15 @@ pub(crate) async fn insert(
     let made = row.insert(transaction).await?;
     let mut given = new.variables;
     if freeze_periods::is_frozen(transaction, new.project_id, made.created_at).await? {
-        given.retain(|variable| variable.key != FROZEN);
+        given.retain(|variable| variable.key != FREEZE_VARIABLE);
         given.push(NewVariable {
-            key: FROZEN.to_owned(),
+            key: FREEZE_VARIABLE.to_owned(),
             value: Secret::new("true".to_owned()),
             kind: VariableKind::EnvVar,
         });
     }
     variables::insert(backend, transaction, made.id, given).await?;
-    events::pipeline(transaction, &made, &[], Some(new.user_id)).await?;
-    status::wake(transaction, &made).await?;
+    events::publish_pipeline(transaction, &made, &[], Some(new.user_id)).await?;
+    status::enqueue_auto_merges(transaction, &made).await?;
     Ok(made)
 }

@@ -14,20 +14,20 @@ use crate::kernel::error::Result;
 
 /// A snapshot of a pipeline.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct PipelineData {
+pub struct PipelineEventData {
     /// The status at that time.
     pub status: String,
     /// Start time of its first job.
     pub started_at: Option<DateTime<Utc>>,
     /// End time.
     pub finished_at: Option<DateTime<Utc>>,
-    /// Its current jobs, at most [`MOST_JOBS`].
-    pub jobs: Vec<JobData>,
+    /// Its current jobs, at most [`MAX_JOBS`].
+    pub jobs: Vec<JobEventData>,
 }
 
 /// A snapshot of a job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct JobData {
+pub struct JobEventData {
     /// The ID.
     pub id: i64,
     /// The name.
@@ -49,9 +49,9 @@ pub struct JobData {
 }
 
 /// Maximum number of jobs in a pipeline event.
-const MOST_JOBS: usize = 100;
+const MAX_JOBS: usize = 100;
 
-impl PipelineData {
+impl PipelineEventData {
     /// Creates a snapshot of a pipeline with its current jobs.
     #[must_use]
     pub fn of(pipeline: &pipelines::Model, jobs: &[ci_jobs::Model]) -> Self {
@@ -59,12 +59,12 @@ impl PipelineData {
             status: pipeline.status.name().to_owned(),
             started_at: pipeline.started_at,
             finished_at: pipeline.finished_at,
-            jobs: jobs.iter().take(MOST_JOBS).map(Into::into).collect(),
+            jobs: jobs.iter().take(MAX_JOBS).map(Into::into).collect(),
         }
     }
 }
 
-impl From<&ci_jobs::Model> for JobData {
+impl From<&ci_jobs::Model> for JobEventData {
     fn from(job: &ci_jobs::Model) -> Self {
         Self {
             id: job.id,
@@ -84,15 +84,15 @@ impl From<&ci_jobs::Model> for JobData {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn pipeline(
+pub(crate) async fn publish_pipeline(
     transaction: &DatabaseTransaction,
     pipeline: &pipelines::Model,
     jobs: &[ci_jobs::Model],
     author: Option<i64>,
 ) -> Result<()> {
-    let data = PipelineData::of(pipeline, jobs);
+    let data = PipelineEventData::of(pipeline, jobs);
     let target = (EventTargetType::Pipeline, pipeline.id);
-    tell(
+    record(
         transaction,
         pipeline.project_id,
         HookEvent::Pipeline,
@@ -107,15 +107,15 @@ pub(crate) async fn pipeline(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn job(
+pub(super) async fn publish_job(
     transaction: &DatabaseTransaction,
     pipeline: &pipelines::Model,
     job: &ci_jobs::Model,
     author: Option<i64>,
 ) -> Result<()> {
     let target = (EventTargetType::Job, job.id);
-    let data = JobData::from(job);
-    tell(
+    let data = JobEventData::from(job);
+    record(
         transaction,
         pipeline.project_id,
         HookEvent::Job,
@@ -126,7 +126,7 @@ pub(super) async fn job(
     .await
 }
 
-async fn tell(
+async fn record(
     transaction: &DatabaseTransaction,
     project_id: i64,
     kind: HookEvent,

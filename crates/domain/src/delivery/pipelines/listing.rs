@@ -15,7 +15,7 @@ use crate::kernel::query::{at_or_before, page_of};
 
 /// Subset of the pipelines of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum PipelineScope {
     /// Running pipelines.
     Running,
     /// Pending pipelines.
@@ -30,7 +30,7 @@ pub enum Scope {
 
 /// Sort orders of pipelines; ties are sorted by ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
+pub enum PipelineOrder {
     /// ID.
     #[default]
     Id,
@@ -46,9 +46,9 @@ pub enum Order {
 
 /// Filter of a list of pipelines.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct PipelineFilter {
     /// Only this subset.
-    pub scope: Option<Scope>,
+    pub scope: Option<PipelineScope>,
     /// Only pipelines with this status.
     pub status: Option<PipelineStatus>,
     /// Only pipelines of this branch or tag.
@@ -66,7 +66,7 @@ pub struct Filter {
     /// Only pipelines updated at this time or earlier.
     pub updated_before: Option<DateTime<Utc>>,
     /// The sort order.
-    pub order: Order,
+    pub order: PipelineOrder,
     /// Whether the smallest come first.
     pub ascending: bool,
 }
@@ -78,7 +78,7 @@ pub struct Filter {
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
-    filter: Filter,
+    filter: PipelineFilter,
     page: &PageRequest,
 ) -> Result<Page<Model>> {
     check_can_read(access)?;
@@ -90,11 +90,11 @@ pub async fn list(
         false => sea_orm::Order::Desc,
     };
     let first = match order {
-        Order::Id => None,
-        Order::Status => Some(Column::Status),
-        Order::Ref => Some(Column::RefName),
-        Order::UpdatedAt => Some(Column::UpdatedAt),
-        Order::UserId => Some(Column::UserId),
+        PipelineOrder::Id => None,
+        PipelineOrder::Status => Some(Column::Status),
+        PipelineOrder::Ref => Some(Column::RefName),
+        PipelineOrder::UpdatedAt => Some(Column::UpdatedAt),
+        PipelineOrder::UserId => Some(Column::UserId),
     };
     if let Some(column) = first {
         wanted = wanted.order_by(column, direction.clone());
@@ -103,13 +103,13 @@ pub async fn list(
     page_of(backend.database.read(), wanted, page).await
 }
 
-fn condition(project_id: i64, filter: Filter) -> Condition {
+fn condition(project_id: i64, filter: PipelineFilter) -> Condition {
     let scope = filter.scope.map(|scope| match scope {
-        Scope::Running => Column::Status.eq(PipelineStatus::Running),
-        Scope::Pending => Column::Status.eq(PipelineStatus::Pending),
-        Scope::Finished => Column::Status.is_in(PipelineStatus::FINISHED),
-        Scope::Branches => newest_of_each(project_id, false),
-        Scope::Tags => newest_of_each(project_id, true),
+        PipelineScope::Running => Column::Status.eq(PipelineStatus::Running),
+        PipelineScope::Pending => Column::Status.eq(PipelineStatus::Pending),
+        PipelineScope::Finished => Column::Status.is_in(PipelineStatus::FINISHED),
+        PipelineScope::Branches => newest_of_each(project_id, false),
+        PipelineScope::Tags => newest_of_each(project_id, true),
     });
     let made_by = |condition| {
         let users = Query::select()

@@ -2,7 +2,7 @@
 //! status of an external system. Its status follows from its jobs ([`status`]).
 //!
 //! This module runs no jobs. A future executor will read the configuration where [`create()`] inserts a
-//! pipeline and insert its jobs into `ci_jobs`. It will call [`status::settle`] after each change of a job,
+//! pipeline and insert its jobs into `ci_jobs`. It will call [`status::update_from_jobs`] after each change of a job,
 //! as `delivery::commit_statuses` does.
 //!
 //! A change of a pipeline or its jobs locks the project first, then the pipeline.
@@ -19,10 +19,10 @@ use sea_orm::{
 };
 
 pub use crate::delivery::pipelines::create::create;
-pub(crate) use create::{NewPipeline, Reference, insert, refuse_reference, resolve, unknown};
-pub use listing::{Filter, Order, Scope, list};
+pub(crate) use create::{NewPipeline, PipelineRef, check_ref, insert, ref_not_found, resolve_ref};
+pub use listing::{PipelineFilter, PipelineOrder, PipelineScope, list};
 pub(crate) use variables::{
-    MOST as MOST_VARIABLES, check as check_variable, check_all as check_variables, open, seal,
+    MAX_VARIABLES, check as check_variable, check_all as check_variables, decrypt, encrypt,
 };
 pub use variables::{NewVariable, Variable, list as list_variables};
 
@@ -38,7 +38,7 @@ use crate::spaces::projects;
 
 /// A pipeline with its user.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct PipelineDetail {
     /// The pipeline.
     pub pipeline: Model,
     /// The user who created it; `None` if the user was deleted.
@@ -49,7 +49,7 @@ pub struct Row {
 ///
 /// # Errors
 /// Returns `NotFound` if the pipeline does not exist, and `Forbidden` as [`check_can_read`].
-pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<PipelineDetail> {
     check_can_read(access)?;
     let db = backend.database.read();
     let pipeline = find(db, access.project.id, id).await?;
@@ -62,19 +62,19 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<R
 /// Returns `NotFound` if the pipeline does not exist.
 pub(crate) async fn find(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Model> {
     let found = pipelines::of_project(project_id).filter(pipelines::Column::Id.eq(id));
-    found.one(db).await?.ok_or_else(missing)
+    found.one(db).await?.ok_or_else(not_found)
 }
 
 /// Adds the user of a pipeline.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn with_user(db: &impl ConnectionTrait, pipeline: Model) -> Result<Row> {
+pub(crate) async fn with_user(db: &impl ConnectionTrait, pipeline: Model) -> Result<PipelineDetail> {
     let user = match pipeline.user_id {
         Some(id) => users::Entity::find_by_id(id).one(db).await?,
         None => None,
     };
-    Ok(Row { pipeline, user })
+    Ok(PipelineDetail { pipeline, user })
 }
 
 /// Returns the newest pipeline of a commit, if it exists and is visible to the caller.
@@ -133,11 +133,11 @@ pub async fn delete(
 /// # Errors
 /// Returns `NotFound` if the pipeline does not exist. Returns `Forbidden` as [`check_can_create`], and for a
 /// protected branch that the caller may neither push to nor merge into.
-pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<PipelineDetail> {
     change(backend, access, id, async |transaction, pipeline, user| {
         let jobs = ci_jobs::current(transaction, pipeline.id).await?;
         if jobs.is_empty() && !pipeline.status.is_finished() {
-            return status::become_now(transaction, pipeline, PipelineStatus::Canceled, Some(user)).await;
+            return status::set_status(transaction, pipeline, PipelineStatus::Canceled, Some(user)).await;
         }
         let at = now();
         for job in jobs.into_iter().filter(|job| !job.status.is_finished()) {
@@ -148,7 +148,7 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Resul
             let job = row.update(transaction).await?;
             status::job_changed(transaction, &pipeline, &job, None, Some(user)).await?;
         }
-        status::settle(transaction, pipeline, Some(user)).await
+        status::update_from_jobs(transaction, pipeline, Some(user)).await
     })
     .await
 }
@@ -157,13 +157,13 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Resul
 ///
 /// # Errors
 /// Returns the errors of [`cancel`].
-pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<PipelineDetail> {
     change(backend, access, id, async |transaction, pipeline, user| {
         let jobs = ci_jobs::current(transaction, pipeline.id).await?;
         let again =
             |status: PipelineStatus| matches!(status, PipelineStatus::Failed | PipelineStatus::Canceled);
         if jobs.is_empty() && again(pipeline.status) {
-            return status::become_now(transaction, pipeline, PipelineStatus::Pending, Some(user)).await;
+            return status::set_status(transaction, pipeline, PipelineStatus::Pending, Some(user)).await;
         }
         for job in jobs.into_iter().filter(|job| again(job.status)) {
             let at = now();
@@ -190,7 +190,7 @@ pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result
             let job = row.insert(transaction).await?;
             status::job_changed(transaction, &pipeline, &job, before, Some(user)).await?;
         }
-        status::settle(transaction, pipeline, Some(user)).await
+        status::update_from_jobs(transaction, pipeline, Some(user)).await
     })
     .await
 }
@@ -201,12 +201,12 @@ async fn change(
     access: &ProjectAccess,
     id: i64,
     work: impl AsyncFnOnce(&DatabaseTransaction, Model, i64) -> Result<Model>,
-) -> Result<Row> {
+) -> Result<PipelineDetail> {
     check_can_create(access)?;
     let (project_id, user) = (access.project.id, access.caller.signed_in()?.id);
     let found = find(backend.database.read(), project_id, id).await?;
-    let reference = Reference::of(&found);
-    refuse_reference(backend, access, &reference).await?;
+    let reference = PipelineRef::of(&found);
+    check_ref(backend, access, &reference).await?;
     let changed = backend
         .database
         .transaction(async |transaction| {
@@ -221,9 +221,9 @@ async fn change(
 async fn lock(transaction: &DatabaseTransaction, project_id: i64, id: i64) -> Result<Model> {
     projects::lock_for_insert(transaction, project_id).await?;
     let found = pipelines::lock(transaction, project_id, id).await?;
-    found.ok_or_else(missing)
+    found.ok_or_else(not_found)
 }
 
-fn missing() -> Error {
+fn not_found() -> Error {
     Error::not_found("")
 }

@@ -18,7 +18,7 @@ use crate::kernel::error::{Error, Result};
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(crate) async fn settle(
+pub(crate) async fn update_from_jobs(
     transaction: &DatabaseTransaction,
     pipeline: Model,
     author: Option<i64>,
@@ -38,8 +38,8 @@ pub(crate) async fn settle(
     row.updated_at = Set(now());
     let after = row.update(transaction).await?;
     if before.status != after.status {
-        events::pipeline(transaction, &after, &jobs, author).await?;
-        wake(transaction, &after).await?;
+        events::publish_pipeline(transaction, &after, &jobs, author).await?;
+        enqueue_auto_merges(transaction, &after).await?;
     }
     Ok(after)
 }
@@ -56,18 +56,18 @@ pub(crate) async fn job_changed(
     before: Option<i64>,
     author: Option<i64>,
 ) -> Result<()> {
-    events::job(transaction, pipeline, job, author).await?;
+    events::publish_job(transaction, pipeline, job, author).await?;
     if let Some(before) = before {
-        deployments::pass_on(transaction, before, job).await?;
+        deployments::replace_job(transaction, before, job).await?;
     }
-    deployments::follow(transaction, job).await
+    deployments::update_from_job(transaction, job).await
 }
 
 /// Sets the status of a pipeline without jobs.
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn become_now(
+pub(super) async fn set_status(
     transaction: &DatabaseTransaction,
     pipeline: Model,
     status: PipelineStatus,
@@ -79,7 +79,7 @@ pub(super) async fn become_now(
     row.finished_at = Set(status.is_finished().then_some(at));
     row.updated_at = Set(at);
     let after = row.update(transaction).await?;
-    events::pipeline(transaction, &after, &[], author).await?;
+    events::publish_pipeline(transaction, &after, &[], author).await?;
     Ok(after)
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn become_now(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn wake(transaction: &DatabaseTransaction, pipeline: &Model) -> Result<()> {
+pub(super) async fn enqueue_auto_merges(transaction: &DatabaseTransaction, pipeline: &Model) -> Result<()> {
     if !matches!(pipeline.status, PipelineStatus::Success | PipelineStatus::Skipped) || pipeline.tag {
         return Ok(());
     }

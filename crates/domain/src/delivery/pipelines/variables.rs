@@ -17,7 +17,7 @@ use crate::kernel::query::page_of;
 use crate::secrets::Secret;
 
 /// Maximum number of variables of a pipeline or a schedule.
-pub(crate) const MOST: u64 = 200;
+pub(crate) const MAX_VARIABLES: u64 = 200;
 
 /// A variable for jobs.
 #[derive(Debug, Clone)]
@@ -62,7 +62,11 @@ pub async fn list(
     let page = page_of(db, pipeline_variables::of_pipeline(pipeline_id), page).await?;
     let rows = page.items.into_iter().map(|row| {
         Ok(Variable {
-            value: open(backend, &row.value_encrypted, &place(pipeline_id, &row.key))?,
+            value: decrypt(
+                backend,
+                &row.value_encrypted,
+                &value_context(pipeline_id, &row.key),
+            )?,
             key: row.key,
             kind: row.kind,
         })
@@ -86,8 +90,8 @@ pub(crate) fn check(key: Option<&str>, value: &Secret<String>) -> Result<()> {
 /// # Errors
 /// Returns a validation error for the attribute, or for `variables`.
 pub(crate) fn check_all(given: &[NewVariable]) -> Result<()> {
-    if given.len() as u64 > MOST {
-        let text = format!("are too many (maximum is {MOST})");
+    if given.len() as u64 > MAX_VARIABLES {
+        let text = format!("are too many (maximum is {MAX_VARIABLES})");
         return Err(Error::attribute("variables", text));
     }
     let mut keys = HashSet::new();
@@ -114,10 +118,10 @@ pub(super) async fn insert(
     let rows = given.into_iter().map(|variable| {
         Ok(ActiveModel {
             pipeline_id: Set(pipeline_id),
-            value_encrypted: Set(seal(
+            value_encrypted: Set(encrypt(
                 backend,
                 &variable.value,
-                &place(pipeline_id, &variable.key),
+                &value_context(pipeline_id, &variable.key),
             )?),
             key: Set(variable.key),
             kind: Set(variable.kind),
@@ -135,7 +139,7 @@ pub(super) async fn insert(
 ///
 /// # Errors
 /// Returns an error if the encryption fails.
-pub(crate) fn seal(backend: &Backend, value: &Secret<String>, place: &str) -> Result<String> {
+pub(crate) fn encrypt(backend: &Backend, value: &Secret<String>, place: &str) -> Result<String> {
     Ok(backend.keyring.encrypt(value.expose(), place)?)
 }
 
@@ -143,11 +147,11 @@ pub(crate) fn seal(backend: &Backend, value: &Secret<String>, place: &str) -> Re
 ///
 /// # Errors
 /// Returns an error if the value was encrypted for another context or with another key.
-pub(crate) fn open(backend: &Backend, sealed: &str, place: &str) -> Result<Secret<String>> {
+pub(crate) fn decrypt(backend: &Backend, sealed: &str, place: &str) -> Result<Secret<String>> {
     Ok(backend.keyring.decrypt(sealed, place)?)
 }
 
 /// Returns the context that an encrypted value is bound to.
-fn place(pipeline_id: i64, key: &str) -> String {
+fn value_context(pipeline_id: i64, key: &str) -> String {
     format!("pipeline_variables.value:{pipeline_id}:{key}")
 }

@@ -3,7 +3,9 @@
 
 pub(crate) mod rules;
 
-pub(crate) use rules::{of_environment as faults_of_environment, of_scope as faults_of_environment_scope};
+pub(crate) use rules::{
+    environment_name_faults as faults_of_environment, scope_faults as faults_of_environment_scope,
+};
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
@@ -22,25 +24,25 @@ use crate::kernel::query::page_of;
 use crate::secrets::Secret;
 
 /// Default environment scope: all environments.
-const EVERYWHERE: &str = "*";
+const ALL_ENVIRONMENTS: &str = "*";
 
 /// Owner of variables that the caller may access: the instance, a project or a group.
 #[derive(Debug, Clone, Copy)]
-pub struct Holder(Option<Scope>);
+pub struct VariableOwner(Option<Scope>);
 
-impl From<InstanceAccess> for Holder {
+impl From<InstanceAccess> for VariableOwner {
     fn from(_: InstanceAccess) -> Self {
         Self(None)
     }
 }
 
-impl From<ProjectAccess> for Holder {
+impl From<ProjectAccess> for VariableOwner {
     fn from(access: ProjectAccess) -> Self {
         Self(Some(Scope::Project(access.project.id)))
     }
 }
 
-impl From<GroupAccess> for Holder {
+impl From<GroupAccess> for VariableOwner {
     fn from(access: GroupAccess) -> Self {
         Self(Some(Scope::Group(access.group.id)))
     }
@@ -48,7 +50,7 @@ impl From<GroupAccess> for Holder {
 
 /// A variable with its value.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct VariableDetail {
     /// The variable.
     pub variable: Model,
     /// The value.
@@ -57,7 +59,7 @@ pub struct Row {
 
 /// Attributes of a variable; absent ones are unchanged, or get the default for a new variable.
 #[derive(Debug, Clone, Default)]
-pub struct Change {
+pub struct VariableUpdate {
     /// The value.
     pub value: Option<Secret<String>>,
     /// Whether jobs get the value or a file with it.
@@ -72,7 +74,7 @@ pub struct Change {
 
 /// Identifies a variable of an owner.
 #[derive(Debug, Clone)]
-pub struct Name {
+pub struct VariableKey {
     /// The key.
     pub key: String,
     /// The environment scope, which distinguishes variables with the same key.
@@ -83,9 +85,13 @@ pub struct Name {
 ///
 /// # Errors
 /// Returns an error if a database query fails or a value cannot be decrypted.
-pub async fn list(backend: &Backend, holder: Holder, page: &PageRequest) -> Result<Page<Row>> {
+pub async fn list(
+    backend: &Backend,
+    holder: VariableOwner,
+    page: &PageRequest,
+) -> Result<Page<VariableDetail>> {
     let page = page_of(backend.database.read(), ci_variables::within(holder.0), page).await?;
-    let rows: Result<Vec<Row>> = page.items.into_iter().map(|row| open(backend, row)).collect();
+    let rows: Result<Vec<VariableDetail>> = page.items.into_iter().map(|row| decrypt(backend, row)).collect();
     Ok(Page {
         items: rows?,
         rest: page.rest,
@@ -96,9 +102,9 @@ pub async fn list(backend: &Backend, holder: Holder, page: &PageRequest) -> Resu
 ///
 /// # Errors
 /// Returns `NotFound` if the variable does not exist, and `Conflict` if several match.
-pub async fn get(backend: &Backend, holder: Holder, name: &Name) -> Result<Row> {
+pub async fn get(backend: &Backend, holder: VariableOwner, name: &VariableKey) -> Result<VariableDetail> {
     let variable = find(backend.database.read(), holder, name, false).await?;
-    open(backend, variable)
+    decrypt(backend, variable)
 }
 
 /// Creates a variable.
@@ -106,9 +112,16 @@ pub async fn get(backend: &Backend, holder: Holder, name: &Name) -> Result<Row> 
 /// # Errors
 /// Returns a validation error for each invalid attribute, for a duplicate key and beyond the maximum number
 /// of variables.
-pub async fn create(backend: &Backend, holder: Holder, key: String, change: Change) -> Result<Row> {
+pub async fn create(
+    backend: &Backend,
+    holder: VariableOwner,
+    key: String,
+    change: VariableUpdate,
+) -> Result<VariableDetail> {
     let value = change.value.unwrap_or_default();
-    let scope = change.environment_scope.unwrap_or_else(|| EVERYWHERE.to_owned());
+    let scope = change
+        .environment_scope
+        .unwrap_or_else(|| ALL_ENVIRONMENTS.to_owned());
     let masked = change.masked.unwrap_or(false);
     rules::check(Some(&key), &value, masked, &scope)?;
     let at = now();
@@ -129,16 +142,16 @@ pub async fn create(backend: &Backend, holder: Holder, key: String, change: Chan
     let made = backend
         .database
         .transaction(async |transaction| {
-            make_room(transaction, holder).await?;
+            check_limit(transaction, holder).await?;
             let made = row.insert(transaction).await;
             // The value is encrypted for the ID of the row, which is known only now.
-            let made = made.map_err(|error| refused(error, &key))?;
+            let made = made.map_err(|error| map_insert_error(error, &key))?;
             let mut sealed = made.clone().into_active_model();
-            sealed.value_encrypted = Set(seal(backend, &value, made.id)?);
+            sealed.value_encrypted = Set(encrypt(backend, &value, made.id)?);
             Ok::<_, Error>(sealed.update(transaction).await?)
         })
         .await?;
-    open(backend, made)
+    decrypt(backend, made)
 }
 
 /// Updates a variable.
@@ -146,7 +159,12 @@ pub async fn create(backend: &Backend, holder: Holder, key: String, change: Chan
 /// # Errors
 /// Returns `NotFound` if the variable does not exist, `Conflict` if several match, and a validation error as
 /// [`create`].
-pub async fn update(backend: &Backend, holder: Holder, name: &Name, change: Change) -> Result<Row> {
+pub async fn update(
+    backend: &Backend,
+    holder: VariableOwner,
+    name: &VariableKey,
+    change: VariableUpdate,
+) -> Result<VariableDetail> {
     let changed = backend
         .database
         .transaction(async |transaction| {
@@ -154,23 +172,23 @@ pub async fn update(backend: &Backend, holder: Holder, name: &Name, change: Chan
             let (id, mut row) = (variable.id, variable.clone().into_active_model());
             let value = match &change.value {
                 Some(value) => value.clone(),
-                None => open(backend, variable.clone())?.value,
+                None => decrypt(backend, variable.clone())?.value,
             };
             let masked = change.masked.unwrap_or(variable.masked);
             let scope = change.environment_scope.unwrap_or(variable.environment_scope);
             rules::check(None, &value, masked, &scope)?;
             if change.value.is_some() {
-                row.value_encrypted = Set(seal(backend, &value, id)?);
+                row.value_encrypted = Set(encrypt(backend, &value, id)?);
             }
             row.kind = Set(change.kind.unwrap_or(variable.kind));
             row.protected = Set(change.protected.unwrap_or(variable.protected));
             (row.masked, row.environment_scope) = (Set(masked), Set(scope));
             row.updated_at = Set(now());
             let changed = row.update(transaction).await;
-            changed.map_err(|error| refused(error, &name.key))
+            changed.map_err(|error| map_insert_error(error, &name.key))
         })
         .await?;
-    open(backend, changed)
+    decrypt(backend, changed)
 }
 
 /// Deletes a variable.
@@ -180,8 +198,8 @@ pub async fn update(backend: &Backend, holder: Holder, name: &Name, change: Chan
 /// if it was modified after the given date.
 pub async fn delete(
     backend: &Backend,
-    holder: Holder,
-    name: &Name,
+    holder: VariableOwner,
+    name: &VariableKey,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
     backend
@@ -195,7 +213,12 @@ pub async fn delete(
         .await
 }
 
-async fn find(db: &impl ConnectionTrait, holder: Holder, name: &Name, lock: bool) -> Result<Model> {
+async fn find(
+    db: &impl ConnectionTrait,
+    holder: VariableOwner,
+    name: &VariableKey,
+    lock: bool,
+) -> Result<Model> {
     let mut wanted = ci_variables::within(holder.0).filter(Column::Key.eq(&name.key));
     if let Some(scope) = &name.environment_scope {
         wanted = wanted.filter(Column::EnvironmentScope.eq(scope));
@@ -219,7 +242,7 @@ async fn find(db: &impl ConnectionTrait, holder: Holder, name: &Name, lock: bool
 }
 
 /// Checks that the maximum number of variables is not reached. Concurrent additions wait.
-async fn make_room(transaction: &DatabaseTransaction, holder: Holder) -> Result<()> {
+async fn check_limit(transaction: &DatabaseTransaction, holder: VariableOwner) -> Result<()> {
     let there = match holder.0 {
         Some(Scope::Project(id)) => projects::lock(transaction, id).await?.is_some(),
         Some(Scope::Group(id)) => namespaces::lock(transaction, id).await?.is_some(),
@@ -236,7 +259,7 @@ async fn make_room(transaction: &DatabaseTransaction, holder: Holder) -> Result<
     if !there {
         return Err(Error::not_found(""));
     }
-    let (most, of) = rules::most(holder.0);
+    let (most, of) = rules::max_variables(holder.0);
     if ci_variables::within(holder.0).count(transaction).await? >= most {
         let text = format!("Maximum number of {of} variables ({most}) exceeded");
         return Err(Error::attribute("base", text));
@@ -245,25 +268,25 @@ async fn make_room(transaction: &DatabaseTransaction, holder: Holder) -> Result<
 }
 
 /// Maps the error of an insert.
-fn refused(error: DbErr, key: &str) -> Error {
+fn map_insert_error(error: DbErr, key: &str) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(_)) => Error::attribute("key", format!("({key}) has already been taken")),
         _ => error.into(),
     }
 }
 
-fn open(backend: &Backend, variable: Model) -> Result<Row> {
+fn decrypt(backend: &Backend, variable: Model) -> Result<VariableDetail> {
     let value = backend
         .keyring
-        .decrypt(&variable.value_encrypted, &place(variable.id))?;
-    Ok(Row { variable, value })
+        .decrypt(&variable.value_encrypted, &value_context(variable.id))?;
+    Ok(VariableDetail { variable, value })
 }
 
-fn seal(backend: &Backend, value: &Secret<String>, id: i64) -> Result<String> {
-    Ok(backend.keyring.encrypt(value.expose(), &place(id))?)
+fn encrypt(backend: &Backend, value: &Secret<String>, id: i64) -> Result<String> {
+    Ok(backend.keyring.encrypt(value.expose(), &value_context(id))?)
 }
 
 /// Returns the context that an encrypted value is bound to.
-fn place(id: i64) -> String {
+fn value_context(id: i64) -> String {
     format!("ci_variables.value:{id}")
 }

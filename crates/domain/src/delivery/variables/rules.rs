@@ -9,16 +9,16 @@ use crate::kernel::error::{Error, Result};
 use crate::secrets::Secret;
 
 /// Maximum length of a key and of an environment scope, in characters.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_LENGTH: usize = 255;
 
 /// Maximum length of a value, in characters.
-const LONGEST_VALUE: usize = 10_000;
+const MAX_VALUE_LENGTH: usize = 10_000;
 
 /// Minimum length of a masked value, in characters: shorter values match too much text in a log.
-const SHORTEST_MASKED: usize = 8;
+const MIN_MASKED_LENGTH: usize = 8;
 
 /// Returns the maximum number of variables and the name of their type for an error text.
-pub fn most(scope: Option<Scope>) -> (u64, &'static str) {
+pub fn max_variables(scope: Option<Scope>) -> (u64, &'static str) {
     match scope {
         None => (25, "ci instance level"),
         Some(Scope::Project(_)) => (1000, "project ci"),
@@ -33,9 +33,9 @@ pub fn most(scope: Option<Scope>) -> (u64, &'static str) {
 pub fn check(key: Option<&str>, value: &Secret<String>, masked: bool, environment_scope: &str) -> Result<()> {
     let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     for (name, texts) in [
-        ("key", key.map(of_key).unwrap_or_default()),
-        ("value", of_value(value.expose(), masked)),
-        ("environment_scope", of_scope(environment_scope)),
+        ("key", key.map(key_faults).unwrap_or_default()),
+        ("value", value_faults(value.expose(), masked)),
+        ("environment_scope", scope_faults(environment_scope)),
     ] {
         if !texts.is_empty() {
             faults.insert(name.into(), texts);
@@ -47,25 +47,25 @@ pub fn check(key: Option<&str>, value: &Secret<String>, masked: bool, environmen
     }
 }
 
-fn of_key(key: &str) -> Vec<Cow<'static, str>> {
+fn key_faults(key: &str) -> Vec<Cow<'static, str>> {
     let sound = |char: char| char.is_ascii_alphanumeric() || char == '_';
     let text = "can contain only letters, digits and '_'.";
-    of_name(key, sound, text)
+    name_faults(key, sound, text)
 }
 
 /// Returns the faults of an environment scope.
-pub fn of_scope(scope: &str) -> Vec<Cow<'static, str>> {
+pub fn scope_faults(scope: &str) -> Vec<Cow<'static, str>> {
     let sound = |char: char| char.is_ascii_alphanumeric() || "-_/${}.* ".contains(char);
     let text = "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', '*' and spaces";
-    of_name(scope, sound, text)
+    name_faults(scope, sound, text)
 }
 
 /// Returns the faults of an environment name.
-pub fn of_environment(name: &str) -> Vec<Cow<'static, str>> {
+pub fn environment_name_faults(name: &str) -> Vec<Cow<'static, str>> {
     let sound = |char: char| char.is_ascii_alphanumeric() || "-_/${}. ".contains(char);
     let text = "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', and spaces, but it cannot start or end \
                 with '/'";
-    let mut texts = of_name(name, sound, text);
+    let mut texts = name_faults(name, sound, text);
     let folder = name.starts_with('/') || name.ends_with('/');
     if folder && !texts.iter().any(|other| other == text) {
         texts.push(text.into());
@@ -73,14 +73,14 @@ pub fn of_environment(name: &str) -> Vec<Cow<'static, str>> {
     texts
 }
 
-fn of_name(name: &str, sound: fn(char) -> bool, text: &'static str) -> Vec<Cow<'static, str>> {
+fn name_faults(name: &str, sound: fn(char) -> bool, text: &'static str) -> Vec<Cow<'static, str>> {
     let mut texts = Vec::new();
     let blank = name.trim().is_empty();
     if blank {
         texts.push("can't be blank".into());
     }
-    if name.chars().count() > LONGEST_NAME {
-        texts.push(format!("is too long (maximum is {LONGEST_NAME} characters)").into());
+    if name.chars().count() > MAX_NAME_LENGTH {
+        texts.push(format!("is too long (maximum is {MAX_NAME_LENGTH} characters)").into());
     }
     if blank || !name.chars().all(sound) {
         texts.push(text.into());
@@ -88,18 +88,19 @@ fn of_name(name: &str, sound: fn(char) -> bool, text: &'static str) -> Vec<Cow<'
     texts
 }
 
-fn of_value(value: &str, masked: bool) -> Vec<Cow<'static, str>> {
+fn value_faults(value: &str, masked: bool) -> Vec<Cow<'static, str>> {
     let mut texts = Vec::new();
     let length = value.chars().count();
-    if length > LONGEST_VALUE {
-        let text = format!("The value of the provided variable exceeds the {LONGEST_VALUE} character limit");
+    if length > MAX_VALUE_LENGTH {
+        let text =
+            format!("The value of the provided variable exceeds the {MAX_VALUE_LENGTH} character limit");
         texts.push(text.into());
     }
     if value.contains('\0') {
         texts.push("can't contain the null character".into());
     }
     let maskable = |char: char| char.is_ascii_alphanumeric() || "_+=/@:.-".contains(char);
-    if masked && (length < SHORTEST_MASKED || !value.chars().all(maskable)) {
+    if masked && (length < MIN_MASKED_LENGTH || !value.chars().all(maskable)) {
         texts.push("is invalid".into());
     }
     texts
@@ -141,13 +142,13 @@ mod tests {
     fn environments_have_names_without_outer_slashes() {
         let long = "e".repeat(255);
         for good in ["production", "review/a b", "$x.{y}_-", "a//b", &long] {
-            assert_eq!(of_environment(good), [""; 0], "{good:?}");
+            assert_eq!(environment_name_faults(good), [""; 0], "{good:?}");
         }
         let longer = "e".repeat(256);
         for bad in ["", " ", "/a", "a/", "/", "a*", "a\n", "ä", &longer] {
-            assert_ne!(of_environment(bad), [""; 0], "{bad:?}");
+            assert_ne!(environment_name_faults(bad), [""; 0], "{bad:?}");
         }
-        assert_eq!(of_environment("/ä").len(), 1);
+        assert_eq!(environment_name_faults("/ä").len(), 1);
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub(super) async fn of_one(
         // Rebases finish within the request, so none is ever in progress.
         rebase_in_progress: wanted.rebase.then_some(false),
         pipeline: head_pipeline::seen(backend, access, this).await?,
-        first_deployed_to_production_at: match deployments::may_read(access) {
+        first_deployed_to_production_at: match deployments::can_read(access) {
             true => deployments::first_to_production(db, this.id).await?,
             false => None,
         },

@@ -7,7 +7,7 @@ use storage::entities::pipelines;
 use super::Subject;
 use super::parts::{ProjectPart, RepositoryPart, UserPart, date};
 use crate::code::push_events::oid;
-use crate::delivery::pipelines::events::JobData;
+use crate::delivery::pipelines::events::JobEventData;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -58,7 +58,7 @@ struct Commit {
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<JobPayload> {
     let gone = || Error::internal("the job of the event does not exist");
     let data = subject.event.data.as_deref().ok_or_else(gone)?;
-    let data: JobData = serde_json::from_str(data).map_err(Error::internal)?;
+    let data: JobEventData = serde_json::from_str(data).map_err(Error::internal)?;
     let found = pipelines::Entity::find_by_id(data.pipeline_id).one(backend.database.read());
     let pipeline = found.await?.ok_or_else(gone)?;
     let commit = match oid(&pipeline.sha) {

@@ -9,7 +9,7 @@ use storage::entities::pipelines;
 use super::Subject;
 use super::parts::{CommitPart, ProjectPart, UserPart, date};
 use crate::code::push_events::oid;
-use crate::delivery::pipelines::events::{JobData, PipelineData};
+use crate::delivery::pipelines::events::{JobEventData, PipelineEventData};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -60,8 +60,8 @@ struct BuildPart {
     allow_failure: bool,
 }
 
-impl From<JobData> for BuildPart {
-    fn from(job: JobData) -> Self {
+impl From<JobEventData> for BuildPart {
+    fn from(job: JobEventData) -> Self {
         Self {
             id: job.id,
             stage: job.stage,
@@ -83,7 +83,7 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Pipe
     let found = pipelines::Entity::find_by_id(id).one(backend.database.read());
     let pipeline = found.await?.ok_or_else(gone)?;
     let data = subject.event.data.as_deref().ok_or_else(gone)?;
-    let data: PipelineData = serde_json::from_str(data).map_err(Error::internal)?;
+    let data: PipelineEventData = serde_json::from_str(data).map_err(Error::internal)?;
     let ends = data.started_at.zip(data.finished_at);
     let stages: BTreeSet<String> = data.jobs.iter().map(|job| job.stage.clone()).collect();
     let commit = match oid(&pipeline.sha) {

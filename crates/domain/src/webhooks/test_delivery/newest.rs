@@ -8,7 +8,7 @@ use storage::entities::events::{Column, Entity, EventAction, EventTargetType, Mo
 use storage::entities::{ci_jobs, commit_comments, issues, merge_requests, notes, pipelines};
 
 use super::nothing;
-use crate::delivery::pipelines::events::{JobData, PipelineData};
+use crate::delivery::pipelines::events::{JobEventData, PipelineEventData};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::planning::issues::events::IssueData;
@@ -87,7 +87,7 @@ pub(super) async fn pipeline(backend: &Backend, plain: Model) -> Result<Model> {
         .order_by_desc(pipelines::Column::Id);
     let pipeline = newest.one(db).await?;
     let pipeline = pipeline.ok_or_else(|| nothing("Ensure the project has CI pipelines."))?;
-    let data = PipelineData::of(&pipeline, &ci_jobs::current(db, pipeline.id).await?);
+    let data = PipelineEventData::of(&pipeline, &ci_jobs::current(db, pipeline.id).await?);
     Ok(Model {
         action: EventAction::Updated,
         target_type: Some(EventTargetType::Pipeline),
@@ -107,7 +107,7 @@ pub(super) async fn job(backend: &Backend, plain: Model) -> Result<Model> {
         .order_by_desc(ci_jobs::Column::Id);
     let job = newest.one(backend.database.read()).await?;
     let job = job.ok_or_else(|| nothing("Ensure the project has CI jobs."))?;
-    let data = JobData::from(&job);
+    let data = JobEventData::from(&job);
     Ok(Model {
         action: EventAction::Updated,
         target_type: Some(EventTargetType::Job),
