@@ -60,7 +60,7 @@ pub(super) async fn restore(copy: Copy) -> Outcome {
     .await?;
     let base_url = server::public_url(&settings, settings.listen);
     let backend = server::open(&settings, None, base_url).await?;
-    garbage_collection::begin_anew(&backend).await?;
+    garbage_collection::reset_after_restore(&backend).await?;
     print(&format!(
         "Restored {} of {} into {}\n",
         repositories(made.repositories),

@@ -4,8 +4,8 @@ use domain::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use domain::registry::deletion::{delete_repository, delete_tag};
-use domain::registry::listing::{self, With};
-use domain::registry::tag_cleanup::{self, Asked};
+use domain::registry::listing::{self, RepositoryDetailOptions};
+use domain::registry::tag_cleanup::{self, CleanupRequest};
 
 use crate::api::routes::ContainerRegistryApi;
 use crate::app::App;
@@ -31,11 +31,11 @@ impl ContainerRegistryApi for App {
         request: ListRegistryRepositoriesRequest,
         page: PageRequest,
     ) -> Result<Page<RegistryRepository>> {
-        let with = With {
+        let with = RepositoryDetailOptions {
             tags: request.tags,
             tags_count: request.tags_count,
         };
-        let page = listing::of_project(&self.backend, &access, request.name, with, &page).await?;
+        let page = listing::list_of_project(&self.backend, &access, request.name, with, &page).await?;
         Ok(page.map(|row| repository(&self.backend.instance.base_url, row)))
     }
 
@@ -45,11 +45,11 @@ impl ContainerRegistryApi for App {
         request: ListGroupRegistryRepositoriesRequest,
         page: PageRequest,
     ) -> Result<Page<RegistryRepository>> {
-        let with = With {
+        let with = RepositoryDetailOptions {
             tags: request.tags,
             tags_count: request.tags_count,
         };
-        let page = listing::of_group(&self.backend, &access, request.name, with, &page).await?;
+        let page = listing::list_of_group(&self.backend, &access, request.name, with, &page).await?;
         Ok(page.map(|row| repository(&self.backend.instance.base_url, row)))
     }
 
@@ -58,7 +58,7 @@ impl ContainerRegistryApi for App {
         access: InstanceAccess,
         request: GetRegistryRepositoryRequest,
     ) -> Result<RegistryRepository> {
-        let with = With {
+        let with = RepositoryDetailOptions {
             tags: request.tags,
             tags_count: request.tags_count,
         };
@@ -91,14 +91,14 @@ impl ContainerRegistryApi for App {
         access: ProjectAccess,
         request: DeleteRegistryTagsRequest,
     ) -> Result<Message> {
-        let asked = Asked {
+        let asked = CleanupRequest {
             name_regex_delete: request.name_regex_delete,
             name_regex: request.name_regex,
             name_regex_keep: request.name_regex_keep,
             keep_n: request.keep_n.map(i64::unsigned_abs),
             older_than: request.older_than,
         };
-        tag_cleanup::begin(&self.backend, &access, request.repository_id, asked).await?;
+        tag_cleanup::enqueue(&self.backend, &access, request.repository_id, asked).await?;
         Ok(message("202 Accepted"))
     }
 

@@ -1,7 +1,7 @@
 //! Repositories and tags of the container registry.
 
 use domain::kernel::urls::registry_host;
-use domain::registry::listing::Row;
+use domain::registry::listing::RepositoryDetail;
 use storage::entities::{registry_manifests, registry_tags};
 
 use contract::{RegistryRepository, RegistryTag, RegistryTagDetails};
@@ -11,8 +11,8 @@ const SHORT: usize = 9;
 
 /// Returns a repository; `base` is the base URL.
 #[must_use]
-pub fn repository(base: &str, row: Row) -> RegistryRepository {
-    let Row {
+pub fn repository(base: &str, row: RepositoryDetail) -> RegistryRepository {
+    let RepositoryDetail {
         repository,
         path,
         tags_count,

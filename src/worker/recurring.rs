@@ -8,7 +8,7 @@ use domain::code::ref_updates;
 use domain::delivery::pipeline_schedules;
 use domain::kernel::Backend;
 use domain::kernel::error::{Error, Result};
-use domain::registry::jobs::collect_registry_garbage::CollectImages;
+use domain::registry::jobs::collect_registry_garbage::CollectRegistryGarbage;
 use domain::spaces::jobs::sweep_expired_access::SweepExpiredAccess;
 use domain::transfers;
 use domain::webhooks::log;
@@ -48,7 +48,7 @@ pub async fn run(backend: Backend, stop: CancellationToken) {
 }
 
 async fn collect(backend: &Backend) -> Result<()> {
-    enqueue(backend.database.write(), &CollectImages {})
+    enqueue(backend.database.write(), &CollectRegistryGarbage {})
         .await
         .map_err(Error::internal)
 }

@@ -1,7 +1,7 @@
 //! Blobs: whole, in part, or headers only.
 
 use domain::kernel::download::Download;
-use domain::registry::{Digest, Fault, blobs};
+use domain::registry::{Digest, RegistryError, blobs};
 use poem::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, EXPIRES, PRAGMA};
 use poem::http::{Method, StatusCode};
 use poem::{Request, Response};
@@ -14,7 +14,7 @@ const KEPT: &str = "private, max-age=31536000, immutable";
 
 impl Call<'_> {
     /// Sends a blob, or removes it from the repository.
-    pub(super) async fn blob(&self, digest: &str, request: &Request) -> Result<Response, Fault> {
+    pub(super) async fn blob(&self, digest: &str, request: &Request) -> Result<Response, RegistryError> {
         let digest = Digest::parse(digest)?;
         let repository = self.place.repository(self.backend).await?;
         if request.method() == Method::DELETE {

@@ -1,6 +1,6 @@
 //! Parser of registry paths. Image names have any number of components, so paths are parsed from the end.
 
-use domain::registry::{Fault, Name};
+use domain::registry::{ImageName, RegistryError};
 use percent_encoding::percent_decode_str;
 
 /// Root of the registry.
@@ -16,7 +16,7 @@ pub enum Target {
     /// The registry itself.
     Base,
     /// A resource of a repository.
-    Of(Name, What),
+    Of(ImageName, What),
     /// An unknown path.
     Nothing,
 }
@@ -53,7 +53,7 @@ impl Target {
     ///
     /// # Errors
     /// `NAME_INVALID` for an invalid repository name.
-    pub fn of(path: &str) -> Option<Result<Self, Fault>> {
+    pub fn of(path: &str) -> Option<Result<Self, RegistryError>> {
         if !is_registrys(path) {
             return None;
         }
@@ -68,7 +68,7 @@ impl Target {
             return Some(Ok(Self::Nothing));
         };
         let name = percent_decode_str(name).decode_utf8_lossy();
-        Some(Name::parse(&name).map(|name| Self::Of(name, what)))
+        Some(ImageName::parse(&name).map(|name| Self::Of(name, what)))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Manifests, tags and referrers.
 
 use domain::kernel::download::{Content, Download};
-use domain::registry::manifests::{self, Annotations, LARGEST, Manifest, Reference};
-use domain::registry::{Code, Digest, Fault, tags};
+use domain::registry::manifests::{self, Annotations, MAX_BYTES, Manifest, ManifestReference};
+use domain::registry::{Digest, RegistryError, RegistryErrorCode, tags};
 use poem::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK};
 use poem::http::{HeaderName, Method, StatusCode};
 use poem::{Request, Response};
@@ -22,20 +22,26 @@ const ASKED_AGAIN: &str = "private, no-cache";
 
 impl Call<'_> {
     /// Sends, stores or deletes a manifest.
-    pub(super) async fn manifest(&self, reference: &str, request: Request) -> Result<Response, Fault> {
+    pub(super) async fn manifest(
+        &self,
+        reference: &str,
+        request: Request,
+    ) -> Result<Response, RegistryError> {
         if request.method() == Method::PUT {
-            return self.push(&Reference::parse(reference)?, request).await;
+            return self.push(&ManifestReference::parse(reference)?, request).await;
         }
-        let reference = Reference::to_present(reference)?;
+        let reference = ManifestReference::parse_existing(reference)?;
         let repository = self.place.repository(self.backend).await?;
         if request.method() == Method::DELETE {
             match &reference {
-                Reference::Tag(name) => tags::delete(self.backend, repository.id, name).await?,
-                Reference::Digest(digest) => manifests::delete(self.backend, repository.id, digest).await?,
+                ManifestReference::Tag(name) => tags::delete(self.backend, repository.id, name).await?,
+                ManifestReference::Digest(digest) => {
+                    manifests::delete(self.backend, repository.id, digest).await?
+                }
             }
             return Ok(responses::bare(StatusCode::ACCEPTED));
         }
-        let (manifest, bytes) = manifests::read(self.backend, repository.id, &reference).await?;
+        let (manifest, bytes) = manifests::get(self.backend, repository.id, &reference).await?;
         let digest = Digest::parse(&manifest.digest)?;
         let content = Download {
             content_type: manifest.media_type,
@@ -48,23 +54,32 @@ impl Call<'_> {
         Ok(sent(content, &digest, ASKED_AGAIN, &request))
     }
 
-    async fn push(&self, reference: &Reference, mut request: Request) -> Result<Response, Fault> {
+    async fn push(
+        &self,
+        reference: &ManifestReference,
+        mut request: Request,
+    ) -> Result<Response, RegistryError> {
         let too_large = || {
-            Fault::new(
-                Code::SizeInvalid,
-                format!("the manifest is too large (maximum is {LARGEST} bytes)"),
+            RegistryError::new(
+                RegistryErrorCode::SizeInvalid,
+                format!("the manifest is too large (maximum is {MAX_BYTES} bytes)"),
             )
         };
         let header = |name| request.headers().get(name)?.to_str().ok();
         let announced = header(CONTENT_LENGTH).and_then(|text| text.parse::<usize>().ok());
-        if announced.is_some_and(|length| length > LARGEST) {
+        if announced.is_some_and(|length| length > MAX_BYTES) {
             return Err(too_large());
         }
         let kind = header(CONTENT_TYPE).unwrap_or_default().to_owned();
-        let bytes = match request.take_body().into_bytes_limit(LARGEST).await {
+        let bytes = match request.take_body().into_bytes_limit(MAX_BYTES).await {
             Ok(bytes) => bytes.to_vec(),
             Err(poem::error::ReadBodyError::PayloadTooLarge) => return Err(too_large()),
-            Err(_) => return Err(Fault::new(Code::ManifestInvalid, "the body is incomplete")),
+            Err(_) => {
+                return Err(RegistryError::new(
+                    RegistryErrorCode::ManifestInvalid,
+                    "the body is incomplete",
+                ));
+            }
         };
         let pushed = manifests::push(self.backend, &self.place, reference, &kind, bytes).await?;
         let mut response = responses::made(self.name(), "manifests", &pushed.digest);
@@ -75,18 +90,23 @@ impl Call<'_> {
     }
 
     /// Sends the tag names, or a page of them.
-    pub(super) async fn tags(&self, request: &Request) -> Result<Response, Fault> {
+    pub(super) async fn tags(&self, request: &Request) -> Result<Response, RegistryError> {
         let asked = parameter(request, "n");
         let limit = match &asked {
-            None => tags::PAGE,
+            None => tags::MAX_PER_PAGE,
             Some(text) => {
-                let wrong = || Fault::new(Code::PaginationNumberInvalid, "n must be a non-negative integer");
-                text.parse::<u64>().map_err(|_| wrong())?.min(tags::PAGE)
+                let wrong = || {
+                    RegistryError::new(
+                        RegistryErrorCode::PaginationNumberInvalid,
+                        "n must be a non-negative integer",
+                    )
+                };
+                text.parse::<u64>().map_err(|_| wrong())?.min(tags::MAX_PER_PAGE)
             }
         };
         let last = parameter(request, "last").filter(|last| !last.contains('\0'));
         let repository = self.place.repository(self.backend).await?;
-        let (names, more) = tags::names(self.backend, repository.id, last.as_deref(), limit).await?;
+        let (names, more) = tags::list_names(self.backend, repository.id, last.as_deref(), limit).await?;
         let next = names.last().filter(|_| more).cloned();
         let text = json!({ "name": self.name().as_str(), "tags": names });
         let mut response = responses::document("application/json", text.to_string());
@@ -102,7 +122,7 @@ impl Call<'_> {
     }
 
     /// Sends a list of the referrers of a manifest.
-    pub(super) async fn referrers(&self, digest: &str, request: &Request) -> Result<Response, Fault> {
+    pub(super) async fn referrers(&self, digest: &str, request: &Request) -> Result<Response, RegistryError> {
         let digest = Digest::parse(digest)?;
         let kind = parameter(request, "artifactType").filter(|kind| !kind.is_empty() && !kind.contains('\0'));
         let after = parameter(request, "last")
@@ -111,9 +131,9 @@ impl Call<'_> {
         // A repository without pushes has no referrers, which is not an error.
         let (found, more) = match self.place.repository(self.backend).await {
             Ok(repository) => {
-                manifests::about(self.backend, repository.id, &digest, kind.as_deref(), after).await?
+                manifests::referrers(self.backend, repository.id, &digest, kind.as_deref(), after).await?
             }
-            Err(Fault::Protocol { .. }) => (Vec::new(), false),
+            Err(RegistryError::Protocol { .. }) => (Vec::new(), false),
             Err(fault) => return Err(fault),
         };
         let next = found.last().filter(|_| more).map(|manifest| manifest.id);

@@ -11,8 +11,8 @@ mod tokens;
 mod uploads;
 
 use domain::kernel::Backend;
-use domain::registry::tokens::{Bearer, Challenge, Refusal};
-use domain::registry::{Action, Actions, Fault, Name, Place};
+use domain::registry::tokens::{TokenBearer, TokenChallenge, TokenRejection};
+use domain::registry::{ImageName, RegistryAction, RegistryActions, RegistryError, RepositoryPath};
 use endpoint::{Target, What};
 use poem::http::header::AUTHORIZATION;
 use poem::http::{Method, StatusCode};
@@ -112,8 +112,8 @@ impl Protocol {
         let asked = Some((&name, wanted(action)));
         let admitted = async {
             let bearer = self.bearer(&request).await?;
-            let place = bearer.admit(&self.backend, &name, action).await?;
-            Ok::<_, Refusal>((bearer, place))
+            let place = bearer.authorize(&self.backend, &name, action).await?;
+            Ok::<_, TokenRejection>((bearer, place))
         };
         match admitted.await {
             Err(refusal) => responses::turned_away(base_url, &refusal, asked),
@@ -140,14 +140,14 @@ impl Protocol {
         }
     }
 
-    async fn bearer(&self, request: &Request) -> Result<Bearer, Refusal> {
+    async fn bearer(&self, request: &Request) -> Result<TokenBearer, TokenRejection> {
         let token = request.headers().get(AUTHORIZATION).and_then(|value| {
             let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         match token {
-            Some(token) => Bearer::of(&self.backend, token).await,
-            None => Err(Refusal::Challenge(Challenge::Missing)),
+            Some(token) => TokenBearer::from_token(&self.backend, token).await,
+            None => Err(TokenRejection::Challenge(TokenChallenge::Missing)),
         }
     }
 }
@@ -155,12 +155,12 @@ impl Protocol {
 /// An authorized request.
 struct Call<'a> {
     backend: &'a Backend,
-    bearer: Bearer,
-    place: Place,
+    bearer: TokenBearer,
+    place: RepositoryPath,
 }
 
 impl Call<'_> {
-    async fn answer(&self, what: What, request: Request) -> Result<Response, Fault> {
+    async fn answer(&self, what: What, request: Request) -> Result<Response, RegistryError> {
         match what {
             What::Tags => self.tags(&request).await,
             What::Referrers(digest) => self.referrers(&digest, &request).await,
@@ -171,30 +171,30 @@ impl Call<'_> {
         }
     }
 
-    fn name(&self) -> &Name {
+    fn name(&self) -> &ImageName {
         &self.place.name
     }
 }
 
 /// Returns the action of a request on its target; none if not supported.
-fn action(what: &What, method: &Method) -> Option<Action> {
+fn action(what: &What, method: &Method) -> Option<RegistryAction> {
     let read = matches!(*method, Method::GET | Method::HEAD);
     match what {
-        What::Tags | What::Referrers(_) => read.then_some(Action::Pull),
-        What::Manifest(_) | What::Blob(_) if read => Some(Action::Pull),
-        What::Manifest(_) if *method == Method::PUT => Some(Action::Push),
+        What::Tags | What::Referrers(_) => read.then_some(RegistryAction::Pull),
+        What::Manifest(_) | What::Blob(_) if read => Some(RegistryAction::Pull),
+        What::Manifest(_) if *method == Method::PUT => Some(RegistryAction::Push),
         What::Manifest(reference) if *method == Method::DELETE => Some(match reference.contains(':') {
-            true => Action::Destroy,
-            false => Action::Delete,
+            true => RegistryAction::Destroy,
+            false => RegistryAction::Delete,
         }),
-        What::Blob(_) if *method == Method::DELETE => Some(Action::Destroy),
-        What::Uploads if *method == Method::POST => Some(Action::Push),
+        What::Blob(_) if *method == Method::DELETE => Some(RegistryAction::Destroy),
+        What::Uploads if *method == Method::POST => Some(RegistryAction::Push),
         What::Upload(_) => {
             let known = matches!(
                 *method,
                 Method::GET | Method::PATCH | Method::PUT | Method::DELETE
             );
-            known.then_some(Action::Push)
+            known.then_some(RegistryAction::Push)
         }
         What::Manifest(_) | What::Blob(_) | What::Uploads => None,
     }
@@ -212,11 +212,11 @@ fn methods(what: &What) -> &'static str {
 }
 
 /// Returns the access that a token must grant for an action. A push also needs pull access.
-fn wanted(action: Action) -> Actions {
-    Actions {
-        pull: matches!(action, Action::Pull | Action::Push),
-        push: action == Action::Push,
-        delete: matches!(action, Action::Delete | Action::Destroy),
+fn wanted(action: RegistryAction) -> RegistryActions {
+    RegistryActions {
+        pull: matches!(action, RegistryAction::Pull | RegistryAction::Push),
+        push: action == RegistryAction::Push,
+        delete: matches!(action, RegistryAction::Delete | RegistryAction::Destroy),
     }
 }
 

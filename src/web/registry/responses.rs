@@ -1,8 +1,8 @@
 //! Responses of the registry: errors in the protocol's format, challenges, and common headers.
 
 use domain::kernel::error::Error;
-use domain::registry::tokens::{Challenge, Refusal};
-use domain::registry::{Actions, Code, Digest, Fault, Name};
+use domain::registry::tokens::{TokenChallenge, TokenRejection};
+use domain::registry::{Digest, ImageName, RegistryActions, RegistryError, RegistryErrorCode};
 use poem::http::header::{ALLOW, CONTENT_LENGTH, LOCATION, RANGE, RETRY_AFTER, WWW_AUTHENTICATE};
 use poem::http::{HeaderName, HeaderValue, StatusCode};
 use poem::{Body, Response};
@@ -22,24 +22,24 @@ const UPLOAD: HeaderName = HeaderName::from_static("docker-upload-uuid");
 const LEAST_PART: HeaderName = HeaderName::from_static("oci-chunk-min-length");
 
 /// Returns the protocol's name of an error code, and its status.
-fn told(code: Code) -> (&'static str, StatusCode) {
+fn told(code: RegistryErrorCode) -> (&'static str, StatusCode) {
     match code {
-        Code::BlobUnknown => ("BLOB_UNKNOWN", StatusCode::NOT_FOUND),
-        Code::BlobUploadInvalid => ("BLOB_UPLOAD_INVALID", StatusCode::BAD_REQUEST),
-        Code::BlobUploadUnknown => ("BLOB_UPLOAD_UNKNOWN", StatusCode::NOT_FOUND),
-        Code::DigestInvalid => ("DIGEST_INVALID", StatusCode::BAD_REQUEST),
-        Code::ManifestBlobUnknown => ("MANIFEST_BLOB_UNKNOWN", StatusCode::BAD_REQUEST),
-        Code::ManifestInvalid => ("MANIFEST_INVALID", StatusCode::BAD_REQUEST),
-        Code::ManifestUnknown => ("MANIFEST_UNKNOWN", StatusCode::NOT_FOUND),
-        Code::NameInvalid => ("NAME_INVALID", StatusCode::BAD_REQUEST),
-        Code::NameUnknown => ("NAME_UNKNOWN", StatusCode::NOT_FOUND),
-        Code::PaginationNumberInvalid => ("PAGINATION_NUMBER_INVALID", StatusCode::BAD_REQUEST),
-        Code::SizeInvalid => ("SIZE_INVALID", StatusCode::PAYLOAD_TOO_LARGE),
-        Code::Unauthorized => ("UNAUTHORIZED", StatusCode::UNAUTHORIZED),
-        Code::Denied => ("DENIED", StatusCode::FORBIDDEN),
-        Code::InUse => ("DENIED", StatusCode::CONFLICT),
-        Code::Unsupported => ("UNSUPPORTED", StatusCode::NOT_FOUND),
-        Code::TooManyRequests => ("TOOMANYREQUESTS", StatusCode::TOO_MANY_REQUESTS),
+        RegistryErrorCode::BlobUnknown => ("BLOB_UNKNOWN", StatusCode::NOT_FOUND),
+        RegistryErrorCode::BlobUploadInvalid => ("BLOB_UPLOAD_INVALID", StatusCode::BAD_REQUEST),
+        RegistryErrorCode::BlobUploadUnknown => ("BLOB_UPLOAD_UNKNOWN", StatusCode::NOT_FOUND),
+        RegistryErrorCode::DigestInvalid => ("DIGEST_INVALID", StatusCode::BAD_REQUEST),
+        RegistryErrorCode::ManifestBlobUnknown => ("MANIFEST_BLOB_UNKNOWN", StatusCode::BAD_REQUEST),
+        RegistryErrorCode::ManifestInvalid => ("MANIFEST_INVALID", StatusCode::BAD_REQUEST),
+        RegistryErrorCode::ManifestUnknown => ("MANIFEST_UNKNOWN", StatusCode::NOT_FOUND),
+        RegistryErrorCode::NameInvalid => ("NAME_INVALID", StatusCode::BAD_REQUEST),
+        RegistryErrorCode::NameUnknown => ("NAME_UNKNOWN", StatusCode::NOT_FOUND),
+        RegistryErrorCode::PaginationNumberInvalid => ("PAGINATION_NUMBER_INVALID", StatusCode::BAD_REQUEST),
+        RegistryErrorCode::SizeInvalid => ("SIZE_INVALID", StatusCode::PAYLOAD_TOO_LARGE),
+        RegistryErrorCode::Unauthorized => ("UNAUTHORIZED", StatusCode::UNAUTHORIZED),
+        RegistryErrorCode::Denied => ("DENIED", StatusCode::FORBIDDEN),
+        RegistryErrorCode::InUse => ("DENIED", StatusCode::CONFLICT),
+        RegistryErrorCode::Unsupported => ("UNSUPPORTED", StatusCode::NOT_FOUND),
+        RegistryErrorCode::TooManyRequests => ("TOOMANYREQUESTS", StatusCode::TOO_MANY_REQUESTS),
     }
 }
 
@@ -56,17 +56,17 @@ pub fn error(status: StatusCode, code: &str, text: &str, detail: Option<&str>) -
 }
 
 /// Returns the response for a fault.
-pub fn refused(fault: &Fault) -> Response {
+pub fn refused(fault: &RegistryError) -> Response {
     match fault {
-        Fault::Protocol { code, text, detail } => {
+        RegistryError::Protocol { code, text, detail } => {
             let (word, status) = told(*code);
             let mut response = error(status, word, text, detail.as_deref());
-            if *code == Code::TooManyRequests {
+            if *code == RegistryErrorCode::TooManyRequests {
                 set(&mut response, RETRY_AFTER, "10");
             }
             response
         }
-        Fault::OutOfOrder(_) => {
+        RegistryError::OutOfOrder(_) => {
             let text = "the chunk does not start where the previous chunk ended";
             error(
                 StatusCode::RANGE_NOT_SATISFIABLE,
@@ -75,7 +75,7 @@ pub fn refused(fault: &Fault) -> Response {
                 None,
             )
         }
-        Fault::Rule(cause) => {
+        RegistryError::Rule(cause) => {
             let status = error_response::render(cause).status();
             let (word, text) = match cause {
                 Error::Internal(cause) => {
@@ -103,7 +103,11 @@ pub fn refused(fault: &Fault) -> Response {
 }
 
 /// Returns a challenge for a token, or for one with more access.
-pub fn challenged(base_url: &str, challenge: &Challenge, asked: Option<(&Name, Actions)>) -> Response {
+pub fn challenged(
+    base_url: &str,
+    challenge: &TokenChallenge,
+    asked: Option<(&ImageName, RegistryActions)>,
+) -> Response {
     let text = "authentication required";
     let mut response = error(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", text, None);
     let mut challenge_text = format!("Bearer realm=\"{base_url}/jwt/auth\",service=\"{SERVICE}\"");
@@ -120,7 +124,7 @@ pub fn challenged(base_url: &str, challenge: &Challenge, asked: Option<(&Name, A
             .collect();
         challenge_text.push_str(&format!(",scope=\"repository:{name}:{}\"", words.join(",")));
     }
-    if *challenge == Challenge::Insufficient {
+    if *challenge == TokenChallenge::Insufficient {
         challenge_text.push_str(",error=\"insufficient_scope\"");
     }
     set(&mut response, WWW_AUTHENTICATE, &challenge_text);
@@ -128,10 +132,14 @@ pub fn challenged(base_url: &str, challenge: &Challenge, asked: Option<(&Name, A
 }
 
 /// Returns the response for a rejected bearer token.
-pub fn turned_away(base_url: &str, refusal: &Refusal, asked: Option<(&Name, Actions)>) -> Response {
+pub fn turned_away(
+    base_url: &str,
+    refusal: &TokenRejection,
+    asked: Option<(&ImageName, RegistryActions)>,
+) -> Response {
     match refusal {
-        Refusal::Challenge(challenge) => challenged(base_url, challenge, asked),
-        Refusal::Fault(fault) => refused(fault),
+        TokenRejection::Challenge(challenge) => challenged(base_url, challenge, asked),
+        TokenRejection::Fault(fault) => refused(fault),
     }
 }
 
@@ -153,7 +161,7 @@ pub fn bare(status: StatusCode) -> Response {
 }
 
 /// Returns the response for created content, with its location.
-pub fn made(name: &Name, kind: &str, digest: &Digest) -> Response {
+pub fn made(name: &ImageName, kind: &str, digest: &Digest) -> Response {
     let mut response = bare(StatusCode::CREATED);
     set(&mut response, LOCATION, &format!("/v2/{name}/{kind}/{digest}"));
     set(&mut response, CONTENT_DIGEST, digest.as_str());
@@ -161,7 +169,7 @@ pub fn made(name: &Name, kind: &str, digest: &Digest) -> Response {
 }
 
 /// Adds the progress and the location of an upload.
-pub fn progress(mut response: Response, name: &Name, uuid: &str, received: u64) -> Response {
+pub fn progress(mut response: Response, name: &ImageName, uuid: &str, received: u64) -> Response {
     set(
         &mut response,
         LOCATION,

@@ -4,7 +4,7 @@ use chrono::SecondsFormat;
 use domain::identity::git_access;
 use domain::kernel::Backend;
 use domain::kernel::error::Result;
-use domain::registry::Fault;
+use domain::registry::RegistryError;
 use domain::registry::tokens::issue;
 use poem::http::header::{CACHE_CONTROL, WWW_AUTHENTICATE};
 use poem::http::{Method, StatusCode};
@@ -23,7 +23,7 @@ pub async fn answer(backend: &Backend, request: &Request) -> Response {
     match token(backend, request).await {
         Ok(response) => response,
         Err(error) => {
-            let mut response = responses::refused(&Fault::Rule(error));
+            let mut response = responses::refused(&RegistryError::Rule(error));
             if response.status() == StatusCode::UNAUTHORIZED {
                 responses::set(&mut response, WWW_AUTHENTICATE, "Basic realm=\"Holdfast\"");
             }

@@ -1,7 +1,7 @@
 //! Blob uploads: in one request, in two, or in any number of chunks.
 
-use domain::registry::uploads::{self, Part, Upload};
-use domain::registry::{Code, Digest, Fault, Name, blobs};
+use domain::registry::uploads::{self, Upload, UploadPart};
+use domain::registry::{Digest, ImageName, RegistryError, RegistryErrorCode, blobs};
 use futures_util::StreamExt;
 use poem::http::header::{CONTENT_LENGTH, CONTENT_RANGE};
 use poem::http::{Method, StatusCode};
@@ -11,7 +11,7 @@ use super::{Call, parameter, responses};
 
 impl Call<'_> {
     /// Starts an upload; completes it at once if the request contains the blob or mounts an existing one.
-    pub(super) async fn begin(&self, request: Request) -> Result<Response, Fault> {
+    pub(super) async fn begin(&self, request: Request) -> Result<Response, RegistryError> {
         if let Some(digest) = parameter(&request, "mount") {
             let digest = Digest::parse(&digest)?;
             if self.mount(&digest, parameter(&request, "from")).await? {
@@ -26,19 +26,19 @@ impl Call<'_> {
         Ok(self.progress(StatusCode::ACCEPTED, &upload))
     }
 
-    async fn mount(&self, digest: &Digest, from: Option<String>) -> Result<bool, Fault> {
+    async fn mount(&self, digest: &Digest, from: Option<String>) -> Result<bool, RegistryError> {
         // If the source is missing or invalid, the client uploads the blob.
-        let Some(Ok(from)) = from.map(|from| Name::parse(&from)) else {
+        let Some(Ok(from)) = from.map(|from| ImageName::parse(&from)) else {
             return Ok(false);
         };
-        match self.bearer.source(self.backend, &from).await? {
+        match self.bearer.find_source(self.backend, &from).await? {
             Some(source) => blobs::mount(self.backend, &self.place, &source, digest).await,
             None => Ok(false),
         }
     }
 
     /// Continues, completes or cancels an upload, or returns its progress.
-    pub(super) async fn upload(&self, uuid: &str, request: Request) -> Result<Response, Fault> {
+    pub(super) async fn upload(&self, uuid: &str, request: Request) -> Result<Response, RegistryError> {
         let upload = uploads::find(self.backend, &self.place, uuid).await?;
         match *request.method() {
             Method::PATCH => match self.receive(upload, request).await {
@@ -61,13 +61,18 @@ impl Call<'_> {
         }
     }
 
-    async fn finish(&self, upload: Upload, digest: &Digest, request: Request) -> Result<Response, Fault> {
+    async fn finish(
+        &self,
+        upload: Upload,
+        digest: &Digest,
+        request: Request,
+    ) -> Result<Response, RegistryError> {
         let upload = self.receive(upload, request).await?;
         uploads::finish(self.backend, &upload, digest).await?;
         Ok(responses::made(self.name(), "blobs", digest))
     }
 
-    async fn receive(&self, upload: Upload, mut request: Request) -> Result<Upload, Fault> {
+    async fn receive(&self, upload: Upload, mut request: Request) -> Result<Upload, RegistryError> {
         let number = |text: &str| text.trim().parse::<u64>().ok();
         let header = |name| request.headers().get(name)?.to_str().ok();
         let length = header(CONTENT_LENGTH).and_then(number);
@@ -82,7 +87,13 @@ impl Call<'_> {
             }
         };
         let body = request.take_body().into_bytes_stream().boxed();
-        uploads::receive(self.backend, &self.place, upload, Part { body, start, length }).await
+        uploads::receive(
+            self.backend,
+            &self.place,
+            upload,
+            UploadPart { body, start, length },
+        )
+        .await
     }
 
     fn progress(&self, status: StatusCode, upload: &Upload) -> Response {
@@ -91,9 +102,9 @@ impl Call<'_> {
     }
 
     /// Adds the current position to the error for a chunk that is out of order.
-    fn resync(&self, fault: Fault, uuid: &str) -> Result<Response, Fault> {
+    fn resync(&self, fault: RegistryError, uuid: &str) -> Result<Response, RegistryError> {
         match fault {
-            Fault::OutOfOrder(received) => {
+            RegistryError::OutOfOrder(received) => {
                 let refused = responses::refused(&fault);
                 Ok(responses::progress(refused, self.name(), uuid, received))
             }
@@ -102,9 +113,9 @@ impl Call<'_> {
     }
 }
 
-fn misread() -> Fault {
+fn misread() -> RegistryError {
     let text = "Content-Range must be the positions of the first and last byte of the body, such as 0-1023";
-    Fault::new(Code::BlobUploadInvalid, text)
+    RegistryError::new(RegistryErrorCode::BlobUploadInvalid, text)
 }
 
 /// Parses the first and the last byte of a chunk.

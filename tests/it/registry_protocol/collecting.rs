@@ -1,7 +1,7 @@
 //! Garbage collection of blobs, manifests and uploads.
 
 use chrono::TimeDelta;
-use domain::registry::garbage_collection::{Collected, begin_anew, collect, sweep};
+use domain::registry::garbage_collection::{CollectionStats, collect, reset_after_restore, sweep};
 use reqwest::Method;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
@@ -44,7 +44,7 @@ async fn backdate(server: &TestServer, span: TimeDelta) {
 }
 
 async fn run_collector(server: &TestServer) -> [u64; 3] {
-    let Collected { manifests, links, blobs } = collect(&server.backend).await.expect("the database");
+    let CollectionStats { manifests, links, blobs } = collect(&server.backend).await.expect("the database");
     sweep(&server.backend).await.expect("the storage");
     [manifests, links, blobs]
 }
@@ -111,7 +111,7 @@ async fn restore_discards_uploads_and_unreferenced_objects(server: TestServer) {
     assert!(objects(&server).await.contains(&gone.key));
     server.backend.objects.discard(&gone.key).await.expect("the storage");
 
-    begin_anew(&server.backend).await.expect("the database");
+    reset_after_restore(&server.backend).await.expect("the database");
     sweep(&server.backend).await.expect("the storage");
     assert_refused(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
     tool.push_blob(b"of no use").await;

@@ -70,7 +70,7 @@ pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
     findings.problems.extend(lines);
     findings
         .problems
-        .extend(registry::integrity::examine(backend).await?);
+        .extend(registry::integrity::check(backend).await?);
     let before = if deserted { now() } else { now() - LONGEST_CHANGE };
     for intent in ref_updates::pending(backend.database.read(), before).await? {
         findings.problems.push(format!(

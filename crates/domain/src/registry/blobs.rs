@@ -13,22 +13,23 @@ use storage::entities::{
 };
 
 use super::digest::Digest;
-use super::repositories::Place;
+use super::repositories::RepositoryPath;
 use crate::kernel::Backend;
 use crate::kernel::download::{Content, Download};
 use crate::kernel::error::{Error, Result};
-use crate::registry::error::{Code, Fault};
+use crate::registry::error::{RegistryError, RegistryErrorCode};
 
 /// Resolution of the last access time of a blob. The grace period of the garbage collection is much longer.
-const TOUCHED: TimeDelta = TimeDelta::hours(1);
+const ACCESS_TIME_RESOLUTION: TimeDelta = TimeDelta::hours(1);
 
 /// Returns the blob of a repository with this digest, and renews its access time. The client can then rely on
 /// the blob for a while without another push.
 ///
 /// # Errors
 /// Returns `BLOB_UNKNOWN` if the repository does not contain it.
-pub async fn find(backend: &Backend, repository_id: i64, digest: &Digest) -> Result<Model, Fault> {
-    let unknown = || Fault::about(Code::BlobUnknown, "blob unknown to registry", digest);
+pub async fn find(backend: &Backend, repository_id: i64, digest: &Digest) -> Result<Model, RegistryError> {
+    let unknown =
+        || RegistryError::with_detail(RegistryErrorCode::BlobUnknown, "blob unknown to registry", digest);
     let link = Entity::find()
         .filter(Column::RepositoryId.eq(repository_id))
         .filter(Column::BlobId.in_subquery(ids(digest)));
@@ -37,7 +38,7 @@ pub async fn find(backend: &Backend, repository_id: i64, digest: &Digest) -> Res
     let (Some(link), Some(blob)) = (link.one(db).await?, blob.one(db).await?) else {
         return Err(unknown());
     };
-    if link.touched_at < now() - TOUCHED {
+    if link.touched_at < now() - ACCESS_TIME_RESOLUTION {
         let renewed = Entity::update_many()
             .col_expr(Column::TouchedAt, Expr::value(now()))
             .filter(Column::Id.eq(link.id))
@@ -135,9 +136,14 @@ pub(super) async fn link(db: &impl ConnectionTrait, repository_id: i64, blob_id:
 ///
 /// # Errors
 /// Returns `NAME_UNKNOWN` if the project was deleted.
-pub async fn mount(backend: &Backend, to: &Place, from: &Place, digest: &Digest) -> Result<bool, Fault> {
+pub async fn mount(
+    backend: &Backend,
+    to: &RepositoryPath,
+    from: &RepositoryPath,
+    digest: &Digest,
+) -> Result<bool, RegistryError> {
     let source = match from.repository(backend).await {
-        Err(Fault::Protocol { .. }) => return Ok(false),
+        Err(RegistryError::Protocol { .. }) => return Ok(false),
         source => source?,
     };
     backend
@@ -168,11 +174,13 @@ pub async fn mount(backend: &Backend, to: &Place, from: &Place, digest: &Digest)
 ///
 /// # Errors
 /// Returns `BLOB_UNKNOWN` if the repository does not contain it, and `DENIED` while a manifest refers to it.
-pub async fn remove(backend: &Backend, repository_id: i64, digest: &Digest) -> Result<(), Fault> {
+pub async fn remove(backend: &Backend, repository_id: i64, digest: &Digest) -> Result<(), RegistryError> {
     backend
         .database
         .transaction(async |transaction| {
-            let unknown = || Fault::about(Code::BlobUnknown, "blob unknown to registry", digest);
+            let unknown = || {
+                RegistryError::with_detail(RegistryErrorCode::BlobUnknown, "blob unknown to registry", digest)
+            };
             let held = registry_repositories::lock_for_push(transaction, repository_id).await?;
             held.ok_or_else(unknown)?;
             let blob = registry_blobs::by_digest(digest.as_str())
@@ -186,7 +194,11 @@ pub async fn remove(backend: &Backend, repository_id: i64, digest: &Digest) -> R
                 .one(transaction)
                 .await?;
             if needed.is_some() {
-                return Err(Fault::about(Code::InUse, "a manifest refers to the blob", digest));
+                return Err(RegistryError::with_detail(
+                    RegistryErrorCode::InUse,
+                    "a manifest refers to the blob",
+                    digest,
+                ));
             }
             let removed = Entity::delete_many()
                 .filter(Column::RepositoryId.eq(repository_id))

@@ -5,7 +5,7 @@ use storage::entities::registry_repositories;
 use storage::entities::registry_tags::{self, Column};
 use storage::jobs;
 
-use super::{admit, find, repositories, tags};
+use super::{check_can_pull, find_repository, repositories, tags};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -24,11 +24,11 @@ pub async fn delete_tag(
     name: &str,
     if_unmodified_since: Option<&str>,
 ) -> Result<()> {
-    admit(access)?;
+    check_can_pull(access)?;
     backend
         .database
         .transaction(async |transaction| {
-            let repository = find(transaction, access, repository_id).await?;
+            let repository = find_repository(transaction, access, repository_id).await?;
             // The lock serializes this with concurrent pushes of the tag.
             let held = registry_repositories::lock_for_push(transaction, repository.id).await?;
             held.ok_or_else(|| Error::not_found(""))?;
@@ -50,11 +50,11 @@ pub async fn delete_tag(
 /// Returns `NotFound` if the repository does not exist, and `Forbidden` if the registry is not available to
 /// the caller.
 pub async fn delete_repository(backend: &Backend, access: &ProjectAccess, repository_id: i64) -> Result<()> {
-    admit(access)?;
+    check_can_pull(access)?;
     backend
         .database
         .transaction(async |transaction| {
-            let repository = find(transaction, access, repository_id).await?;
+            let repository = find_repository(transaction, access, repository_id).await?;
             // Only one of two concurrent requests succeeds.
             if !repositories::begin_deletion(transaction, repository.id).await? {
                 return Err(Error::not_found(""));

@@ -5,7 +5,7 @@ use std::fmt;
 use sha2::digest::common::hazmat::SerializableState;
 use sha2::{Digest as _, Sha256};
 
-use crate::registry::error::{Code, Fault};
+use crate::registry::error::{RegistryError, RegistryErrorCode};
 
 /// Prefix of the only supported algorithm.
 const ALGORITHM: &str = "sha256:";
@@ -19,7 +19,7 @@ impl Digest {
     ///
     /// # Errors
     /// Returns `DIGEST_INVALID` if it is malformed or uses another algorithm.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, RegistryError> {
         let digits = text.strip_prefix(ALGORITHM).filter(|digits| {
             let plain = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
             digits.len() == 64 && digits.bytes().all(plain)
@@ -27,13 +27,13 @@ impl Digest {
         let wrong = "a digest must be sha256: followed by 64 lowercase hex digits";
         digits
             .map(|_| Self(text.to_owned()))
-            .ok_or_else(|| Fault::new(Code::DigestInvalid, wrong))
+            .ok_or_else(|| RegistryError::new(RegistryErrorCode::DigestInvalid, wrong))
     }
 
     /// Computes the digest of bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        let mut hashing = Hashing::default();
+        let mut hashing = DigestState::default();
         hashing.update(bytes);
         hashing.digest()
     }
@@ -53,9 +53,9 @@ impl fmt::Display for Digest {
 
 /// Incremental hash. Its state can be stored, so that any node can resume it.
 #[derive(Clone, Default)]
-pub(super) struct Hashing(Sha256);
+pub(super) struct DigestState(Sha256);
 
-impl Hashing {
+impl DigestState {
     /// Restores a state from [`Self::state`], or returns `None` if its format is unknown.
     pub(super) fn resume(state: &str) -> Option<Self> {
         let bytes = hex::decode(state).ok()?;
@@ -106,12 +106,12 @@ mod tests {
     fn hashing_goes_on_wherever_it_was_interrupted() {
         let bytes: Vec<u8> = (0..1_000_u32).map(|number| (number % 251) as u8).collect();
         for cut in [0, 1, 63, 64, 65, 500, 1_000] {
-            let mut first = Hashing::default();
+            let mut first = DigestState::default();
             first.update(&bytes[..cut]);
-            let mut second = Hashing::resume(&first.state()).expect("a state");
+            let mut second = DigestState::resume(&first.state()).expect("a state");
             second.update(&bytes[cut..]);
             assert_eq!(second.digest(), Digest::of(&bytes), "{cut}");
         }
-        assert!(Hashing::resume("").is_none() && Hashing::resume("00").is_none());
+        assert!(DigestState::resume("").is_none() && DigestState::resume("00").is_none());
     }
 }

@@ -9,7 +9,7 @@ use crate::kernel::error::Error;
 
 /// Error codes; the names are those of OCI Distribution 1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
+pub enum RegistryErrorCode {
     /// The repository does not contain the blob.
     BlobUnknown,
     /// The uploaded data is invalid.
@@ -46,12 +46,12 @@ pub enum Code {
 
 /// Errors of the registry.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum RegistryError {
     /// A protocol error.
     #[error("{text}")]
     Protocol {
         /// The error code.
-        code: Code,
+        code: RegistryErrorCode,
         /// The text for the caller.
         text: Cow<'static, str>,
         /// The digest or name it refers to.
@@ -65,14 +65,17 @@ pub enum Fault {
     Rule(#[from] Error),
 }
 
-impl Fault {
+impl RegistryError {
     /// Returns the error for an upload that does not exist or has ended.
     pub(super) fn unknown_upload() -> Self {
-        Self::new(Code::BlobUploadUnknown, "blob upload unknown to registry")
+        Self::new(
+            RegistryErrorCode::BlobUploadUnknown,
+            "blob upload unknown to registry",
+        )
     }
 
     /// Creates an error with a text for the caller.
-    pub fn new(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(code: RegistryErrorCode, text: impl Into<Cow<'static, str>>) -> Self {
         let text = text.into();
         Self::Protocol {
             code,
@@ -82,19 +85,19 @@ impl Fault {
     }
 
     /// Creates an error about one digest or name.
-    pub(super) fn about(code: Code, text: &'static str, what: impl ToString) -> Self {
+    pub(super) fn with_detail(code: RegistryErrorCode, text: &'static str, what: impl ToString) -> Self {
         let (text, detail) = (text.into(), Some(what.to_string()));
         Self::Protocol { code, text, detail }
     }
 }
 
-impl From<DbErr> for Fault {
+impl From<DbErr> for RegistryError {
     fn from(error: DbErr) -> Self {
         Self::Rule(error.into())
     }
 }
 
-impl From<object_storage::Error> for Fault {
+impl From<object_storage::Error> for RegistryError {
     fn from(error: object_storage::Error) -> Self {
         Self::Rule(error.into())
     }

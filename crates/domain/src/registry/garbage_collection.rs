@@ -28,13 +28,13 @@ use crate::kernel::error::Result;
 
 /// Maximum time between two related requests of a client: an upload and its next part, or a blob and its
 /// manifest.
-const GRACE: TimeDelta = TimeDelta::hours(24);
+const GRACE_PERIOD: TimeDelta = TimeDelta::hours(24);
 /// Number of rows that are read or deleted at a time.
 const BATCH: u64 = 500;
 
 /// Numbers of deleted rows.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Collected {
+pub struct CollectionStats {
     /// Manifests.
     pub manifests: u64,
     /// Links between blobs and repositories.
@@ -50,12 +50,12 @@ pub struct Collected {
 pub async fn sweep(backend: &Backend) -> Result<u64> {
     let db = backend.database.write();
     let ended = uploads::Entity::delete_many()
-        .filter(uploads::Column::UpdatedAt.lt(now() - GRACE))
+        .filter(uploads::Column::UpdatedAt.lt(now() - GRACE_PERIOD))
         .exec(db)
         .await?;
     let mut swept = ended.rows_affected;
     loop {
-        let orphans = pieces::orphans(backend.database.read(), now() - GRACE, BATCH).await?;
+        let orphans = pieces::orphans(backend.database.read(), now() - GRACE_PERIOD, BATCH).await?;
         if orphans.is_empty() {
             return Ok(swept);
         }
@@ -88,20 +88,20 @@ async fn remove(backend: &Backend, piece: &pieces::Model) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn collect(backend: &Backend) -> Result<Collected> {
-    let mut collected = Collected::default();
+pub async fn collect(backend: &Backend) -> Result<CollectionStats> {
+    let mut collected = CollectionStats::default();
     if backend.instance.untagged_image_days > 0 {
         let kept = TimeDelta::days(i64::from(backend.instance.untagged_image_days));
-        collected.manifests = manifests_of_no_use(backend, now() - kept).await?;
+        collected.manifests = delete_unused_manifests(backend, now() - kept).await?;
     }
-    collected.links = links_of_no_use(backend, now() - GRACE).await?;
-    collected.blobs = blobs_of_no_use(backend, now() - GRACE).await?;
+    collected.links = delete_unused_links(backend, now() - GRACE_PERIOD).await?;
+    collected.blobs = delete_unused_blobs(backend, now() - GRACE_PERIOD).await?;
     Ok(collected)
 }
 
 /// Deletes manifests that have been untagged since before an instant, unless a list contains them or their
 /// subject exists.
-async fn manifests_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
+async fn delete_unused_manifests(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
     let old = manifests::Column::UntaggedSince.lt(before);
     let candidates = manifests::Entity::find()
         .select_only()
@@ -113,12 +113,12 @@ async fn manifests_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result
         .filter(Expr::not_exists(parents()))
         .filter(Expr::not_exists(tags_of()))
         .filter(Expr::not_exists(subjects()));
-    take_away(backend, manifests::Column::Id, candidates, useless).await
+    delete_unreferenced(backend, manifests::Column::Id, candidates, useless).await
 }
 
 /// Deletes rows of repositories that are still unreferenced while pushes are blocked. The candidates are
 /// returned with their repositories and processed in batches.
-async fn take_away<E: EntityTrait>(
+async fn delete_unreferenced<E: EntityTrait>(
     backend: &Backend,
     id: E::Column,
     candidates: Select<E>,
@@ -195,7 +195,7 @@ fn subjects() -> SelectStatement {
 
 /// Deletes links to blobs that no manifest of the repository needs and that have not been requested since an
 /// instant.
-async fn links_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
+async fn delete_unused_links(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
     let needed = Query::select()
         .expr(Expr::val(1))
         .from(references::Entity)
@@ -217,7 +217,7 @@ async fn links_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64
         .column(links::Column::RepositoryId)
         .filter(of_no_use.clone());
     let useless = links::Entity::delete_many().filter(of_no_use);
-    take_away(backend, links::Column::Id, candidates, useless).await
+    delete_unreferenced(backend, links::Column::Id, candidates, useless).await
 }
 
 /// Deletes rows that are not reliable in a restored backup. Objects are copied after the rows, so those of
@@ -226,7 +226,7 @@ async fn links_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn begin_anew(backend: &Backend) -> Result<()> {
+pub async fn reset_after_restore(backend: &Backend) -> Result<()> {
     let db = backend.database.write();
     uploads::Entity::delete_many().exec(db).await?;
     blobs::Entity::delete_many()
@@ -248,7 +248,7 @@ fn linked() -> SelectStatement {
 }
 
 /// Marks blobs without a repository, and deletes blobs that were marked before an instant.
-async fn blobs_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
+async fn delete_unused_blobs(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
     let db = backend.database.write();
     blobs::Entity::update_many()
         .col_expr(blobs::Column::UnreferencedSince, Expr::value(now()))
@@ -275,14 +275,14 @@ async fn blobs_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64
         for id in found {
             removed += backend
                 .database
-                .transaction(async |transaction| of_no_use(transaction, id, before).await)
+                .transaction(async |transaction| delete_if_unused(transaction, id, before).await)
                 .await?;
         }
     }
 }
 
 /// Deletes a blob if it is still unreferenced while it is locked.
-async fn of_no_use(transaction: &DatabaseTransaction, id: i64, before: DateTime<Utc>) -> Result<u64> {
+async fn delete_if_unused(transaction: &DatabaseTransaction, id: i64, before: DateTime<Utc>) -> Result<u64> {
     let locked = blobs::Entity::find_by_id(id)
         .filter(blobs::Column::UnreferencedSince.lt(before))
         .lock_exclusive()

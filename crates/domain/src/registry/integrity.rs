@@ -16,10 +16,10 @@ const BATCH: u64 = 200;
 ///
 /// # Errors
 /// Returns an error if the database or the storage cannot be read.
-pub async fn examine(backend: &Backend) -> Result<Vec<String>> {
+pub async fn check(backend: &Backend) -> Result<Vec<String>> {
     // Before the rows: an object that is written concurrently has its row already.
     let mut unknown: HashSet<String> = backend.objects.keys(Some(FOLDER)).await?.into_iter().collect();
-    let mut problems = of_blobs(backend).await?;
+    let mut problems = check_blobs(backend).await?;
     let mut after = 0;
     loop {
         let pieces: Vec<(i64, String)> = registry_pieces::Entity::find()
@@ -49,7 +49,7 @@ pub async fn examine(backend: &Backend) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-async fn of_blobs(backend: &Backend) -> Result<Vec<String>> {
+async fn check_blobs(backend: &Backend) -> Result<Vec<String>> {
     let (mut problems, mut after) = (Vec::new(), 0);
     loop {
         let blobs = registry_blobs::Entity::find()
@@ -63,14 +63,14 @@ async fn of_blobs(backend: &Backend) -> Result<Vec<String>> {
         };
         after = last.id;
         for blob in blobs {
-            if let Some(problem) = of_blob(backend, &blob).await? {
+            if let Some(problem) = check_blob(backend, &blob).await? {
                 problems.push(format!("blob {}: {problem}", blob.digest));
             }
         }
     }
 }
 
-async fn of_blob(backend: &Backend, blob: &registry_blobs::Model) -> Result<Option<String>> {
+async fn check_blob(backend: &Backend, blob: &registry_blobs::Model) -> Result<Option<String>> {
     let mut end = 0;
     for piece in registry_pieces::of_blob(backend.database.read(), blob.id).await? {
         let size = backend.objects.size(&piece.key).await?;

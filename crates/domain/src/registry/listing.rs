@@ -11,24 +11,24 @@ use storage::entities::registry_repositories as repositories;
 use storage::entities::registry_repositories::{Column, Entity, Model};
 use storage::entities::{namespace_ancestors, registry_manifests, registry_tags as tags};
 
-use super::{admit, find};
+use super::{check_can_pull, find_repository};
 use crate::identity::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
 use crate::kernel::policy::Role;
 use crate::kernel::query::page_of;
 use crate::kernel::{Backend, urls};
-use crate::registry::permissions::may_pull;
+use crate::registry::permissions::can_pull;
 use crate::spaces::projects::paths_of;
 
 /// Maximum number of tags in a page of repositories, divided equally among them.
-const MOST_TAGS: usize = 1_000;
+const MAX_TAGS: usize = 1_000;
 /// Minimum number of tags for each repository.
-const LEAST_TAGS: usize = 20;
+const MIN_TAGS: usize = 20;
 
 /// Additional data of repositories.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct With {
+pub struct RepositoryDetailOptions {
     /// The tags.
     pub tags: bool,
     /// The number of tags.
@@ -37,7 +37,7 @@ pub struct With {
 
 /// A repository with the requested data.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct RepositoryDetail {
     /// The repository.
     pub repository: Model,
     /// The path of its project and its name, in lowercase.
@@ -52,14 +52,14 @@ pub struct Row {
 ///
 /// # Errors
 /// Returns `Forbidden` if the registry is not available to the caller.
-pub async fn of_project(
+pub async fn list_of_project(
     backend: &Backend,
     access: &ProjectAccess,
     name: Option<String>,
-    with: With,
+    with: RepositoryDetailOptions,
     page: &PageRequest,
-) -> Result<Page<Row>> {
-    admit(access)?;
+) -> Result<Page<RepositoryDetail>> {
+    check_can_pull(access)?;
     list(
         backend,
         repositories::of_project(access.project.id),
@@ -74,13 +74,13 @@ pub async fn of_project(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn of_group(
+pub async fn list_of_group(
     backend: &Backend,
     access: &GroupAccess,
     name: Option<String>,
-    with: With,
+    with: RepositoryDetailOptions,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<RepositoryDetail>> {
     // The caller is at least a Reporter of the group, and thus of all its projects.
     let projects = projects::not_deleted()
         .select_only()
@@ -95,9 +95,9 @@ async fn list(
     backend: &Backend,
     wanted: Select<Entity>,
     name: Option<String>,
-    with: With,
+    with: RepositoryDetailOptions,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<RepositoryDetail>> {
     let wanted = match name {
         Some(name) => wanted.filter(Column::Name.eq(name)),
         None => wanted,
@@ -115,7 +115,12 @@ async fn list(
 /// # Errors
 /// Returns `NotFound` if the repository does not exist or is not visible. Returns `Forbidden` if the caller
 /// has a role in the project but cannot use its registry.
-pub async fn get(backend: &Backend, access: &InstanceAccess, id: i64, with: With) -> Result<Row> {
+pub async fn get(
+    backend: &Backend,
+    access: &InstanceAccess,
+    id: i64,
+    with: RepositoryDetailOptions,
+) -> Result<RepositoryDetail> {
     let missing = || Error::not_found("");
     let db = backend.database.read();
     let found = repositories::not_deleted()
@@ -127,10 +132,10 @@ pub async fn get(backend: &Backend, access: &InstanceAccess, id: i64, with: With
     let project = project.ok_or_else(missing)?;
     // The request does not name the project, so callers without access to it get the error of a missing
     // repository.
-    if !project.has_role(Role::Guest) && !may_pull(&project) {
+    if !project.has_role(Role::Guest) && !can_pull(&project) {
         return Err(missing());
     }
-    admit(&project)?;
+    check_can_pull(&project)?;
     let rows = decorate(db, vec![repository], with).await?;
     rows.into_iter().next().ok_or_else(missing)
 }
@@ -146,9 +151,9 @@ pub async fn list_tags(
     repository_id: i64,
     page: &PageRequest,
 ) -> Result<(String, Page<tags::Model>)> {
-    admit(access)?;
+    check_can_pull(access)?;
     let db = backend.database.read();
-    let repository = find(db, access, repository_id).await?;
+    let repository = find_repository(db, access, repository_id).await?;
     let wanted = tags::of_repository(repository.id).order_by_asc(tags::Column::Name);
     Ok((path_in(access, &repository), page_of(db, wanted, page).await?))
 }
@@ -164,9 +169,9 @@ pub async fn get_tag(
     repository_id: i64,
     name: &str,
 ) -> Result<(String, tags::Model, registry_manifests::Model)> {
-    admit(access)?;
+    check_can_pull(access)?;
     let db = backend.database.read();
-    let repository = find(db, access, repository_id).await?;
+    let repository = find_repository(db, access, repository_id).await?;
     let found = tags::with_manifests(repository.id)
         .filter(tags::Column::Name.eq(name))
         .one(db)
@@ -182,7 +187,11 @@ fn path_in(access: &ProjectAccess, repository: &Model) -> String {
 }
 
 /// Loads the requested data of a page of repositories.
-async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>, with: With) -> Result<Vec<Row>> {
+async fn decorate(
+    db: &impl ConnectionTrait,
+    found: Vec<Model>,
+    with: RepositoryDetailOptions,
+) -> Result<Vec<RepositoryDetail>> {
     let ids: Vec<i64> = found.iter().map(|repository| repository.id).collect();
     let paths = paths_of(db, found.iter().map(|repository| repository.project_id)).await?;
     let mut counts = match with.tags_count {
@@ -194,7 +203,7 @@ async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>, with: With) -> R
         false => None,
     };
     let rows = found.into_iter().filter_map(|repository| {
-        Some(Row {
+        Some(RepositoryDetail {
             // A project that was deleted since the page was read is omitted with its repositories.
             path: urls::image_path(paths.get(&repository.project_id)?, &repository.name),
             tags_count: counts
@@ -241,7 +250,7 @@ async fn names_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64,
 /// Combines the first tags of some repositories into one statement, each read from an index.
 fn first_tags(ids: &[i64]) -> Option<SelectStatement> {
     const FIRST: &str = "first";
-    let share = MOST_TAGS.checked_div(ids.len())?.max(LEAST_TAGS) as u64;
+    let share = MAX_TAGS.checked_div(ids.len())?.max(MIN_TAGS) as u64;
     let each = ids.iter().map(|id| {
         let first = tags::of_repository(*id)
             .select_only()

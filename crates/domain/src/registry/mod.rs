@@ -32,18 +32,18 @@ use storage::entities::registry_repositories::{self, Column, Model};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
 
-pub use crate::registry::error::{Code, Fault};
-pub use crate::registry::permissions::{Action, Actions};
+pub use crate::registry::error::{RegistryError, RegistryErrorCode};
+pub use crate::registry::permissions::{RegistryAction, RegistryActions};
 pub use digest::Digest;
-pub use names::Name;
-pub use repositories::Place;
+pub use names::ImageName;
+pub use repositories::RepositoryPath;
 
 /// Refuses callers who cannot pull images of a project, and all callers if the registry is disabled.
 ///
 /// # Errors
 /// Returns `Forbidden` for refused callers.
-fn admit(access: &ProjectAccess) -> Result<()> {
-    match permissions::may_pull(access) {
+fn check_can_pull(access: &ProjectAccess) -> Result<()> {
+    match permissions::can_pull(access) {
         true => Ok(()),
         false => Err(Error::forbidden()),
     }
@@ -53,7 +53,7 @@ fn admit(access: &ProjectAccess) -> Result<()> {
 ///
 /// # Errors
 /// Returns `NotFound` if the repository does not exist.
-async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Result<Model> {
+async fn find_repository(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Result<Model> {
     let found = registry_repositories::of_project(access.project.id).filter(Column::Id.eq(id));
     found.one(db).await?.ok_or_else(|| Error::not_found(""))
 }

@@ -2,40 +2,44 @@
 
 use std::fmt;
 
-use crate::registry::error::{Code, Fault};
+use crate::registry::error::{RegistryError, RegistryErrorCode};
 
 /// Maximum length of a name in bytes, which clients accept together with a host name.
-const LONGEST: usize = 255;
+const MAX_BYTES: usize = 255;
 /// Maximum number of segments after the path of the project.
-const FURTHER: usize = 2;
+const MAX_IMAGE_SEGMENTS: usize = 2;
 
 /// A valid name: segments of lowercase letters and digits, separated by `.`, `_`, `__` or dashes inside a
 /// segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name(String);
+pub struct ImageName(String);
 
-impl Name {
+impl ImageName {
     /// Parses a name.
     ///
     /// # Errors
     /// Returns `NAME_INVALID` if it is invalid.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
-        if text.len() <= LONGEST && text.split('/').all(is_part) {
+    pub fn parse(text: &str) -> Result<Self, RegistryError> {
+        if text.len() <= MAX_BYTES && text.split('/').all(is_part) {
             return Ok(Self(text.to_owned()));
         }
         let wrong = "a name must have at most 255 characters, in components of lowercase letters and digits";
-        Err(Fault::about(Code::NameInvalid, wrong, text.escape_default()))
+        Err(RegistryError::with_detail(
+            RegistryErrorCode::NameInvalid,
+            wrong,
+            text.escape_default(),
+        ))
     }
 
     /// Returns the possible splits into the path of a project, which has at least two segments, and the name
     /// of a repository. The longest path comes first.
-    pub(super) fn readings(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(super) fn possible_splits(&self) -> impl Iterator<Item = (&str, &str)> {
         let ends = self.0.match_indices('/').map(|(index, _)| index);
         let mut cuts: Vec<usize> = ends.skip(1).collect();
         if self.0.contains('/') {
             cuts.push(self.0.len());
         }
-        cuts.into_iter().rev().take(FURTHER + 1).map(|cut| {
+        cuts.into_iter().rev().take(MAX_IMAGE_SEGMENTS + 1).map(|cut| {
             let (path, image) = self.0.split_at(cut);
             (path, image.trim_start_matches('/'))
         })
@@ -48,7 +52,7 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for ImageName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -77,7 +81,7 @@ mod tests {
             "a---b",
             "a.b_c",
         ] {
-            assert!(Name::parse(good).is_ok(), "{good}");
+            assert!(ImageName::parse(good).is_ok(), "{good}");
         }
         let long = "a/".repeat(128) + "a";
         for bad in [
@@ -98,15 +102,15 @@ mod tests {
             "a\0",
             long.as_str(),
         ] {
-            assert!(Name::parse(bad).is_err(), "{bad}");
+            assert!(ImageName::parse(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn names_mean_the_longest_path_first() {
         let readings = |text| {
-            let name = Name::parse(text).expect("a name");
-            name.readings()
+            let name = ImageName::parse(text).expect("a name");
+            name.possible_splits()
                 .map(|(path, image)| format!("{path} {image}"))
                 .collect::<Vec<_>>()
         };

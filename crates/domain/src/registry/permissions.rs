@@ -7,7 +7,7 @@ use crate::kernel::policy::Role;
 
 /// An operation on images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum RegistryAction {
     /// Read images.
     Pull,
     /// Add images.
@@ -20,7 +20,7 @@ pub enum Action {
 
 /// A set of operations, as granted by tokens.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Actions {
+pub struct RegistryActions {
     /// Whether it contains reading.
     pub pull: bool,
     /// Whether it contains adding.
@@ -29,10 +29,10 @@ pub struct Actions {
     pub delete: bool,
 }
 
-impl Actions {
+impl RegistryActions {
     /// Parses the actions of a scope; `*` means all, and unknown ones are ignored.
     #[must_use]
-    pub fn named(words: &str) -> Self {
+    pub fn parse(words: &str) -> Self {
         let has = |wanted| words.split(',').any(|word| word == wanted || word == "*");
         Self {
             pull: has("pull"),
@@ -43,11 +43,11 @@ impl Actions {
 
     /// Returns whether the set contains an operation.
     #[must_use]
-    pub fn contain(self, action: Action) -> bool {
+    pub fn contains(self, action: RegistryAction) -> bool {
         match action {
-            Action::Pull => self.pull,
-            Action::Push => self.push,
-            Action::Delete | Action::Destroy => self.delete,
+            RegistryAction::Pull => self.pull,
+            RegistryAction::Push => self.push,
+            RegistryAction::Delete | RegistryAction::Destroy => self.delete,
         }
     }
 
@@ -60,17 +60,17 @@ impl Actions {
     /// Returns the operations of the set that the caller may do on a project.
     #[must_use]
     pub fn allowed(self, access: &ProjectAccess) -> Self {
-        let may = |action| refusal(access, action).is_none();
+        let may = |action| denial_reason(access, action).is_none();
         Self {
-            pull: self.pull && may(Action::Pull),
-            push: self.push && may(Action::Push),
-            delete: self.delete && may(Action::Delete),
+            pull: self.pull && may(RegistryAction::Pull),
+            push: self.push && may(RegistryAction::Push),
+            delete: self.delete && may(RegistryAction::Delete),
         }
     }
 
     /// Returns the intersection.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn intersection(self, other: Self) -> Self {
         Self {
             pull: self.pull || other.pull,
             push: self.push || other.push,
@@ -82,7 +82,7 @@ impl Actions {
 /// Returns whether the caller, who can see the project, may pull its images, regardless of the scopes of
 /// their credentials. The rule is that of the code.
 #[must_use]
-pub fn may_pull(access: &ProjectAccess) -> bool {
+pub fn can_pull(access: &ProjectAccess) -> bool {
     let (level, visibility) = (
         access.project.container_registry_access_level,
         access.project.visibility,
@@ -93,12 +93,12 @@ pub fn may_pull(access: &ProjectAccess) -> bool {
 /// Returns why the caller, who can see the project, may not do an operation on its images, or `None` if they
 /// may.
 #[must_use]
-pub fn refusal(access: &ProjectAccess, action: Action) -> Option<&'static str> {
+pub fn denial_reason(access: &ProjectAccess, action: RegistryAction) -> Option<&'static str> {
     let (project, effective_access) = (&access.project, access.effective_access());
     let level = project.container_registry_access_level;
     let scopes: &[&str] = match action {
-        Action::Pull => &["api", "read_registry", "write_registry"],
-        Action::Push | Action::Delete | Action::Destroy => &["api", "write_registry"],
+        RegistryAction::Pull => &["api", "read_registry", "write_registry"],
+        RegistryAction::Push | RegistryAction::Delete | RegistryAction::Destroy => &["api", "write_registry"],
     };
     if !effective_access.has_feature(level) {
         return Some("the container registry of this project is not available to you");
@@ -108,17 +108,17 @@ pub fn refusal(access: &ProjectAccess, action: Action) -> Option<&'static str> {
             "the token must have the scope api, or read_registry to pull and write_registry to push",
         );
     }
-    if !may_pull(access) {
+    if !can_pull(access) {
         return Some("you are not allowed to pull images of this project");
     }
     let least = match action {
-        Action::Pull => return None,
-        Action::Push | Action::Delete => Role::Developer,
-        Action::Destroy => Role::Maintainer,
+        RegistryAction::Pull => return None,
+        RegistryAction::Push | RegistryAction::Delete => Role::Developer,
+        RegistryAction::Destroy => Role::Maintainer,
     };
     if !access.has_role(least) {
         return Some(match action {
-            Action::Push => "you are not allowed to push images to this project",
+            RegistryAction::Push => "you are not allowed to push images to this project",
             _ => "you are not allowed to delete these images",
         });
     }
@@ -133,22 +133,22 @@ mod tests {
 
     #[test]
     fn words_of_a_scope_are_read_one_by_one() {
-        let all = Actions {
+        let all = RegistryActions {
             pull: true,
             push: true,
             delete: true,
         };
-        assert_eq!(Actions::named("*"), all);
-        assert_eq!(Actions::named("pull,push,delete"), all);
+        assert_eq!(RegistryActions::parse("*"), all);
+        assert_eq!(RegistryActions::parse("pull,push,delete"), all);
         assert_eq!(
-            Actions::named("pull,metadata_read"),
-            Actions {
+            RegistryActions::parse("pull,metadata_read"),
+            RegistryActions {
                 pull: true,
-                ..Actions::default()
+                ..RegistryActions::default()
             }
         );
         for nothing in ["", ",", "PULL", "pull push", "pulls"] {
-            assert!(Actions::named(nothing).is_empty(), "{nothing}");
+            assert!(RegistryActions::parse(nothing).is_empty(), "{nothing}");
         }
     }
 }

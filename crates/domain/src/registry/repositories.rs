@@ -12,35 +12,35 @@ use storage::entities::{
     registry_tags, registry_uploads,
 };
 
-use super::names::Name;
+use super::names::ImageName;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::registry::error::{Code, Fault};
+use crate::registry::error::{RegistryError, RegistryErrorCode};
 
 /// Number of rows that are deleted at a time, each with its dependents.
-const ERASED: u64 = 200;
+const MAX_ERASED: u64 = 200;
 
 /// A resolved image name: a project and the rest of the name.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct RepositoryPath {
     /// The full name.
-    pub name: Name,
+    pub name: ImageName,
     /// The project.
     pub access: ProjectAccess,
     /// The name of the repository within the project; empty for the path of the project itself.
     pub image: String,
 }
 
-impl Place {
+impl RepositoryPath {
     /// Resolves the project of a name. Returns `None` if it does not exist or is not visible to the caller.
     /// The longest matching path is used, although a project and a group never share a path.
     ///
     /// # Errors
     /// Returns an error if a database query fails.
-    pub async fn find(backend: &Backend, caller: &Caller, name: &Name) -> Result<Option<Self>> {
-        for (path, image) in name.readings() {
+    pub async fn find(backend: &Backend, caller: &Caller, name: &ImageName) -> Result<Option<Self>> {
+        for (path, image) in name.possible_splits() {
             match ProjectAccess::find(backend, caller.clone(), path).await {
                 Err(Error::NotFound(_)) => {}
                 found => {
@@ -59,19 +59,22 @@ impl Place {
     ///
     /// # Errors
     /// Returns `NAME_UNKNOWN` if it does not exist.
-    pub async fn repository(&self, backend: &Backend) -> Result<Model, Fault> {
-        let found = named(self.access.project.id, &self.image);
+    pub async fn repository(&self, backend: &Backend) -> Result<Model, RegistryError> {
+        let found = by_name(self.access.project.id, &self.image);
         let found = found.one(backend.database.read()).await?;
-        found.ok_or_else(|| unknown(&self.name))
+        found.ok_or_else(|| name_unknown(&self.name))
     }
 
     /// Returns the repository, creating it if needed.
     ///
     /// # Errors
     /// Returns `NAME_UNKNOWN` if the project was deleted.
-    pub(super) async fn repository_for_push(&self, db: &impl ConnectionTrait) -> Result<Model, Fault> {
+    pub(super) async fn repository_for_push(
+        &self,
+        db: &impl ConnectionTrait,
+    ) -> Result<Model, RegistryError> {
         let project_id = self.access.project.id;
-        if let Some(found) = named(project_id, &self.image).one(db).await? {
+        if let Some(found) = by_name(project_id, &self.image).one(db).await? {
             return Ok(found);
         }
         let row = ActiveModel {
@@ -90,25 +93,25 @@ impl Place {
             .await;
         match made {
             Err(error) if matches!(Violation::of(&error), Some(Violation::ForeignKey(_))) => {
-                return Err(unknown(&self.name));
+                return Err(name_unknown(&self.name));
             }
             made => drop(made?),
         }
-        let found = named(project_id, &self.image).one(db).await?;
-        found.ok_or_else(|| unknown(&self.name))
+        let found = by_name(project_id, &self.image).one(db).await?;
+        found.ok_or_else(|| name_unknown(&self.name))
     }
 }
 
 /// Returns the error of a repository that does not exist or is not visible.
-pub fn unknown(name: &Name) -> Fault {
-    Fault::about(
-        Code::NameUnknown,
+pub fn name_unknown(name: &ImageName) -> RegistryError {
+    RegistryError::with_detail(
+        RegistryErrorCode::NameUnknown,
         "repository name not known to the registry",
         name,
     )
 }
 
-fn named(project_id: i64, image: &str) -> sea_orm::Select<Entity> {
+fn by_name(project_id: i64, image: &str) -> sea_orm::Select<Entity> {
     of_project(project_id).filter(Column::Name.eq(image))
 }
 
@@ -185,7 +188,7 @@ async fn erase_rows<E: EntityTrait>(
             .select_only()
             .column(id)
             .filter(repository_id.eq(repository))
-            .limit(ERASED)
+            .limit(MAX_ERASED)
             .into_tuple()
             .all(backend.database.read())
             .await?;

@@ -11,19 +11,19 @@ use storage::entities::{now, registry_manifests};
 
 use crate::kernel::Backend;
 use crate::kernel::error::Result;
-use crate::registry::error::{Code, Fault};
+use crate::registry::error::{RegistryError, RegistryErrorCode};
 
 /// Maximum length of a tag name, in bytes.
-const LONGEST: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
 /// Maximum number of tags on a page.
-pub const PAGE: u64 = 1_000;
+pub const MAX_PER_PAGE: u64 = 1_000;
 
 /// Returns whether a text is a valid tag name: word characters, and `.` and `-` after the first.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut bytes = text.bytes();
-    text.len() <= LONGEST
+    text.len() <= MAX_NAME_BYTES
         && bytes.next().is_some_and(word)
         && bytes.all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
 }
@@ -33,7 +33,7 @@ pub fn is_name(text: &str) -> bool {
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub async fn names(
+pub async fn list_names(
     backend: &Backend,
     repository_id: i64,
     last: Option<&str>,
@@ -57,7 +57,7 @@ pub async fn names(
 ///
 /// # Errors
 /// Returns an error if a database query fails.
-pub(super) async fn point(
+pub(super) async fn set_target(
     transaction: &impl ConnectionTrait,
     repository_id: i64,
     name: &str,
@@ -72,7 +72,7 @@ pub(super) async fn point(
             tag.updated_at = Set(now());
             tag.update(transaction).await?;
             if former != manifest_id {
-                note_untagged(transaction, vec![former]).await?;
+                record_untagged(transaction, vec![former]).await?;
             }
         }
         None => {
@@ -114,12 +114,12 @@ pub async fn remove(transaction: &impl ConnectionTrait, repository_id: i64, name
         .filter(Column::Id.is_in(tags.iter().map(|tag| tag.id)))
         .exec(transaction)
         .await?;
-    note_untagged(transaction, tags.into_iter().map(|tag| tag.manifest_id).collect()).await?;
+    record_untagged(transaction, tags.into_iter().map(|tag| tag.manifest_id).collect()).await?;
     Ok(removed.rows_affected)
 }
 
 /// Records since when manifests have no tag, after tags were deleted.
-async fn note_untagged(transaction: &impl ConnectionTrait, manifest_ids: Vec<i64>) -> Result<()> {
+async fn record_untagged(transaction: &impl ConnectionTrait, manifest_ids: Vec<i64>) -> Result<()> {
     let tagged = Query::select()
         .column(Column::ManifestId)
         .from(Entity)
@@ -138,9 +138,15 @@ async fn note_untagged(transaction: &impl ConnectionTrait, manifest_ids: Vec<i64
 ///
 /// # Errors
 /// Returns `MANIFEST_UNKNOWN` if it does not exist.
-pub async fn delete(backend: &Backend, repository_id: i64, name: &str) -> Result<(), Fault> {
+pub async fn delete(backend: &Backend, repository_id: i64, name: &str) -> Result<(), RegistryError> {
     let name = name.to_owned();
-    let unknown = || Fault::about(Code::ManifestUnknown, "the tag does not exist", &name);
+    let unknown = || {
+        RegistryError::with_detail(
+            RegistryErrorCode::ManifestUnknown,
+            "the tag does not exist",
+            &name,
+        )
+    };
     backend
         .database
         .transaction(async |transaction| {

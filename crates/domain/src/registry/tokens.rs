@@ -8,24 +8,24 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use storage::entities::now;
 
-use super::names::Name;
-use super::repositories::{self, Place};
+use super::names::ImageName;
+use super::repositories::{self, RepositoryPath};
 use crate::identity::authentication::caller_of_proof;
 use crate::kernel::Backend;
 use crate::kernel::caller::{Caller, Proof};
 use crate::kernel::error::{Error, Result};
-use crate::registry::error::{Code, Fault};
-use crate::registry::permissions::{Action, Actions, may_pull, refusal};
+use crate::registry::error::{RegistryError, RegistryErrorCode};
+use crate::registry::permissions::{RegistryAction, RegistryActions, can_pull, denial_reason};
 
 /// Encryption context of tokens.
-const PLACE: &str = "registry.token";
+const TOKEN_CONTEXT: &str = "registry.token";
 /// Lifetime of a token.
 const LIFETIME: TimeDelta = TimeDelta::minutes(15);
 /// Maximum number of scopes in a request.
-const SCOPES: usize = 64;
+const MAX_SCOPES: usize = 64;
 
 /// An issued token.
-pub struct Issued {
+pub struct IssuedToken {
     /// The token.
     pub token: String,
     /// The creation time.
@@ -40,20 +40,20 @@ struct Claims {
     #[serde(rename = "p")]
     proof: Proof,
     #[serde(rename = "a")]
-    access: Vec<(String, Actions)>,
+    access: Vec<(String, RegistryActions)>,
     #[serde(rename = "e")]
     expires_at: i64,
 }
 
 /// The caller of a request and the permissions of their token.
-pub struct Bearer {
+pub struct TokenBearer {
     caller: Caller,
-    access: Vec<(String, Actions)>,
+    access: Vec<(String, RegistryActions)>,
 }
 
 /// The reason why a request needs another token.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Challenge {
+pub enum TokenChallenge {
     /// The token is missing or no longer valid.
     Missing,
     /// The token does not grant the operation, but another one might.
@@ -61,14 +61,14 @@ pub enum Challenge {
 }
 
 /// The reason why a request is refused.
-pub enum Refusal {
+pub enum TokenRejection {
     /// Another token may help.
-    Challenge(Challenge),
+    Challenge(TokenChallenge),
     /// No token helps.
-    Fault(Fault),
+    Fault(RegistryError),
 }
 
-impl<E: Into<Fault>> From<E> for Refusal {
+impl<E: Into<RegistryError>> From<E> for TokenRejection {
     fn from(error: E) -> Self {
         Self::Fault(error.into())
     }
@@ -80,21 +80,23 @@ impl<E: Into<Fault>> From<E> for Refusal {
 ///
 /// # Errors
 /// Returns a validation error for too many scopes.
-pub async fn issue(backend: &Backend, caller: &Caller, scopes: &[&str]) -> Result<Issued> {
-    if scopes.len() > SCOPES {
-        return Err(Error::parameter(format!("too many scopes (maximum is {SCOPES})")));
+pub async fn issue(backend: &Backend, caller: &Caller, scopes: &[&str]) -> Result<IssuedToken> {
+    if scopes.len() > MAX_SCOPES {
+        return Err(Error::parameter(format!(
+            "too many scopes (maximum is {MAX_SCOPES})"
+        )));
     }
-    let mut access: Vec<(String, Actions)> = Vec::new();
+    let mut access: Vec<(String, RegistryActions)> = Vec::new();
     for scope in scopes {
-        let Some((name, asked)) = read_scope(scope) else {
+        let Some((name, asked)) = parse_scope(scope) else {
             continue;
         };
-        let Some(place) = Place::find(backend, caller, &name).await? else {
+        let Some(place) = RepositoryPath::find(backend, caller, &name).await? else {
             continue;
         };
         let granted = asked.allowed(&place.access);
         match access.iter_mut().find(|(known, _)| known == name.as_str()) {
-            Some((_, known)) => *known = known.and(granted),
+            Some((_, known)) => *known = known.intersection(granted),
             None if granted.is_empty() => {}
             None => access.push((name.to_string(), granted)),
         }
@@ -106,31 +108,34 @@ pub async fn issue(backend: &Backend, caller: &Caller, scopes: &[&str]) -> Resul
         expires_at: (issued_at + LIFETIME).timestamp(),
     };
     let text = serde_json::to_string(&claims).map_err(Error::internal)?;
-    Ok(Issued {
-        token: backend.keyring.encrypt(&text, PLACE)?,
+    Ok(IssuedToken {
+        token: backend.keyring.encrypt(&text, TOKEN_CONTEXT)?,
         issued_at,
         expires_in: LIFETIME.num_seconds(),
     })
 }
 
 /// Parses the name and the actions of a scope; returns `None` unless it is a repository scope.
-fn read_scope(scope: &str) -> Option<(Name, Actions)> {
+fn parse_scope(scope: &str) -> Option<(ImageName, RegistryActions)> {
     let (kind, rest) = scope.split_once(':')?;
     let (name, actions) = rest.rsplit_once(':')?;
     let kind = kind.split('(').next()?;
-    let name = Name::parse(name).ok().filter(|_| kind == "repository")?;
-    Some((name, Actions::named(actions)))
+    let name = ImageName::parse(name).ok().filter(|_| kind == "repository")?;
+    Some((name, RegistryActions::parse(actions)))
 }
 
-impl Bearer {
+impl TokenBearer {
     /// Identifies the caller of a token.
     ///
     /// # Errors
-    /// Returns [`Challenge::Missing`] if the token is invalid or expired, or if its credentials are no longer
+    /// Returns [`TokenChallenge::Missing`] if the token is invalid or expired, or if its credentials are no longer
     /// valid.
-    pub async fn of(backend: &Backend, token: &str) -> Result<Self, Refusal> {
-        let missing = || Refusal::Challenge(Challenge::Missing);
-        let text = backend.keyring.decrypt(token, PLACE).map_err(|_| missing())?;
+    pub async fn from_token(backend: &Backend, token: &str) -> Result<Self, TokenRejection> {
+        let missing = || TokenRejection::Challenge(TokenChallenge::Missing);
+        let text = backend
+            .keyring
+            .decrypt(token, TOKEN_CONTEXT)
+            .map_err(|_| missing())?;
         let claims: Claims = serde_json::from_str(text.expose()).map_err(|_| missing())?;
         if claims.expires_at <= now().timestamp() {
             return Err(missing());
@@ -150,28 +155,38 @@ impl Bearer {
     ///
     /// # Errors
     /// Returns a challenge if another token may help, otherwise `NAME_UNKNOWN` or `DENIED`.
-    pub async fn admit(&self, backend: &Backend, name: &Name, action: Action) -> Result<Place, Refusal> {
+    pub async fn authorize(
+        &self,
+        backend: &Backend,
+        name: &ImageName,
+        action: RegistryAction,
+    ) -> Result<RepositoryPath, TokenRejection> {
         let anonymous = !self.caller.is_signed_in();
         let hidden = || match anonymous {
-            true => Refusal::Challenge(Challenge::Missing),
-            false => Refusal::Fault(repositories::unknown(name)),
+            true => TokenRejection::Challenge(TokenChallenge::Missing),
+            false => TokenRejection::Fault(repositories::name_unknown(name)),
         };
-        let place = Place::find(backend, &self.caller, name)
+        let place = RepositoryPath::find(backend, &self.caller, name)
             .await?
             .ok_or_else(hidden)?;
         // A missing scope does not hide the repository: the user may pull it with other credentials.
-        if !may_pull(&place.access) && place.access.role.is_none() {
+        if !can_pull(&place.access) && place.access.role.is_none() {
             return Err(hidden());
         }
-        match refusal(&place.access, action) {
-            Some(_) if anonymous => return Err(Refusal::Challenge(Challenge::Missing)),
-            Some(reason) => return Err(Refusal::Fault(Fault::new(Code::Denied, reason))),
+        match denial_reason(&place.access, action) {
+            Some(_) if anonymous => return Err(TokenRejection::Challenge(TokenChallenge::Missing)),
+            Some(reason) => {
+                return Err(TokenRejection::Fault(RegistryError::new(
+                    RegistryErrorCode::Denied,
+                    reason,
+                )));
+            }
             None => {}
         }
         let granted = self.access.iter().find(|(known, _)| known == name.as_str());
         match granted {
-            Some((_, granted)) if granted.contain(action) => Ok(place),
-            _ => Err(Refusal::Challenge(Challenge::Insufficient)),
+            Some((_, granted)) if granted.contains(action) => Ok(place),
+            _ => Err(TokenRejection::Challenge(TokenChallenge::Insufficient)),
         }
     }
 
@@ -179,10 +194,14 @@ impl Bearer {
     ///
     /// # Errors
     /// Returns an error if a database query fails.
-    pub async fn source(&self, backend: &Backend, name: &Name) -> Result<Option<Place>, Fault> {
-        match self.admit(backend, name, Action::Pull).await {
+    pub async fn find_source(
+        &self,
+        backend: &Backend,
+        name: &ImageName,
+    ) -> Result<Option<RepositoryPath>, RegistryError> {
+        match self.authorize(backend, name, RegistryAction::Pull).await {
             Ok(place) => Ok(Some(place)),
-            Err(Refusal::Fault(fault @ Fault::Rule(_))) => Err(fault),
+            Err(TokenRejection::Fault(fault @ RegistryError::Rule(_))) => Err(fault),
             Err(_) => Ok(None),
         }
     }
@@ -194,9 +213,12 @@ mod tests {
 
     #[test]
     fn scopes_name_a_repository_and_actions() {
-        let (name, actions) = read_scope("repository:a/b/c:pull,push").expect("a scope");
-        assert_eq!((name.as_str(), actions), ("a/b/c", Actions::named("pull,push")));
-        assert!(read_scope("repository(plugin):a/b:pull").is_some());
+        let (name, actions) = parse_scope("repository:a/b/c:pull,push").expect("a scope");
+        assert_eq!(
+            (name.as_str(), actions),
+            ("a/b/c", RegistryActions::parse("pull,push"))
+        );
+        assert!(parse_scope("repository(plugin):a/b:pull").is_some());
         for other in [
             "",
             "repository",
@@ -205,7 +227,7 @@ mod tests {
             "repository:A/b:pull",
             "repository:host:5000/a/b:pull",
         ] {
-            assert!(read_scope(other).is_none(), "{other}");
+            assert!(parse_scope(other).is_none(), "{other}");
         }
     }
 }

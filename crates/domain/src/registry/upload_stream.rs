@@ -17,31 +17,31 @@ use storage::entities::registry_pieces::{ActiveModel, Column, Entity, Model as P
 use storage::entities::registry_uploads::{self, Model as Upload};
 use tokio::time::{Instant, timeout};
 
-use super::digest::Hashing;
+use super::digest::DigestState;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::registry::error::{Code, Fault};
+use crate::registry::error::{RegistryError, RegistryErrorCode};
 use crate::registry::garbage_collection;
 
 /// Folder of all registry objects in the storage.
 pub(super) const FOLDER: &str = "registry";
 /// Maximum size of a piece, in bytes.
-const PIECE: u64 = 128 << 20;
+const MAX_PIECE_BYTES: u64 = 128 << 20;
 /// Time limit for a piece; the data received until then is stored.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const PIECE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Maximum number of pieces of an upload, which limits tiny parts.
-const PIECES: i32 = 10_000;
+const MAX_PIECES: i32 = 10_000;
 /// Maximum time that an upload waits for a slot.
-const WAIT: Duration = Duration::from_secs(30);
+const SLOT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The body of a request.
-pub type Body = BoxStream<'static, std::io::Result<Bytes>>;
+pub type BodyStream = BoxStream<'static, std::io::Result<Bytes>>;
 
 /// Returns the error of a blob that exceeds the maximum size.
-pub(super) fn too_large(backend: &Backend) -> Fault {
+pub(super) fn too_large(backend: &Backend) -> RegistryError {
     let most = backend.instance.max_layer_bytes;
-    Fault::new(
-        Code::SizeInvalid,
+    RegistryError::new(
+        RegistryErrorCode::SizeInvalid,
         format!("the blob is too large (maximum is {most} bytes)"),
     )
 }
@@ -54,17 +54,17 @@ pub(super) async fn receive(
     backend: &Backend,
     user_id: Option<i64>,
     upload: Upload,
-    mut body: Body,
-) -> Result<Upload, Fault> {
-    let hashing = Hashing::resume(&upload.hash_state).ok_or_else(Fault::unknown_upload)?;
+    mut body: BodyStream,
+) -> Result<Upload, RegistryError> {
+    let hashing = DigestState::resume(&upload.hash_state).ok_or_else(RegistryError::unknown_upload)?;
     // Slots are for data: a request without any does not wait for one or occupy one.
     let Some(first) = next_bytes(&mut body).await? else {
         return Ok(upload);
     };
-    let place = timeout(WAIT, backend.upload_slots.acquire(user_id)).await;
+    let place = timeout(SLOT_TIMEOUT, backend.upload_slots.acquire(user_id)).await;
     let place = place.map_err(|_| {
-        Fault::new(
-            Code::TooManyRequests,
+        RegistryError::new(
+            RegistryErrorCode::TooManyRequests,
             "too many concurrent uploads; try again later",
         )
     })?;
@@ -86,38 +86,38 @@ pub(super) async fn receive(
 struct Reception {
     backend: Backend,
     upload: Upload,
-    hashing: Hashing,
-    body: Body,
+    hashing: DigestState,
+    body: BodyStream,
 }
 
 /// Reason for the end of a piece.
-enum End {
+enum PieceEnd {
     /// The body ended.
     Body,
     /// The piece reached its maximum size or time.
     Piece,
     /// The body failed.
-    Broken(Fault),
+    Broken(RegistryError),
 }
 
 impl Reception {
-    async fn run(mut self) -> Result<Upload, Fault> {
+    async fn run(mut self) -> Result<Upload, RegistryError> {
         loop {
             let Some(first) = next_bytes(&mut self.body).await? else {
                 return Ok(self.upload);
             };
-            if self.upload.pieces >= PIECES {
+            if self.upload.pieces >= MAX_PIECES {
                 let text =
-                    format!("the upload has too many chunks (maximum is {PIECES}); send larger chunks");
-                return Err(Fault::new(Code::BlobUploadInvalid, text));
+                    format!("the upload has too many chunks (maximum is {MAX_PIECES}); send larger chunks");
+                return Err(RegistryError::new(RegistryErrorCode::BlobUploadInvalid, text));
             }
-            let piece = announce(&self.backend, &self.upload).await?;
+            let piece = create_piece(&self.backend, &self.upload).await?;
             match self.piece(&piece, first).await {
-                Ok(End::Piece) => {}
-                Ok(End::Body) => return Ok(self.upload),
-                Ok(End::Broken(fault)) => return Err(fault),
+                Ok(PieceEnd::Piece) => {}
+                Ok(PieceEnd::Body) => return Ok(self.upload),
+                Ok(PieceEnd::Broken(fault)) => return Err(fault),
                 Err(fault) => {
-                    forget(&self.backend, piece).await;
+                    delete_piece(&self.backend, piece).await;
                     return Err(fault);
                 }
             }
@@ -125,12 +125,12 @@ impl Reception {
     }
 
     /// Writes a piece, and advances the upload.
-    async fn piece(&mut self, piece: &Piece, first: Bytes) -> Result<End, Fault> {
+    async fn piece(&mut self, piece: &Piece, first: Bytes) -> Result<PieceEnd, RegistryError> {
         let received = u64::try_from(self.upload.received).unwrap_or(0);
         let room = self.backend.instance.max_layer_bytes.saturating_sub(received);
         let mut hashing = self.hashing.clone();
         let mut writer = self.backend.objects.write(&piece.key);
-        let (mut size, mut next, until) = (0_u64, Some(first), Instant::now() + PATIENCE);
+        let (mut size, mut next, until) = (0_u64, Some(first), Instant::now() + PIECE_TIMEOUT);
         let end = loop {
             if let Some(bytes) = next.take() {
                 size += bytes.len() as u64;
@@ -140,25 +140,25 @@ impl Reception {
                 hashing.update(&bytes);
                 writer.push(bytes).await?;
             }
-            if size >= PIECE {
-                break End::Piece;
+            if size >= MAX_PIECE_BYTES {
+                break PieceEnd::Piece;
             }
             match tokio::time::timeout_at(until, self.body.next()).await {
-                Err(_) => break End::Piece,
-                Ok(None) => break End::Body,
+                Err(_) => break PieceEnd::Piece,
+                Ok(None) => break PieceEnd::Body,
                 Ok(Some(Ok(bytes))) => next = Some(bytes),
-                Ok(Some(Err(error))) => break End::Broken(broken(&error)),
+                Ok(Some(Err(error))) => break PieceEnd::Broken(body_error(&error)),
             }
         };
         writer.finish().await?;
-        self.upload = settle(&self.backend, &self.upload.uuid, piece, size, &hashing).await?;
+        self.upload = append_piece(&self.backend, &self.upload.uuid, piece, size, &hashing).await?;
         self.hashing = hashing;
         Ok(end)
     }
 }
 
 /// Records the key of the next piece before it is written.
-async fn announce(backend: &Backend, upload: &Upload) -> Result<Piece, Fault> {
+async fn create_piece(backend: &Backend, upload: &Upload) -> Result<Piece, RegistryError> {
     let (uuid, unique) = (&upload.uuid, hex::encode(rand::random::<[u8; 8]>()));
     let folder = uuid.get(..2).unwrap_or_default();
     let row = ActiveModel {
@@ -171,26 +171,26 @@ async fn announce(backend: &Backend, upload: &Upload) -> Result<Piece, Fault> {
     };
     let inserted = row.insert(backend.database.write()).await;
     inserted.map_err(|error| match Violation::of(&error) {
-        Some(Violation::ForeignKey(_)) => Fault::unknown_upload(),
+        Some(Violation::ForeignKey(_)) => RegistryError::unknown_upload(),
         _ => error.into(),
     })
 }
 
 /// Adds a written piece to the upload, unless a concurrent request has advanced it.
-async fn settle(
+async fn append_piece(
     backend: &Backend,
     uuid: &str,
     piece: &Piece,
     size: u64,
-    hashing: &Hashing,
-) -> Result<Upload, Fault> {
+    hashing: &DigestState,
+) -> Result<Upload, RegistryError> {
     let size = i64::try_from(size).map_err(Error::internal)?;
     let settled = async |transaction: &DatabaseTransaction| {
         let found = registry_uploads::lock(transaction, uuid).await?;
-        let upload = found.ok_or_else(Fault::unknown_upload)?;
+        let upload = found.ok_or_else(RegistryError::unknown_upload)?;
         if upload.received != piece.start {
             let received = u64::try_from(upload.received).unwrap_or(0);
-            return Err(Fault::OutOfOrder(received));
+            return Err(RegistryError::OutOfOrder(received));
         }
         let mut row = piece.clone().into_active_model();
         row.size = Set(size);
@@ -209,7 +209,7 @@ async fn settle(
 
 /// Deletes a piece that was not added to the upload. It is detached first: if it was added after all, because
 /// the reply to a commit was lost, it remains.
-async fn forget(backend: &Backend, piece: Piece) {
+async fn delete_piece(backend: &Backend, piece: Piece) {
     let taken = Entity::update_many()
         .col_expr(Column::UploadId, Expr::value(None::<i64>))
         .filter(Column::Id.eq(piece.id))
@@ -224,9 +224,9 @@ async fn forget(backend: &Backend, piece: Piece) {
 }
 
 /// Returns the next bytes of a body, or `None` at its end.
-async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Fault> {
+async fn next_bytes(body: &mut BodyStream) -> Result<Option<Bytes>, RegistryError> {
     while let Some(bytes) = body.next().await {
-        let bytes = bytes.map_err(|error| broken(&error))?;
+        let bytes = bytes.map_err(|error| body_error(&error))?;
         if !bytes.is_empty() {
             return Ok(Some(bytes));
         }
@@ -234,10 +234,10 @@ async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Fault> {
     Ok(None)
 }
 
-fn broken(error: &std::io::Error) -> Fault {
+fn body_error(error: &std::io::Error) -> RegistryError {
     tracing::debug!(%error, "blob upload was interrupted");
-    Fault::new(
-        Code::BlobUploadInvalid,
+    RegistryError::new(
+        RegistryErrorCode::BlobUploadInvalid,
         "the body is incomplete; resume the upload with the missing bytes",
     )
 }

@@ -10,19 +10,19 @@ use storage::entities::{now, registry_blobs, registry_pieces, registry_repositor
 use uuid::Uuid;
 
 use super::blobs;
-use super::digest::{Digest, Hashing};
-use super::repositories::Place;
+use super::digest::{Digest, DigestState};
+use super::repositories::RepositoryPath;
 use crate::kernel::Backend;
-use crate::registry::error::{Code, Fault};
+use crate::registry::error::{RegistryError, RegistryErrorCode};
 use crate::registry::garbage_collection;
-use crate::registry::upload_stream::{self, Body};
+use crate::registry::upload_stream::{self, BodyStream};
 
 pub use storage::entities::registry_uploads::Model as Upload;
 
 /// A part of a blob in a request.
-pub struct Part {
+pub struct UploadPart {
     /// The bytes.
-    pub body: Body,
+    pub body: BodyStream,
     /// The offset within the blob; by default the end of the last part.
     pub start: Option<u64>,
     /// The length, if known.
@@ -33,7 +33,7 @@ pub struct Part {
 ///
 /// # Errors
 /// Returns `NAME_UNKNOWN` if the project was deleted.
-pub async fn begin(backend: &Backend, place: &Place) -> Result<Upload, Fault> {
+pub async fn begin(backend: &Backend, place: &RepositoryPath) -> Result<Upload, RegistryError> {
     backend
         .database
         .transaction(async |transaction| {
@@ -44,7 +44,7 @@ pub async fn begin(backend: &Backend, place: &Place) -> Result<Upload, Fault> {
                 repository_id: Set(repository.id),
                 received: Set(0),
                 pieces: Set(0),
-                hash_state: Set(Hashing::default().state()),
+                hash_state: Set(DigestState::default().state()),
                 created_at: Set(at),
                 updated_at: Set(at),
                 ..Default::default()
@@ -58,13 +58,13 @@ pub async fn begin(backend: &Backend, place: &Place) -> Result<Upload, Fault> {
 ///
 /// # Errors
 /// Returns `BLOB_UPLOAD_UNKNOWN` if it does not exist.
-pub async fn find(backend: &Backend, place: &Place, uuid: &str) -> Result<Upload, Fault> {
+pub async fn find(backend: &Backend, place: &RepositoryPath, uuid: &str) -> Result<Upload, RegistryError> {
     // Invalid IDs are not looked up, because a database does not accept every text.
     let uuid = Uuid::parse_str(uuid)
-        .map_err(|_| Fault::unknown_upload())?
+        .map_err(|_| RegistryError::unknown_upload())?
         .to_string();
     let repository = place.repository(backend).await.map_err(|fault| match fault {
-        Fault::Protocol { .. } => Fault::unknown_upload(),
+        RegistryError::Protocol { .. } => RegistryError::unknown_upload(),
         fault => fault,
     })?;
     let found = Entity::find()
@@ -73,19 +73,24 @@ pub async fn find(backend: &Backend, place: &Place, uuid: &str) -> Result<Upload
     found
         .one(backend.database.read())
         .await?
-        .ok_or_else(Fault::unknown_upload)
+        .ok_or_else(RegistryError::unknown_upload)
 }
 
 /// Stores the next part of an upload. Data received before an interruption is stored as well.
 ///
 /// # Errors
-/// Returns [`Fault::OutOfOrder`] if the part starts at the wrong offset, and `SIZE_INVALID` if the blob
+/// Returns [`RegistryError::OutOfOrder`] if the part starts at the wrong offset, and `SIZE_INVALID` if the blob
 /// becomes too large. Returns `BLOB_UPLOAD_INVALID` if the body breaks off, and `TOOMANYREQUESTS` if no
 /// upload slot becomes free.
-pub async fn receive(backend: &Backend, place: &Place, upload: Upload, part: Part) -> Result<Upload, Fault> {
+pub async fn receive(
+    backend: &Backend,
+    place: &RepositoryPath,
+    upload: Upload,
+    part: UploadPart,
+) -> Result<Upload, RegistryError> {
     let received = u64::try_from(upload.received).unwrap_or(0);
     if part.start.is_some_and(|start| start != received) {
-        return Err(Fault::OutOfOrder(received));
+        return Err(RegistryError::OutOfOrder(received));
     }
     let most = backend.instance.max_layer_bytes;
     if part
@@ -103,14 +108,14 @@ pub async fn receive(backend: &Backend, place: &Place, upload: Upload, part: Par
 /// # Errors
 /// Returns `DIGEST_INVALID` if the content does not match the digest; it is then discarded. Returns
 /// `BLOB_UPLOAD_UNKNOWN` if the upload does not exist.
-pub async fn finish(backend: &Backend, upload: &Upload, digest: &Digest) -> Result<(), Fault> {
-    let ended = async |transaction: &DatabaseTransaction| end(transaction, upload, digest).await;
+pub async fn finish(backend: &Backend, upload: &Upload, digest: &Digest) -> Result<(), RegistryError> {
+    let ended = async |transaction: &DatabaseTransaction| complete(transaction, upload, digest).await;
     let (fits, left) = backend.database.transaction(ended).await?;
     garbage_collection::discard(backend, left).await;
     match fits {
         true => Ok(()),
-        false => Err(Fault::about(
-            Code::DigestInvalid,
+        false => Err(RegistryError::with_detail(
+            RegistryErrorCode::DigestInvalid,
             "provided digest did not match uploaded content",
             digest,
         )),
@@ -118,19 +123,19 @@ pub async fn finish(backend: &Backend, upload: &Upload, digest: &Digest) -> Resu
 }
 
 /// Returns whether the digest matches, and the pieces to discard: those of a mismatch or of an existing blob.
-async fn end(
+async fn complete(
     transaction: &DatabaseTransaction,
     upload: &Upload,
     digest: &Digest,
-) -> Result<(bool, Vec<registry_pieces::Model>), Fault> {
+) -> Result<(bool, Vec<registry_pieces::Model>), RegistryError> {
     // Locked first, because the deletion of a project locks its repositories before their uploads.
     registry_repositories::lock_shared(transaction, upload.repository_id)
         .await?
-        .ok_or_else(Fault::unknown_upload)?;
+        .ok_or_else(RegistryError::unknown_upload)?;
     let upload = registry_uploads::lock(transaction, &upload.uuid)
         .await?
-        .ok_or_else(Fault::unknown_upload)?;
-    let hashing = Hashing::resume(&upload.hash_state).ok_or_else(Fault::unknown_upload)?;
+        .ok_or_else(RegistryError::unknown_upload)?;
+    let hashing = DigestState::resume(&upload.hash_state).ok_or_else(RegistryError::unknown_upload)?;
     let fits = hashing.digest() == *digest;
     if fits {
         let (blob_id, new) = blob(transaction, digest, upload.received).await?;
@@ -145,12 +150,15 @@ async fn end(
                 .await?;
         }
     }
-    Ok((fits, drop_upload(transaction, upload.id).await?))
+    Ok((fits, delete_upload(transaction, upload.id).await?))
 }
 
 /// Deletes an upload and returns its complete pieces, which are now orphaned. A piece that is being written
 /// is deleted by its writer.
-async fn drop_upload(db: &impl ConnectionTrait, id: i64) -> Result<Vec<registry_pieces::Model>, Fault> {
+async fn delete_upload(
+    db: &impl ConnectionTrait,
+    id: i64,
+) -> Result<Vec<registry_pieces::Model>, RegistryError> {
     let left = registry_pieces::Entity::find()
         .filter(registry_pieces::Column::UploadId.eq(id))
         .filter(registry_pieces::Column::StoredAt.is_not_null())
@@ -162,7 +170,7 @@ async fn drop_upload(db: &impl ConnectionTrait, id: i64) -> Result<Vec<registry_
 
 /// Returns the blob with this digest, locked, and whether it is new. A blob marked for collection is
 /// unmarked.
-async fn blob(db: &impl ConnectionTrait, digest: &Digest, size: i64) -> Result<(i64, bool), Fault> {
+async fn blob(db: &impl ConnectionTrait, digest: &Digest, size: i64) -> Result<(i64, bool), RegistryError> {
     loop {
         let row = registry_blobs::ActiveModel {
             digest: Set(digest.as_str().to_owned()),
@@ -200,12 +208,12 @@ async fn blob(db: &impl ConnectionTrait, digest: &Digest, size: i64) -> Result<(
 ///
 /// # Errors
 /// Returns `BLOB_UPLOAD_UNKNOWN` if it has ended.
-pub async fn cancel(backend: &Backend, upload: &Upload) -> Result<(), Fault> {
+pub async fn cancel(backend: &Backend, upload: &Upload) -> Result<(), RegistryError> {
     let dropped = async |transaction: &DatabaseTransaction| {
         let upload = registry_uploads::lock(transaction, &upload.uuid)
             .await?
-            .ok_or_else(Fault::unknown_upload)?;
-        drop_upload(transaction, upload.id).await
+            .ok_or_else(RegistryError::unknown_upload)?;
+        delete_upload(transaction, upload.id).await
     };
     let left = backend.database.transaction(dropped).await?;
     garbage_collection::discard(backend, left).await;

@@ -9,9 +9,9 @@ use crate::registry::garbage_collection;
 /// Deletes manifests and blobs that have been unreferenced for long enough, and the files of earlier
 /// deletions.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct CollectImages {}
+pub struct CollectRegistryGarbage {}
 
-impl Job for CollectImages {
+impl Job for CollectRegistryGarbage {
     const KIND: &'static str = "collect_images";
 
     fn dedup_key(&self) -> Option<String> {
@@ -23,10 +23,10 @@ impl Job for CollectImages {
 ///
 /// # Errors
 /// Returns an error if the database or the storage fails; the job is then retried.
-pub async fn run(backend: Backend, _: CollectImages) -> Result<(), JobFailure> {
+pub async fn run(backend: Backend, _: CollectRegistryGarbage) -> Result<(), JobFailure> {
     let collected = garbage_collection::collect(&backend).await?;
     let swept = garbage_collection::sweep(&backend).await?;
-    if collected != garbage_collection::Collected::default() || swept > 0 {
+    if collected != garbage_collection::CollectionStats::default() || swept > 0 {
         tracing::info!(?collected, swept, "removed unreferenced registry blobs");
     }
     Ok(())

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::registry::digest::Digest;
-use crate::registry::error::{Code, Fault};
+use crate::registry::error::{RegistryError, RegistryErrorCode};
 
 /// Media type of an OCI image manifest.
 const OCI_IMAGE: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -30,15 +30,15 @@ const FOREIGN: &str = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip
 /// Prefix of the types of layers that must not be distributed.
 const NOT_DISTRIBUTED: &str = "application/vnd.oci.image.layer.nondistributable.";
 /// Maximum number of references in a manifest.
-const MOST: usize = 1_000;
+const MAX_REFERENCES: usize = 1_000;
 /// Maximum length of a media type, in bytes.
-const LONGEST_TYPE: usize = 255;
+const MAX_TYPE_BYTES: usize = 255;
 /// Maximum length of the annotations of a manifest with a subject, in bytes. Referrer lists repeat them.
-const LONGEST_ANNOTATIONS: usize = 256 << 10;
+const MAX_ANNOTATIONS_BYTES: usize = 256 << 10;
 
 /// A parsed manifest.
 #[derive(Debug)]
-pub(super) struct Document {
+pub(super) struct ManifestDocument {
     /// The media type.
     pub(super) media_type: String,
     /// The artifact type, if given.
@@ -48,12 +48,12 @@ pub(super) struct Document {
     /// The annotations as JSON, if it has a subject.
     pub(super) annotations: Option<String>,
     /// The content.
-    pub(super) parts: Parts,
+    pub(super) parts: ManifestContent,
 }
 
 /// The content of a manifest.
 #[derive(Debug)]
-pub(super) enum Parts {
+pub(super) enum ManifestContent {
     /// An image: its configuration and the layers that are pushed.
     Image {
         /// The configuration.
@@ -64,12 +64,12 @@ pub(super) enum Parts {
         layers: Vec<Digest>,
     },
     /// A list with its children.
-    List(Vec<Child>),
+    List(Vec<ManifestChild>),
 }
 
 /// A child of a list.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(super) struct ManifestChild {
     /// The digest.
     pub(super) digest: Digest,
     /// Whether its type is that of a manifest. Otherwise it may be a blob: build caches are lists of layers.
@@ -78,7 +78,7 @@ pub(super) struct Child {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct RawManifest {
     schema_version: u64,
     media_type: Option<String>,
     artifact_type: Option<String>,
@@ -94,7 +94,7 @@ pub type Annotations = BTreeMap<String, String>;
 
 /// The parsed part of a configuration; other fields are skipped.
 #[derive(Deserialize)]
-struct Configuration {
+struct ImageConfiguration {
     created: Option<String>,
 }
 
@@ -108,13 +108,13 @@ struct Descriptor {
     urls: Option<Vec<String>>,
 }
 
-impl Document {
+impl ManifestDocument {
     /// Parses a manifest that was sent with this media type.
     ///
     /// # Errors
     /// Returns `MANIFEST_INVALID` with the reason, or `DIGEST_INVALID` for a malformed digest.
-    pub(super) fn read(bytes: &[u8], sent_as: &str) -> Result<Self, Fault> {
-        let written: Written =
+    pub(super) fn parse(bytes: &[u8], sent_as: &str) -> Result<Self, RegistryError> {
+        let written: RawManifest =
             serde_json::from_slice(bytes).map_err(|error| invalid(format!("invalid manifest: {error}")))?;
         let sent_as = sent_as.split(';').next().unwrap_or_default().trim();
         if written.schema_version != 2 {
@@ -138,7 +138,7 @@ impl Document {
         let named = |kind: &Option<String>| kind.as_ref().is_none_or(|kind| is_type(kind));
         if !named(&artifact_type) || !named(&config_type) {
             return Err(invalid(format!(
-                "a media type must have at most {LONGEST_TYPE} printable ASCII characters"
+                "a media type must have at most {MAX_TYPE_BYTES} printable ASCII characters"
             )));
         }
         let subject = written
@@ -149,9 +149,9 @@ impl Document {
         let annotations = annotations.map(|annotations| json!(annotations).to_string());
         if annotations
             .as_ref()
-            .is_some_and(|text| text.len() > LONGEST_ANNOTATIONS)
+            .is_some_and(|text| text.len() > MAX_ANNOTATIONS_BYTES)
         {
-            let text = format!("annotations are too long (maximum is {LONGEST_ANNOTATIONS} bytes)");
+            let text = format!("annotations are too long (maximum is {MAX_ANNOTATIONS_BYTES} bytes)");
             return Err(invalid(text));
         }
         Ok(Self {
@@ -165,7 +165,7 @@ impl Document {
     }
 }
 
-fn image(written: &Written) -> Result<Parts, Fault> {
+fn image(written: &RawManifest) -> Result<ManifestContent, RegistryError> {
     let config = written.config.as_ref();
     let config = config.ok_or_else(|| invalid("an image manifest must have a config"))?;
     let layers = written.layers.as_ref();
@@ -173,32 +173,35 @@ fn image(written: &Written) -> Result<Parts, Fault> {
     if written.manifests.is_some() {
         return Err(invalid("an image manifest must not have manifests"));
     }
-    let pushed = layers.iter().filter(|layer| !lies_elsewhere(layer));
-    Ok(Parts::Image {
+    let pushed = layers.iter().filter(|layer| !is_foreign_layer(layer));
+    Ok(ManifestContent::Image {
         config: Digest::parse(&config.digest)?,
         dated: CONFIGURATIONS.contains(&config.media_type.as_str()),
         layers: digests(layers.len(), pushed)?,
     })
 }
 
-fn list(written: &Written) -> Result<Parts, Fault> {
+fn list(written: &RawManifest) -> Result<ManifestContent, RegistryError> {
     let manifests = written.manifests.as_ref();
     let manifests = manifests.ok_or_else(|| invalid("an image index must have manifests"))?;
     if written.config.is_some() || written.layers.is_some() {
         return Err(invalid("an image index must not have config or layers"));
     }
     let children = digests(manifests.len(), manifests.iter())?.into_iter();
-    let children = children.zip(manifests).map(|(digest, descriptor)| Child {
+    let children = children.zip(manifests).map(|(digest, descriptor)| ManifestChild {
         digest,
         manifest: MANIFESTS.contains(&descriptor.media_type.as_str()),
     });
-    Ok(Parts::List(children.collect()))
+    Ok(ManifestContent::List(children.collect()))
 }
 
-fn digests<'a>(count: usize, named: impl Iterator<Item = &'a Descriptor>) -> Result<Vec<Digest>, Fault> {
-    if count > MOST {
+fn digests<'a>(
+    count: usize,
+    named: impl Iterator<Item = &'a Descriptor>,
+) -> Result<Vec<Digest>, RegistryError> {
+    if count > MAX_REFERENCES {
         return Err(invalid(format!(
-            "a manifest refers to too many objects (maximum is {MOST})"
+            "a manifest refers to too many objects (maximum is {MAX_REFERENCES})"
         )));
     }
     named
@@ -207,26 +210,26 @@ fn digests<'a>(count: usize, named: impl Iterator<Item = &'a Descriptor>) -> Res
 }
 
 fn is_type(kind: &str) -> bool {
-    kind.len() <= LONGEST_TYPE && kind.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+    kind.len() <= MAX_TYPE_BYTES && kind.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
-fn lies_elsewhere(layer: &Descriptor) -> bool {
+fn is_foreign_layer(layer: &Descriptor) -> bool {
     let kind = layer.media_type.as_str();
     (kind == FOREIGN || kind.starts_with(NOT_DISTRIBUTED))
         && layer.urls.as_ref().is_some_and(|urls| !urls.is_empty())
 }
 
-fn invalid(text: impl Into<std::borrow::Cow<'static, str>>) -> Fault {
-    Fault::new(Code::ManifestInvalid, text)
+fn invalid(text: impl Into<std::borrow::Cow<'static, str>>) -> RegistryError {
+    RegistryError::new(RegistryErrorCode::ManifestInvalid, text)
 }
 
 /// Returns the creation time in the configuration of an image, or `None` if it is absent or the zero time.
-pub(super) fn made_at(config: &[u8]) -> Option<DateTime<Utc>> {
+pub(super) fn creation_time(config: &[u8]) -> Option<DateTime<Utc>> {
     // An array would be deserialized by position.
     if !config.trim_ascii_start().starts_with(b"{") {
         return None;
     }
-    let config: Configuration = serde_json::from_slice(config).ok()?;
+    let config: ImageConfiguration = serde_json::from_slice(config).ok()?;
     let instant = DateTime::parse_from_rfc3339(&config.created?).ok()?.to_utc();
     (2..=9999).contains(&instant.year()).then_some(instant)
 }
@@ -241,8 +244,8 @@ mod tests {
         Digest::of(&[number]).to_string()
     }
 
-    fn read(document: &Value, kind: &str) -> Result<Document, Fault> {
-        Document::read(document.to_string().as_bytes(), kind)
+    fn read(document: &Value, kind: &str) -> Result<ManifestDocument, RegistryError> {
+        ManifestDocument::parse(document.to_string().as_bytes(), kind)
     }
 
     fn image_with(further: Value) -> Value {
@@ -260,7 +263,7 @@ mod tests {
     #[test]
     fn images_and_lists_are_read() {
         let found = read(&image_with(json!({"mediaType": OCI_IMAGE})), OCI_IMAGE).expect("an image");
-        let Parts::Image {
+        let ManifestContent::Image {
             config,
             dated,
             layers,
@@ -273,7 +276,7 @@ mod tests {
         assert_eq!(found.artifact_type.as_deref(), Some(CONFIGURATIONS[0]));
         let list = json!({"schemaVersion": 2, "manifests": [{"digest": digest(1)}, {"digest": digest(2)}]});
         let found = read(&list, &format!("{OCI_INDEX}; charset=utf-8")).expect("a list");
-        assert!(matches!(found.parts, Parts::List(children) if children.len() == 2));
+        assert!(matches!(found.parts, ManifestContent::List(children) if children.len() == 2));
         assert_eq!(found.artifact_type, None);
     }
 
@@ -283,7 +286,7 @@ mod tests {
         let nowhere = json!({"mediaType": FOREIGN, "digest": digest(3)});
         for (layer, asked) in [(elsewhere, 0), (nowhere, 1)] {
             let found = read(&image_with(json!({"layers": [layer]})), DOCKER_IMAGE).expect("an image");
-            assert!(matches!(found.parts, Parts::Image { layers, .. } if layers.len() == asked));
+            assert!(matches!(found.parts, ManifestContent::Image { layers, .. } if layers.len() == asked));
         }
     }
 
@@ -295,7 +298,7 @@ mod tests {
             .map(|kind| json!({"mediaType": kind, "digest": digest(1)}))
             .collect();
         let found = read(&json!({"schemaVersion": 2, "manifests": children}), OCI_INDEX).expect("a list");
-        let Parts::List(children) = found.parts else {
+        let ManifestContent::List(children) = found.parts else {
             panic!("no list");
         };
         let manifests: Vec<bool> = children.iter().map(|child| child.manifest).collect();
@@ -316,7 +319,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let many = vec![json!({"digest": digest(1)}); MOST + 1];
+        let many = vec![json!({"digest": digest(1)}); MAX_REFERENCES + 1];
         for (document, kind) in [
             (json!(null), OCI_IMAGE),
             (json!([]), OCI_IMAGE),
@@ -353,13 +356,13 @@ mod tests {
         ] {
             assert!(read(&document, kind).is_err(), "{kind} {document}");
         }
-        assert!(Document::read(b"{", OCI_IMAGE).is_err());
-        assert!(Document::read(&[b'['; 100_000], OCI_IMAGE).is_err());
+        assert!(ManifestDocument::parse(b"{", OCI_IMAGE).is_err());
+        assert!(ManifestDocument::parse(&[b'['; 100_000], OCI_IMAGE).is_err());
     }
 
     #[test]
     fn when_an_image_was_made_is_told_or_not() {
-        let told = |text: &str| made_at(text.as_bytes()).map(|instant| instant.to_rfc3339());
+        let told = |text: &str| creation_time(text.as_bytes()).map(|instant| instant.to_rfc3339());
         let some = told(r#"{"created": "2020-02-03T04:05:06.789+02:00"}"#);
         assert_eq!(some.as_deref(), Some("2020-02-03T02:05:06.789+00:00"));
         // Other fields are ignored at any position.

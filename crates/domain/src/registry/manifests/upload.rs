@@ -13,25 +13,25 @@ use storage::entities::{
     registry_repositories, registry_repository_blobs as links,
 };
 
-use super::Reference;
-use super::document::{Child, Document, Parts, made_at};
+use super::ManifestReference;
+use super::document::{ManifestChild, ManifestContent, ManifestDocument, creation_time};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::registry::digest::Digest;
-use crate::registry::error::{Code, Fault};
-use crate::registry::repositories::{self, Place};
+use crate::registry::error::{RegistryError, RegistryErrorCode};
+use crate::registry::repositories::{self, RepositoryPath};
 use crate::registry::{blobs, tags};
 
 /// Maximum size of a manifest, in bytes.
-pub const LARGEST: usize = 4 << 20;
+pub const MAX_BYTES: usize = 4 << 20;
 /// Maximum size of a configuration that is parsed, in bytes.
-const LARGEST_CONFIG: i64 = 4 << 20;
+const MAX_CONFIG_BYTES: i64 = 4 << 20;
 
 /// Maximum size that is processed on the current thread, in bytes.
-const SMALL: usize = 64 << 10;
+const MAX_INLINE_BYTES: usize = 64 << 10;
 
 /// An uploaded manifest.
-pub struct Pushed {
+pub struct UploadedManifest {
     /// The digest.
     pub digest: Digest,
     /// The subject.
@@ -45,25 +45,29 @@ pub struct Pushed {
 /// `DIGEST_INVALID` if it does not match the given digest.
 pub async fn push(
     backend: &Backend,
-    place: &Place,
-    reference: &Reference,
+    place: &RepositoryPath,
+    reference: &ManifestReference,
     media_type: &str,
     bytes: Vec<u8>,
-) -> Result<Pushed, Fault> {
+) -> Result<UploadedManifest, RegistryError> {
     let size = bytes.len();
     let kind = media_type.to_owned();
-    let read = move || (Digest::of(&bytes), Document::read(&bytes, &kind), bytes);
-    let (digest, document, bytes) = aside(size, read).await?;
-    if let Reference::Digest(named) = reference
+    let read = move || (Digest::of(&bytes), ManifestDocument::parse(&bytes, &kind), bytes);
+    let (digest, document, bytes) = run_blocking(size, read).await?;
+    if let ManifestReference::Digest(named) = reference
         && *named != digest
     {
         let text = "provided digest did not match uploaded content";
-        return Err(Fault::about(Code::DigestInvalid, text, named));
+        return Err(RegistryError::with_detail(
+            RegistryErrorCode::DigestInvalid,
+            text,
+            named,
+        ));
     }
     let document = document?;
     let image_created_at = image_created_at(backend, place, &digest, &document).await?;
     let subject = document.subject.clone();
-    let arrival = Arrival {
+    let arrival = ManifestUpload {
         digest: &digest,
         document,
         image_created_at,
@@ -72,24 +76,26 @@ pub async fn push(
     let kept = async |transaction: &DatabaseTransaction| {
         let repository = place.repository_for_push(transaction).await?;
         let held = registry_repositories::lock_for_push(transaction, repository.id).await?;
-        let repository = held.ok_or_else(|| repositories::unknown(&place.name))?;
-        let manifest = arrival.keep(transaction, repository.id).await?;
+        let repository = held.ok_or_else(|| repositories::name_unknown(&place.name))?;
+        let manifest = arrival.insert(transaction, repository.id).await?;
         match reference {
-            Reference::Tag(name) => tags::point(transaction, repository.id, name, manifest.id).await?,
-            Reference::Digest(_) => {}
+            ManifestReference::Tag(name) => {
+                tags::set_target(transaction, repository.id, name, manifest.id).await?
+            }
+            ManifestReference::Digest(_) => {}
         }
-        Ok::<_, Fault>(())
+        Ok::<_, RegistryError>(())
     };
     backend.database.transaction(kept).await?;
-    Ok(Pushed { digest, subject })
+    Ok(UploadedManifest { digest, subject })
 }
 
 /// Runs CPU-bound work on a blocking thread, unless the input is small.
-async fn aside<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     size: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
-    match size > SMALL {
+    match size > MAX_INLINE_BYTES {
         true => tokio::task::spawn_blocking(work).await.map_err(Error::internal),
         false => Ok(work()),
     }
@@ -99,11 +105,11 @@ async fn aside<T: Send + 'static>(
 /// transaction, because it may be slow. A missing configuration is reported in the transaction.
 async fn image_created_at(
     backend: &Backend,
-    place: &Place,
+    place: &RepositoryPath,
     digest: &Digest,
-    document: &Document,
-) -> Result<Option<DateTime<Utc>>, Fault> {
-    let Parts::Image {
+    document: &ManifestDocument,
+) -> Result<Option<DateTime<Utc>>, RegistryError> {
+    let ManifestContent::Image {
         config, dated: true, ..
     } = &document.parts
     else {
@@ -111,7 +117,7 @@ async fn image_created_at(
     };
     let repository = match place.repository(backend).await {
         Ok(repository) => repository,
-        Err(Fault::Protocol { .. }) => return Ok(None),
+        Err(RegistryError::Protocol { .. }) => return Ok(None),
         Err(fault) => return Err(fault),
     };
     let known = by_digest(repository.id, digest.as_str());
@@ -119,34 +125,38 @@ async fn image_created_at(
         return Ok(None);
     }
     match blobs::find(backend, repository.id, config).await {
-        Ok(blob) if blob.size <= LARGEST_CONFIG => {
+        Ok(blob) if blob.size <= MAX_CONFIG_BYTES => {
             let config = blobs::read(backend, &blob).await?;
-            Ok(aside(config.len(), move || made_at(&config)).await?)
+            Ok(run_blocking(config.len(), move || creation_time(&config)).await?)
         }
-        Ok(_) | Err(Fault::Protocol { .. }) => Ok(None),
+        Ok(_) | Err(RegistryError::Protocol { .. }) => Ok(None),
         Err(fault) => Err(fault),
     }
 }
 
-struct Arrival<'a> {
+struct ManifestUpload<'a> {
     digest: &'a Digest,
-    document: Document,
+    document: ManifestDocument,
     image_created_at: Option<DateTime<Utc>>,
     bytes: Vec<u8>,
 }
 
 /// References of a manifest within its repository.
 #[derive(Default)]
-struct Needs {
+struct ManifestReferences {
     blobs: BTreeSet<i64>,
     children: BTreeSet<i64>,
     total_size: i64,
 }
 
-impl Arrival<'_> {
+impl ManifestUpload<'_> {
     /// Inserts the row of the manifest in a locked repository. For an existing untagged row, restarts its
     /// grace period.
-    async fn keep(&self, transaction: &impl ConnectionTrait, repository_id: i64) -> Result<Model, Fault> {
+    async fn insert(
+        &self,
+        transaction: &impl ConnectionTrait,
+        repository_id: i64,
+    ) -> Result<Model, RegistryError> {
         let known = by_digest(repository_id, self.digest.as_str())
             .one(transaction)
             .await?;
@@ -158,7 +168,7 @@ impl Arrival<'_> {
             manifest.untagged_since = Set(Some(now()));
             return Ok(manifest.update(transaction).await?);
         }
-        let needs = self.needs(transaction, repository_id).await?;
+        let needs = self.load_references(transaction, repository_id).await?;
         let document = &self.document;
         let at = now();
         let row = ActiveModel {
@@ -168,8 +178,8 @@ impl Arrival<'_> {
             artifact_type: Set(document.artifact_type.clone()),
             subject_digest: Set(document.subject.as_ref().map(ToString::to_string)),
             config_digest: Set(match &document.parts {
-                Parts::Image { config, .. } => Some(config.to_string()),
-                Parts::List(_) => None,
+                ManifestContent::Image { config, .. } => Some(config.to_string()),
+                ManifestContent::List(_) => None,
             }),
             annotations: Set(document.annotations.clone()),
             size: Set(i64::try_from(self.bytes.len()).map_err(Error::internal)?),
@@ -204,24 +214,28 @@ impl Arrival<'_> {
         Ok(manifest)
     }
 
-    async fn needs(&self, db: &impl ConnectionTrait, repository_id: i64) -> Result<Needs, Fault> {
+    async fn load_references(
+        &self,
+        db: &impl ConnectionTrait,
+        repository_id: i64,
+    ) -> Result<ManifestReferences, RegistryError> {
         match &self.document.parts {
-            Parts::Image { config, layers, .. } => {
+            ManifestContent::Image { config, layers, .. } => {
                 let all: Vec<&Digest> = std::iter::once(config).chain(layers).collect();
-                let mut needs = Needs::default();
+                let mut needs = ManifestReferences::default();
                 needs.add_blobs(db, repository_id, &all).await?;
                 Ok(needs)
             }
-            Parts::List(children) => {
+            ManifestContent::List(children) => {
                 let found = manifests_of(db, repository_id, children).await?;
-                let (mut needs, mut others) = (Needs::default(), Vec::new());
-                for Child { digest, manifest } in children {
+                let (mut needs, mut others) = (ManifestReferences::default(), Vec::new());
+                for ManifestChild { digest, manifest } in children {
                     match found.get(digest.as_str()) {
                         Some((id, size)) => {
                             needs.children.insert(*id);
                             needs.total_size = needs.total_size.saturating_add(*size);
                         }
-                        None if *manifest => return Err(missing(digest)),
+                        None if *manifest => return Err(blob_unknown(digest)),
                         None => others.push(digest),
                     }
                 }
@@ -234,17 +248,17 @@ impl Arrival<'_> {
     }
 }
 
-impl Needs {
+impl ManifestReferences {
     /// Adds blobs that the repository must contain.
     async fn add_blobs(
         &mut self,
         db: &impl ConnectionTrait,
         repository_id: i64,
         digests: &[&Digest],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RegistryError> {
         let found = blobs_of(db, repository_id, digests).await?;
         for digest in digests {
-            let (id, size) = found.get(digest.as_str()).ok_or_else(|| missing(digest))?;
+            let (id, size) = found.get(digest.as_str()).ok_or_else(|| blob_unknown(digest))?;
             self.blobs.insert(*id);
             self.total_size = self.total_size.saturating_add(*size);
         }
@@ -252,9 +266,9 @@ impl Needs {
     }
 }
 
-fn missing(digest: &Digest) -> Fault {
+fn blob_unknown(digest: &Digest) -> RegistryError {
     let text = "the manifest refers to objects that are not in the repository";
-    Fault::about(Code::ManifestBlobUnknown, text, digest)
+    RegistryError::with_detail(RegistryErrorCode::ManifestBlobUnknown, text, digest)
 }
 
 /// Returns the IDs and sizes of these blobs in a repository.
@@ -262,7 +276,7 @@ async fn blobs_of(
     db: &impl ConnectionTrait,
     repository_id: i64,
     digests: &[&Digest],
-) -> Result<HashMap<String, (i64, i64)>, Fault> {
+) -> Result<HashMap<String, (i64, i64)>, RegistryError> {
     let digests = digests.iter().map(|digest| digest.as_str());
     let found = registry_blobs::Entity::find().filter(registry_blobs::Column::Digest.is_in(digests));
     let blobs = found.all(db).await?;
@@ -283,8 +297,8 @@ async fn blobs_of(
 async fn manifests_of(
     db: &impl ConnectionTrait,
     repository_id: i64,
-    children: &[Child],
-) -> Result<HashMap<String, (i64, i64)>, Fault> {
+    children: &[ManifestChild],
+) -> Result<HashMap<String, (i64, i64)>, RegistryError> {
     let found = Entity::find()
         .filter(Column::RepositoryId.eq(repository_id))
         .filter(Column::Digest.is_in(children.iter().map(|child| child.digest.as_str())));

@@ -16,28 +16,28 @@ use storage::entities::registry_repositories::{self, Column, Entity};
 use storage::entities::{now, registry_manifests, registry_tags};
 use storage::jobs::{self, JobFailure};
 
-use super::{admit, find, tags};
+use super::{check_can_pull, find_repository, tags};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::registry::jobs::delete_registry_tags::{CleanupRules, DeleteRegistryTags};
-use selection::{Candidate, Rules, Whole};
+use selection::{AnchoredRegex, CompiledRules, TagCandidate};
 
 /// Minimum interval between requests.
-const ONCE_IN: TimeDelta = TimeDelta::hours(1);
+const MIN_INTERVAL: TimeDelta = TimeDelta::hours(1);
 
 /// Error text of a request within the interval.
 const TOO_SOON: &str = "This request has already been made. You can run this at most once an hour for a given container repository";
 
 /// Number of tags that are read at a time.
-const READ_AT_ONCE: u64 = 1_000;
+const READ_BATCH: u64 = 1_000;
 
 /// Number of tags that are deleted in one transaction, which blocks other changes of the repository.
-const DELETED_AT_ONCE: usize = 200;
+const DELETE_BATCH: usize = 200;
 
 /// Parameters of a request.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct CleanupRequest {
     /// Regular expression of tags to delete.
     pub name_regex_delete: Option<String>,
     /// Former name of the same parameter.
@@ -50,16 +50,16 @@ pub struct Asked {
     pub older_than: Option<String>,
 }
 
-impl Asked {
+impl CleanupRequest {
     /// Validates the parameters relative to `instant`. Compiling the expressions takes noticeable time.
-    fn wish(self, instant: DateTime<Utc>) -> Result<CleanupRules> {
+    fn validate(self, instant: DateTime<Utc>) -> Result<CleanupRules> {
         let mut faults = Vec::new();
         for (name, expression) in [
             ("name_regex_delete", &self.name_regex_delete),
             ("name_regex", &self.name_regex),
             ("name_regex_keep", &self.name_regex_keep),
         ] {
-            if let Some(Err(why)) = expression.as_deref().map(Whole::compile) {
+            if let Some(Err(why)) = expression.as_deref().map(AnchoredRegex::compile) {
                 faults.push(format!("{name} is an invalid regexp: {why}"));
             }
         }
@@ -90,21 +90,21 @@ impl Asked {
 /// # Errors
 /// Returns a validation error for invalid parameters and within the minimum interval. Returns `NotFound` if
 /// the repository does not exist, and `Forbidden` if the registry is not available to the caller.
-pub async fn begin(
+pub async fn enqueue(
     backend: &Backend,
     access: &ProjectAccess,
     repository_id: i64,
-    asked: Asked,
+    asked: CleanupRequest,
 ) -> Result<()> {
-    admit(access)?;
+    check_can_pull(access)?;
     let asked_at = now();
-    let wish = tokio::task::spawn_blocking(move || asked.wish(asked_at)).await;
+    let wish = tokio::task::spawn_blocking(move || asked.validate(asked_at)).await;
     let wish = wish.map_err(Error::internal)??;
     backend
         .database
         .transaction(async |transaction| {
-            let repository = find(transaction, access, repository_id).await?;
-            if !take_turn(transaction, repository.id, asked_at).await? {
+            let repository = find_repository(transaction, access, repository_id).await?;
+            if !record_request(transaction, repository.id, asked_at).await? {
                 return Err(Error::Rejected(TOO_SOON.into()));
             }
             let job = DeleteRegistryTags {
@@ -119,10 +119,10 @@ pub async fn begin(
 
 /// Records the time of a request. Returns false within the minimum interval; of concurrent requests only one
 /// succeeds.
-async fn take_turn(transaction: &DatabaseTransaction, id: i64, instant: DateTime<Utc>) -> Result<bool> {
+async fn record_request(transaction: &DatabaseTransaction, id: i64, instant: DateTime<Utc>) -> Result<bool> {
     let long_ago = Condition::any()
         .add(Column::TagsClearedAt.is_null())
-        .add(Column::TagsClearedAt.lte(instant - ONCE_IN));
+        .add(Column::TagsClearedAt.lte(instant - MIN_INTERVAL));
     let taken = Entity::update_many()
         .col_expr(Column::TagsClearedAt, Expr::value(instant))
         .filter(Column::Id.eq(id))
@@ -138,13 +138,13 @@ async fn take_turn(transaction: &DatabaseTransaction, id: i64, instant: DateTime
 /// # Errors
 /// Returns an error if a database query fails.
 pub async fn run(backend: &Backend, job: DeleteRegistryTags) -> Result<()> {
-    let compile = move || Rules::compile(&job.wish).map(Arc::new);
+    let compile = move || CompiledRules::compile(&job.wish).map(Arc::new);
     let compiled = tokio::task::spawn_blocking(compile).await;
     let rules = compiled.map_err(Error::internal)?.map_err(Error::internal)?;
     let asked = (job.repository_id, job.asked_at);
     let candidates = matching(backend, asked, &rules).await?;
-    let chosen = rules.choose(candidates);
-    for ids in chosen.chunks(DELETED_AT_ONCE) {
+    let chosen = rules.select(candidates);
+    for ids in chosen.chunks(DELETE_BATCH) {
         if !delete(backend, asked, ids).await? {
             break;
         }
@@ -156,8 +156,8 @@ pub async fn run(backend: &Backend, job: DeleteRegistryTags) -> Result<()> {
 async fn matching(
     backend: &Backend,
     asked: (i64, DateTime<Utc>),
-    rules: &Arc<Rules>,
-) -> Result<Vec<Candidate>> {
+    rules: &Arc<CompiledRules>,
+) -> Result<Vec<TagCandidate>> {
     let db = backend.database.read();
     let mut candidates = Vec::new();
     let mut after = None;
@@ -170,7 +170,7 @@ async fn matching(
         let rules = Arc::clone(rules);
         let matching = tokio::task::spawn_blocking(move || {
             let matching = batch.into_iter().filter(|(name, ..)| rules.matches(name));
-            let found = matching.map(|(_, id, created_at)| Candidate { id, created_at });
+            let found = matching.map(|(_, id, created_at)| TagCandidate { id, created_at });
             found.collect::<Vec<_>>()
         });
         candidates.extend(matching.await.map_err(Error::internal)?);
@@ -195,7 +195,7 @@ async fn batch(
         .column(registry_tags::Column::Id)
         .column(registry_manifests::Column::ImageCreatedAt)
         .order_by_asc(registry_tags::Column::Name)
-        .limit(READ_AT_ONCE)
+        .limit(READ_BATCH)
         .into_tuple();
     Ok(found.all(db).await?)
 }

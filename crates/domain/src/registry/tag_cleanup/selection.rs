@@ -17,26 +17,26 @@ use crate::registry::jobs::delete_registry_tags::CleanupRules;
 const LATEST: &str = "latest";
 
 /// Maximum size of a compiled expression, in bytes. The time of a match is proportional to it.
-const LARGEST_PROGRAM: usize = 256 * 1024;
+const MAX_PROGRAM_BYTES: usize = 256 * 1024;
 
 /// Maximum count of a repetition.
-const MOST_REPEATED: u32 = 1_000;
+const MAX_REPETITIONS: u32 = 1_000;
 
 /// Maximum nesting of an expression.
-const DEEPEST: u32 = 100;
+const MAX_NESTING: u32 = 100;
 
 /// A [`CleanupRules`] with compiled expressions.
 #[derive(Debug)]
-pub struct Rules {
-    delete: Whole,
-    keep: Option<Whole>,
+pub struct CompiledRules {
+    delete: AnchoredRegex,
+    keep: Option<AnchoredRegex>,
     keep_n: Option<u64>,
     before: Option<DateTime<Utc>>,
 }
 
 /// A tag whose name matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Candidate {
+pub struct TagCandidate {
     /// The ID.
     pub id: i64,
     /// The creation time of its image, if known.
@@ -46,22 +46,22 @@ pub struct Candidate {
 /// The reason why an expression is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unsound(String);
+pub struct InvalidRegex(String);
 
 /// A regular expression that must match a whole text.
 #[derive(Debug)]
-pub struct Whole(Regex);
+pub struct AnchoredRegex(Regex);
 
-impl Whole {
+impl AnchoredRegex {
     /// Compiles an expression, which takes noticeable time.
     ///
     /// # Errors
-    /// Returns [`Unsound`] with the reason.
-    pub fn compile(expression: &str) -> Result<Self, Unsound> {
-        let expression = &*unquoted(expression);
+    /// Returns [`InvalidRegex`] with the reason.
+    pub fn compile(expression: &str) -> Result<Self, InvalidRegex> {
+        let expression = &*without_quotes(expression);
         // Compile it alone first, so that it cannot close the group that is added below and open another.
-        let unicode = compiled(expression)?;
-        alike(expression)?;
+        let unicode = needs_unicode(expression)?;
+        check_re2_compatible(expression)?;
         build(&format!(r"\A(?:{expression})\z"), unicode)
             .map(Self)
             .map_err(reason)
@@ -75,7 +75,7 @@ impl Whole {
 }
 
 /// Returns an expression with its quoted parts escaped, from `\Q` to `\E` or the end.
-fn unquoted(expression: &str) -> Cow<'_, str> {
+fn without_quotes(expression: &str) -> Cow<'_, str> {
     if !expression.contains(r"\Q") {
         return Cow::Borrowed(expression);
     }
@@ -103,7 +103,7 @@ fn unquoted(expression: &str) -> Cow<'_, str> {
 
 /// Returns whether an expression needs Unicode. Tag names are ASCII. Without Unicode, `\w` and similar
 /// classes match as in RE2, and the compiled size is a hundredth.
-fn compiled(expression: &str) -> Result<bool, Unsound> {
+fn needs_unicode(expression: &str) -> Result<bool, InvalidRegex> {
     match build(expression, false) {
         Ok(_) => Ok(false),
         Err(regex::Error::Syntax(_)) => build(expression, true).map(|_| true).map_err(reason),
@@ -113,18 +113,18 @@ fn compiled(expression: &str) -> Result<bool, Unsound> {
 
 /// Refuses syntax with another meaning in RE2, which treats most characters of a class literally. Otherwise
 /// tags that should be retained could be deleted.
-fn alike(expression: &str) -> Result<(), Unsound> {
+fn check_re2_compatible(expression: &str) -> Result<(), InvalidRegex> {
     let parsed = ParserBuilder::new()
-        .nest_limit(DEEPEST)
+        .nest_limit(MAX_NESTING)
         .octal(true)
         .build()
         .parse(expression)
-        .map_err(|error| Unsound(error.kind().to_string()))?;
-    ast::visit(&parsed, Alike { expression })
+        .map_err(|error| InvalidRegex(error.kind().to_string()))?;
+    ast::visit(&parsed, Re2Checker { expression })
 }
 
 /// Returns the fault of a repetition, by its operator.
-fn repeated(repetition: &Repetition, sign: &str) -> Option<String> {
+fn repetition_fault(repetition: &Repetition, sign: &str) -> Option<String> {
     if matches!(*repetition.ast, Ast::Repetition(_)) {
         return Some(format!("bad repetition operator: `{sign}` follows another one"));
     }
@@ -133,11 +133,11 @@ fn repeated(repetition: &Repetition, sign: &str) -> Option<String> {
         RepetitionKind::Range(RepetitionRange::Bounded(_, count)) => *count,
         _ => 0,
     };
-    (most > MOST_REPEATED).then(|| format!("bad repetition operator: `{sign}` exceeds {MOST_REPEATED}"))
+    (most > MAX_REPETITIONS).then(|| format!("bad repetition operator: `{sign}` exceeds {MAX_REPETITIONS}"))
 }
 
 /// Returns a flag that RE2 does not support.
-fn unknown(flags: &Flags) -> Option<String> {
+fn unsupported_flag(flags: &Flags) -> Option<String> {
     let known = |flag: &Flag| {
         matches!(
             flag,
@@ -150,7 +150,7 @@ fn unknown(flags: &Flags) -> Option<String> {
 }
 
 /// Returns the fault of how a character is written.
-fn written(literal: &Literal, text: &str) -> Option<String> {
+fn literal_fault(literal: &Literal, text: &str) -> Option<String> {
     match literal.kind {
         LiteralKind::HexFixed(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong)
         | LiteralKind::HexBrace(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong) => {
@@ -165,34 +165,34 @@ fn written(literal: &Literal, text: &str) -> Option<String> {
 }
 
 /// Visitor that finds syntax with another meaning in RE2.
-struct Alike<'e> {
+struct Re2Checker<'e> {
     expression: &'e str,
 }
 
-impl Alike<'_> {
+impl Re2Checker<'_> {
     /// Returns the source text of a span.
     fn sent(&self, span: &Span) -> &str {
         let sent = self.expression.get(span.start.offset..span.end.offset);
         sent.unwrap_or_default()
     }
 
-    fn spelled(&self, literal: &Literal) -> Result<(), Unsound> {
-        written(literal, self.sent(&literal.span)).map_or(Ok(()), |text| Err(Unsound(text)))
+    fn check_literal(&self, literal: &Literal) -> Result<(), InvalidRegex> {
+        literal_fault(literal, self.sent(&literal.span)).map_or(Ok(()), |text| Err(InvalidRegex(text)))
     }
 }
 
-impl ast::Visitor for Alike<'_> {
+impl ast::Visitor for Re2Checker<'_> {
     type Output = ();
-    type Err = Unsound;
+    type Err = InvalidRegex;
 
-    fn finish(self) -> Result<(), Unsound> {
+    fn finish(self) -> Result<(), InvalidRegex> {
         Ok(())
     }
 
-    fn visit_pre(&mut self, part: &Ast) -> Result<(), Unsound> {
+    fn visit_pre(&mut self, part: &Ast) -> Result<(), InvalidRegex> {
         let sent = |span: &Span| self.sent(span);
         let refused = match part {
-            Ast::Repetition(repetition) => repeated(repetition, sent(&repetition.op.span)),
+            Ast::Repetition(repetition) => repetition_fault(repetition, sent(&repetition.op.span)),
             Ast::Assertion(assertion) => match assertion.kind {
                 AssertionKind::WordBoundaryStartAngle | AssertionKind::WordBoundaryEndAngle => Some(format!(
                     "`{0}` is not a word boundary: use `{1}`",
@@ -207,32 +207,34 @@ impl ast::Visitor for Alike<'_> {
                 }
                 _ => None,
             },
-            Ast::Flags(set) => unknown(&set.flags),
-            Ast::Group(group) => group.flags().and_then(unknown),
-            Ast::Literal(literal) => return self.spelled(literal),
+            Ast::Flags(set) => unsupported_flag(&set.flags),
+            Ast::Group(group) => group.flags().and_then(unsupported_flag),
+            Ast::Literal(literal) => return self.check_literal(literal),
             _ => None,
         };
-        refused.map_or(Ok(()), |text| Err(Unsound(text)))
+        refused.map_or(Ok(()), |text| Err(InvalidRegex(text)))
     }
 
-    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Unsound> {
+    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), InvalidRegex> {
         match item {
-            ClassSetItem::Literal(literal) => self.spelled(literal),
-            ClassSetItem::Range(range) => self.spelled(&range.start).and_then(|()| self.spelled(&range.end)),
-            ClassSetItem::Bracketed(_) => Err(Unsound(
+            ClassSetItem::Literal(literal) => self.check_literal(literal),
+            ClassSetItem::Range(range) => self
+                .check_literal(&range.start)
+                .and_then(|()| self.check_literal(&range.end)),
+            ClassSetItem::Bracketed(_) => Err(InvalidRegex(
                 r"`[` must be escaped in a character class: use `\[`".to_owned(),
             )),
             _ => Ok(()),
         }
     }
 
-    fn visit_class_set_binary_op_pre(&mut self, operation: &ClassSetBinaryOp) -> Result<(), Unsound> {
+    fn visit_class_set_binary_op_pre(&mut self, operation: &ClassSetBinaryOp) -> Result<(), InvalidRegex> {
         let (sent, instead) = match operation.kind {
             ClassSetBinaryOpKind::Intersection => ("&&", r"\&\&"),
             ClassSetBinaryOpKind::Difference => ("--", r"\-\-"),
             ClassSetBinaryOpKind::SymmetricDifference => ("~~", r"\~\~"),
         };
-        Err(Unsound(format!(
+        Err(InvalidRegex(format!(
             "`{sent}` must be escaped in a character class: use `{instead}`"
         )))
     }
@@ -242,14 +244,14 @@ fn build(expression: &str, unicode: bool) -> Result<Regex, regex::Error> {
     RegexBuilder::new(expression)
         .unicode(unicode)
         .octal(true)
-        .size_limit(LARGEST_PROGRAM)
-        .dfa_size_limit(LARGEST_PROGRAM * 4)
-        .nest_limit(DEEPEST)
+        .size_limit(MAX_PROGRAM_BYTES)
+        .dfa_size_limit(MAX_PROGRAM_BYTES * 4)
+        .nest_limit(MAX_NESTING)
         .build()
 }
 
 /// Returns the reason of an error in one line.
-fn reason(error: regex::Error) -> Unsound {
+fn reason(error: regex::Error) -> InvalidRegex {
     let text = match error {
         // The last line states the reason; the lines before it show the position.
         regex::Error::Syntax(text) => {
@@ -258,18 +260,18 @@ fn reason(error: regex::Error) -> Unsound {
         }
         _ => "it is too large".to_owned(),
     };
-    Unsound(text)
+    InvalidRegex(text)
 }
 
-impl Rules {
+impl CompiledRules {
     /// Compiles the rules.
     ///
     /// # Errors
-    /// Returns [`Unsound`] for the first invalid expression.
-    pub fn compile(wish: &CleanupRules) -> Result<Self, Unsound> {
+    /// Returns [`InvalidRegex`] for the first invalid expression.
+    pub fn compile(wish: &CleanupRules) -> Result<Self, InvalidRegex> {
         Ok(Self {
-            delete: Whole::compile(&wish.delete)?,
-            keep: wish.keep.as_deref().map(Whole::compile).transpose()?,
+            delete: AnchoredRegex::compile(&wish.delete)?,
+            keep: wish.keep.as_deref().map(AnchoredRegex::compile).transpose()?,
             keep_n: wish.keep_n,
             before: wish.before,
         })
@@ -278,14 +280,14 @@ impl Rules {
     /// Returns whether a tag with this name may be deleted.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
-        let kept = |keep: &Whole| keep.matches(name);
+        let kept = |keep: &AnchoredRegex| keep.matches(name);
         name != LATEST && self.delete.matches(name) && !self.keep.as_ref().is_some_and(kept)
     }
 
     /// Returns the tags to delete, out of all whose names [match](Self::matches). Without the tags it
     /// returned before, it returns the remaining ones, so that an interrupted run can be resumed.
     #[must_use]
-    pub fn choose(&self, mut candidates: Vec<Candidate>) -> Vec<i64> {
+    pub fn select(&self, mut candidates: Vec<TagCandidate>) -> Vec<i64> {
         if let Some(keep_n) = self.keep_n {
             // Newest first, and unknown times before them. Ties are broken by the higher ID.
             candidates.sort_unstable_by_key(|tag| {

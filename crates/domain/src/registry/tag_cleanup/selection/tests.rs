@@ -18,7 +18,7 @@ fn wish(delete: &str) -> CleanupRules {
 }
 
 fn is_match(expression: &str, name: &str) -> bool {
-    Whole::compile(expression)
+    AnchoredRegex::compile(expression)
         .unwrap_or_else(|error| panic!("{expression}: {error}"))
         .matches(name)
 }
@@ -100,14 +100,14 @@ fn what_is_no_expression_is_refused_with_a_reason_of_one_line() {
         // Literal text in RE2.
         ("v{,3}", "repetition quantifier expects a valid decimal"),
     ] {
-        let error = Whole::compile(expression).expect_err(expression);
+        let error = AnchoredRegex::compile(expression).expect_err(expression);
         assert!(
             error.0.starts_with(why) && !error.0.contains('\n'),
             "{expression}: {error}"
         );
     }
     let deep = "(".repeat(500) + &")".repeat(500);
-    assert!(Whole::compile(&deep).is_err());
+    assert!(AnchoredRegex::compile(&deep).is_err());
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn classes_mean_what_they_mean_in_re2_or_are_refused() {
         ("[[:nonsense:]]", r"use `\[`"),
         (r"[\pL--a]", r"use `\-\-`"),
     ] {
-        let error = Whole::compile(expression).expect_err(expression);
+        let error = AnchoredRegex::compile(expression).expect_err(expression);
         assert!(error.0.ends_with(instead), "{expression}: {error}");
     }
 }
@@ -159,7 +159,7 @@ fn the_nastiest_expressions_take_time_in_proportion_to_their_size() {
         "(?:a{0,40}){0,40}c",
         "[ab]*a[ab]{300}",
     ] {
-        let rules = Rules::compile(&wish(expression)).expect(expression);
+        let rules = CompiledRules::compile(&wish(expression)).expect(expression);
         let begun = Instant::now();
         for _ in 0..100 {
             assert!(!rules.matches(&name), "{expression}");
@@ -177,10 +177,10 @@ fn day(number: i64) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(number * 86_400, 0)
 }
 
-fn tags(days: &[Option<i64>]) -> Vec<Candidate> {
+fn tags(days: &[Option<i64>]) -> Vec<TagCandidate> {
     let numbered = (1..).zip(days);
     numbered
-        .map(|(id, number)| Candidate {
+        .map(|(id, number)| TagCandidate {
             id,
             created_at: number.and_then(day),
         })
@@ -188,16 +188,20 @@ fn tags(days: &[Option<i64>]) -> Vec<Candidate> {
 }
 
 fn chosen(wish: &CleanupRules, days: &[Option<i64>]) -> Vec<i64> {
-    let mut ids = Rules::compile(wish).expect("rules").choose(tags(days));
+    let mut ids = CompiledRules::compile(wish).expect("rules").select(tags(days));
     ids.sort_unstable();
     ids
 }
 
 #[test]
 fn latest_stays_whatever_is_asked() {
-    let rules = Rules::compile(&wish(".*")).expect("rules");
+    let rules = CompiledRules::compile(&wish(".*")).expect("rules");
     assert!(!rules.matches("latest") && rules.matches("Latest") && rules.matches("latest-1"));
-    assert!(!Rules::compile(&wish("latest")).expect("rules").matches("latest"));
+    assert!(
+        !CompiledRules::compile(&wish("latest"))
+            .expect("rules")
+            .matches("latest")
+    );
 }
 
 #[test]
@@ -206,19 +210,19 @@ fn what_is_to_be_kept_counts_more_than_what_is_to_be_deleted() {
         keep: Some("v1.*".to_owned()),
         ..wish("v.*")
     };
-    let rules = Rules::compile(&asked).expect("rules");
+    let rules = CompiledRules::compile(&asked).expect("rules");
     assert!(rules.matches("v2") && rules.matches("v") && !rules.matches("v1") && !rules.matches("v10"));
     assert!(rules.matches("vv1"), "it matches whole names as well");
     let nothing = CleanupRules {
         keep: Some(".*".to_owned()),
         ..wish(".*")
     };
-    assert!(!Rules::compile(&nothing).expect("rules").matches("v2"));
+    assert!(!CompiledRules::compile(&nothing).expect("rules").matches("v2"));
     let empty = CleanupRules {
         keep: Some(String::new()),
         ..wish(".*")
     };
-    assert!(Rules::compile(&empty).expect("rules").matches("v2"));
+    assert!(CompiledRules::compile(&empty).expect("rules").matches("v2"));
 }
 
 #[test]
@@ -322,13 +326,13 @@ fn any_choice_is_that_of_the_plain_rules_and_bears_an_interruption() {
                 .then(|| day(random.random_range(0..20)).map(|day| day + TimeDelta::hours(1)))
                 .flatten(),
         };
-        let rules = Rules::compile(&asked).expect("rules");
+        let rules = CompiledRules::compile(&asked).expect("rules");
         let choose = |gone: &[i64]| {
             let there = tags.iter().filter(|tag| !gone.contains(&tag.0));
             let matching = there.filter(|tag| rules.matches(&tag.1));
-            let mut ids = rules.choose(
+            let mut ids = rules.select(
                 matching
-                    .map(|(id, _, created_at)| Candidate {
+                    .map(|(id, _, created_at)| TagCandidate {
                         id: *id,
                         created_at: *created_at,
                     })
