@@ -4,7 +4,7 @@ use domain::accounts::uploads::UploadedFile;
 use domain::identity::access::{InstanceAccess, ProjectAccess};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::security::vulnerabilities::{self, Filter, reports};
+use domain::security::vulnerabilities::{self, VulnerabilityFilter, reports};
 
 use crate::api::routes::VulnerabilitiesApi;
 use crate::app::App;
@@ -23,7 +23,7 @@ impl App {
         id: i64,
         state: VulnerabilityState,
     ) -> Result<Vulnerability> {
-        let row = vulnerabilities::decide(&self.backend, access, id, state.convert()).await?;
+        let row = vulnerabilities::update_state(&self.backend, access, id, state.convert()).await?;
         Ok(vulnerability(row))
     }
 }
@@ -70,7 +70,7 @@ impl VulnerabilitiesApi for App {
         request: ListProjectVulnerabilitiesRequest,
         page: PageRequest,
     ) -> Result<Page<Vulnerability>> {
-        let filter = Filter {
+        let filter = VulnerabilityFilter {
             state: request.state.map(Convert::convert),
             severity: request.severity.map(Convert::convert),
             report_type: request.report_type.map(Convert::convert),
@@ -84,7 +84,7 @@ impl VulnerabilitiesApi for App {
         access: ProjectAccess,
         file: UploadedFile,
     ) -> Result<VulnerabilityReportOutcome> {
-        let taken = reports::take(&self.backend, &access, file).await?;
+        let taken = reports::ingest(&self.backend, &access, file).await?;
         Ok(outcome(taken))
     }
 }

@@ -20,16 +20,16 @@ use crate::spaces::namespaces::full_names;
 
 /// A vulnerability with its project.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct VulnerabilityDetail {
     /// The vulnerability.
     pub vulnerability: Model,
     /// The project.
-    pub home: Home,
+    pub home: VulnerabilityProject,
 }
 
 /// The project of a vulnerability.
 #[derive(Debug, Clone)]
-pub struct Home {
+pub struct VulnerabilityProject {
     /// The ID.
     pub id: i64,
     /// The name.
@@ -42,7 +42,7 @@ pub struct Home {
 
 /// Filter of a list of vulnerabilities.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Filter {
+pub struct VulnerabilityFilter {
     /// Only vulnerabilities in this state.
     pub state: Option<VulnerabilityState>,
     /// Only vulnerabilities of this severity.
@@ -58,9 +58,9 @@ pub struct Filter {
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
-    filter: Filter,
+    filter: VulnerabilityFilter,
     page: &PageRequest,
-) -> Result<Page<Row>> {
+) -> Result<Page<VulnerabilityDetail>> {
     let mut wanted = vulnerabilities::of_project(access.project.id);
     if let Some(state) = filter.state {
         wanted = wanted.filter(Column::State.eq(state));
@@ -72,8 +72,8 @@ pub async fn list(
         wanted = wanted.filter(Column::ReportType.eq(kind));
     }
     let page = page_of(backend.database.read(), wanted, page).await?;
-    let home = home(backend, access).await?;
-    Ok(page.map(|vulnerability| Row {
+    let home = project_of(backend, access).await?;
+    Ok(page.map(|vulnerability| VulnerabilityDetail {
         vulnerability,
         home: home.clone(),
     }))
@@ -83,11 +83,11 @@ pub async fn list(
 ///
 /// # Errors
 /// Returns `NotFound` if the vulnerability does not exist or is not visible, and `Forbidden` below Developer.
-pub async fn get(backend: &Backend, access: InstanceAccess, id: i64) -> Result<Row> {
+pub async fn get(backend: &Backend, access: InstanceAccess, id: i64) -> Result<VulnerabilityDetail> {
     let (vulnerability, access) = find(backend, access, id).await?;
-    Ok(Row {
+    Ok(VulnerabilityDetail {
         vulnerability,
-        home: home(backend, &access).await?,
+        home: project_of(backend, &access).await?,
     })
 }
 
@@ -96,12 +96,12 @@ pub async fn get(backend: &Backend, access: InstanceAccess, id: i64) -> Result<R
 /// # Errors
 /// Returns `NotFound` and `Forbidden` as [`get`], and `NotModified` if the vulnerability has that state.
 /// Otherwise returns `Forbidden` in an archived project.
-pub async fn decide(
+pub async fn update_state(
     backend: &Backend,
     access: InstanceAccess,
     id: i64,
     state: VulnerabilityState,
-) -> Result<Row> {
+) -> Result<VulnerabilityDetail> {
     let (_, access) = find(backend, access, id).await?;
     let user_id = access.caller.signed_in()?.id;
     let vulnerability = backend
@@ -126,9 +126,9 @@ pub async fn decide(
             Ok::<_, Error>(row.update(transaction).await?)
         })
         .await?;
-    Ok(Row {
+    Ok(VulnerabilityDetail {
         vulnerability,
-        home: home(backend, &access).await?,
+        home: project_of(backend, &access).await?,
     })
 }
 
@@ -142,11 +142,11 @@ async fn find(backend: &Backend, access: InstanceAccess, id: i64) -> Result<(Mod
     Ok((found, project))
 }
 
-async fn home(backend: &Backend, access: &ProjectAccess) -> Result<Home> {
+async fn project_of(backend: &Backend, access: &ProjectAccess) -> Result<VulnerabilityProject> {
     let (project, namespace) = (&access.project, &access.namespace);
     let mut names = full_names(backend.database.read(), [namespace.id]).await?;
     let above = names.remove(&namespace.id).unwrap_or_default();
-    Ok(Home {
+    Ok(VulnerabilityProject {
         id: project.id,
         name: project.name.clone(),
         full_path: urls::project_path(namespace, project),

@@ -8,19 +8,19 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 
 /// The start of a text, up to a number of characters. NUL is removed, because PostgreSQL cannot store it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Text<const MOST: usize>(pub String);
+pub struct BoundedString<const MAX: usize>(pub String);
 
 /// The start of a list, up to a number of entries.
 #[derive(Debug, Clone)]
-pub struct Few<T, const MOST: usize>(pub Vec<T>);
+pub struct BoundedVec<T, const MAX: usize>(pub Vec<T>);
 
 /// The start of an object with arbitrary keys, up to a number of entries.
 #[derive(Debug, Clone)]
-pub struct FewByName<T, const MOST: usize>(pub BTreeMap<String, T>);
+pub struct BoundedMap<T, const MAX: usize>(pub BTreeMap<String, T>);
 
 /// A value of unspecified type: a text, a number, or any other.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Loose {
+pub enum Lenient {
     /// A short text.
     Text(String),
     /// A number.
@@ -30,14 +30,14 @@ pub enum Loose {
 }
 
 /// Maximum length of a text in a loose value and of a key, in characters.
-const SHORT: usize = 255;
+const MAX_SHORT_LENGTH: usize = 255;
 
 /// Returns the start of a text.
-pub fn cut(text: &str, most: usize) -> String {
+pub fn truncate(text: &str, most: usize) -> String {
     text.chars().filter(|c| *c != '\0').take(most).collect()
 }
 
-impl Loose {
+impl Lenient {
     /// Returns the value if it is a text.
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -56,32 +56,32 @@ impl Loose {
     }
 }
 
-impl<'de, const MOST: usize> Deserialize<'de> for Text<MOST> {
+impl<'de, const MAX: usize> Deserialize<'de> for BoundedString<MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OfText<const MOST: usize>;
+        struct StringVisitor<const MAX: usize>;
 
-        impl<const MOST: usize> Visitor<'_> for OfText<MOST> {
-            type Value = Text<MOST>;
+        impl<const MAX: usize> Visitor<'_> for StringVisitor<MAX> {
+            type Value = BoundedString<MAX>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(cut(text, MOST)))
+                Ok(BoundedString(truncate(text, MAX)))
             }
         }
 
-        deserializer.deserialize_str(OfText)
+        deserializer.deserialize_str(StringVisitor)
     }
 }
 
-impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MOST> {
+impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for BoundedVec<T, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OfList<T, const MOST: usize>(PhantomData<T>);
+        struct VecVisitor<T, const MAX: usize>(PhantomData<T>);
 
-        impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for OfList<T, MOST> {
-            type Value = Few<T, MOST>;
+        impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for VecVisitor<T, MAX> {
+            type Value = BoundedVec<T, MAX>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list")
@@ -89,27 +89,27 @@ impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MO
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut few = Vec::new();
-                while few.len() < MOST {
+                while few.len() < MAX {
                     match list.next_element()? {
                         Some(item) => few.push(item),
-                        None => return Ok(Few(few)),
+                        None => return Ok(BoundedVec(few)),
                     }
                 }
                 while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Few(few))
+                Ok(BoundedVec(few))
             }
         }
 
-        deserializer.deserialize_seq(OfList(PhantomData))
+        deserializer.deserialize_seq(VecVisitor(PhantomData))
     }
 }
 
-impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for FewByName<T, MOST> {
+impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for BoundedMap<T, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OfObject<T, const MOST: usize>(PhantomData<T>);
+        struct MapVisitor<T, const MAX: usize>(PhantomData<T>);
 
-        impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for OfObject<T, MOST> {
-            type Value = FewByName<T, MOST>;
+        impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for MapVisitor<T, MAX> {
+            type Value = BoundedMap<T, MAX>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -117,67 +117,67 @@ impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for FewByName
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut few = BTreeMap::new();
-                while few.len() < MOST {
-                    match map.next_entry::<Text<SHORT>, T>()? {
+                while few.len() < MAX {
+                    match map.next_entry::<BoundedString<MAX_SHORT_LENGTH>, T>()? {
                         Some((name, value)) => few.insert(name.0, value),
-                        None => return Ok(FewByName(few)),
+                        None => return Ok(BoundedMap(few)),
                     };
                 }
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(FewByName(few))
+                Ok(BoundedMap(few))
             }
         }
 
-        deserializer.deserialize_map(OfObject(PhantomData))
+        deserializer.deserialize_map(MapVisitor(PhantomData))
     }
 }
 
-impl<'de> Deserialize<'de> for Loose {
+impl<'de> Deserialize<'de> for Lenient {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OfAny;
+        struct LenientVisitor;
 
-        impl<'de> Visitor<'de> for OfAny {
-            type Value = Loose;
+        impl<'de> Visitor<'de> for LenientVisitor {
+            type Value = Lenient;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("JSON")
             }
 
-            fn visit_bool<E>(self, _: bool) -> Result<Loose, E> {
-                Ok(Loose::Other)
+            fn visit_bool<E>(self, _: bool) -> Result<Lenient, E> {
+                Ok(Lenient::Other)
             }
 
-            fn visit_i64<E>(self, number: i64) -> Result<Loose, E> {
-                Ok(Loose::Number(number as f64))
+            fn visit_i64<E>(self, number: i64) -> Result<Lenient, E> {
+                Ok(Lenient::Number(number as f64))
             }
 
-            fn visit_u64<E>(self, number: u64) -> Result<Loose, E> {
-                Ok(Loose::Number(number as f64))
+            fn visit_u64<E>(self, number: u64) -> Result<Lenient, E> {
+                Ok(Lenient::Number(number as f64))
             }
 
-            fn visit_f64<E>(self, number: f64) -> Result<Loose, E> {
-                Ok(Loose::Number(number))
+            fn visit_f64<E>(self, number: f64) -> Result<Lenient, E> {
+                Ok(Lenient::Number(number))
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Loose, E> {
-                Ok(Loose::Text(cut(text, SHORT)))
+            fn visit_str<E>(self, text: &str) -> Result<Lenient, E> {
+                Ok(Lenient::Text(truncate(text, MAX_SHORT_LENGTH)))
             }
 
-            fn visit_unit<E>(self) -> Result<Loose, E> {
-                Ok(Loose::Other)
+            fn visit_unit<E>(self) -> Result<Lenient, E> {
+                Ok(Lenient::Other)
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Loose, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Lenient, A::Error> {
                 while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Loose::Other)
+                Ok(Lenient::Other)
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Loose, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Lenient, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Loose::Other)
+                Ok(Lenient::Other)
             }
         }
 
-        deserializer.deserialize_any(OfAny)
+        deserializer.deserialize_any(LenientVisitor)
     }
 }

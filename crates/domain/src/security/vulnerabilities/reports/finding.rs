@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use storage::entities::vulnerabilities::{Confidence, ReportType, Severity};
 
-use super::bounded::cut;
+use super::bounded::truncate;
 
 /// Maximum length of a title, in characters.
-pub const LONGEST_TITLE: usize = 255;
+pub const MAX_TITLE_LENGTH: usize = 255;
 /// Maximum length of a description, in characters.
-pub const LONGEST_DESCRIPTION: usize = 100_000;
+pub const MAX_DESCRIPTION_LENGTH: usize = 100_000;
 /// Maximum number of results in a document.
-pub const MOST_RESULTS: usize = 100_000;
+pub const MAX_RESULTS: usize = 100_000;
 
 /// A finding of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,13 +59,15 @@ pub fn title<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> Option<Str
         .into_iter()
         .flatten()
         .filter_map(|text| text.trim().lines().next());
-    lines.next().map(|line| cut(line.trim_end(), LONGEST_TITLE))
+    lines
+        .next()
+        .map(|line| truncate(line.trim_end(), MAX_TITLE_LENGTH))
 }
 
 /// Returns a text as a description, or `None` if it is blank.
 pub fn description(text: &str) -> Option<String> {
     let text = text.trim();
-    (!text.is_empty()).then(|| cut(text, LONGEST_DESCRIPTION))
+    (!text.is_empty()).then(|| truncate(text, MAX_DESCRIPTION_LENGTH))
 }
 
 /// Parses a severity.
@@ -110,7 +112,7 @@ pub fn report_type(word: &str) -> Option<ReportType> {
 }
 
 /// Returns the name of a type of scanner.
-pub fn word(kind: ReportType) -> &'static str {
+pub fn report_type_name(kind: ReportType) -> &'static str {
     match kind {
         ReportType::Sast => "sast",
         ReportType::DependencyScanning => "dependency_scanning",
@@ -149,9 +151,9 @@ impl Findings {
     /// Returns an error if there are too many.
     pub fn count<E: serde::de::Error>(&mut self) -> Result<(), E> {
         self.results += 1;
-        match self.results > MOST_RESULTS {
+        match self.results > MAX_RESULTS {
             true => Err(E::custom(format_args!(
-                "too many results (maximum is {MOST_RESULTS})"
+                "too many results (maximum is {MAX_RESULTS})"
             ))),
             false => Ok(()),
         }

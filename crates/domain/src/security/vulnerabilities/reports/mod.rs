@@ -17,9 +17,9 @@ mod tests;
 
 use std::fs::File;
 
-use bounded::{Loose, Text};
+use bounded::{BoundedString, Lenient};
 use finding::Findings;
-use sarif::rules::Rules;
+use sarif::rules::SarifRules;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess};
 use storage::entities::vulnerabilities::ReportType;
@@ -28,14 +28,14 @@ use crate::accounts::uploads::UploadedFile;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::security::vulnerabilities::reports::parser::{Entries, Object, Trail, parse};
+use crate::security::vulnerabilities::reports::parser::{DocumentPosition, ObjectReader, ObjectSeed, parse};
 
 /// The supported version of SARIF.
 const SARIF: &str = "2.1.0";
 
 /// Result of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReportResult {
     /// Number of new vulnerabilities.
     pub created: i64,
     /// Number of existing vulnerabilities that changed.
@@ -49,27 +49,27 @@ pub struct Outcome {
 /// # Errors
 /// Returns a validation error if the document is not JSON, has an unknown or invalid format or exceeds a
 /// limit. Returns `NotFound` if the project was deleted.
-pub async fn take(backend: &Backend, access: &ProjectAccess, report: UploadedFile) -> Result<Outcome> {
+pub async fn ingest(backend: &Backend, access: &ProjectAccess, report: UploadedFile) -> Result<ReportResult> {
     let spool = backend.objects.spool().map_err(Error::internal)?;
     let file = report.file.into_std().await;
     let read = tokio::task::spawn_blocking(move || read(file, spool)).await;
     let findings = read.map_err(Error::internal)??;
-    store::keep(backend, access, findings).await
+    store::store(backend, access, findings).await
 }
 
 /// Parses a report and returns a file with its deduplicated findings.
 fn read(mut report: File, spool: File) -> Result<File> {
     let mut findings = Findings::new(spool);
-    let mut head = Head::default();
-    parse(&mut report, &Trail::default(), &mut head)?;
+    let mut head = DocumentHead::default();
+    parse(&mut report, &DocumentPosition::default(), &mut head)?;
     let read = match head.format()? {
-        Format::Sarif => {
-            let mut results = sarif::Results::new(&head.rules, &mut findings);
-            parse(&mut report, &Trail::default(), &mut results)
+        ReportFormat::Sarif => {
+            let mut results = sarif::ResultReader::new(&head.rules, &mut findings);
+            parse(&mut report, &DocumentPosition::default(), &mut results)
         }
-        Format::Security(kind) => {
-            let mut all = security::Vulnerabilities::new(kind, &mut findings);
-            parse(&mut report, &Trail::default(), &mut all)
+        ReportFormat::Security(kind) => {
+            let mut all = security::VulnerabilityReader::new(kind, &mut findings);
+            parse(&mut report, &DocumentPosition::default(), &mut all)
         }
     };
     // A failed write is an internal error, not a fault of the document.
@@ -78,7 +78,7 @@ fn read(mut report: File, spool: File) -> Result<File> {
 }
 
 /// Format of a document.
-enum Format {
+enum ReportFormat {
     Sarif,
     /// A security report with this default type of scanner.
     Security(Option<ReportType>),
@@ -86,25 +86,25 @@ enum Format {
 
 /// Data of a document that the parser of its results needs.
 #[derive(Default)]
-struct Head {
-    version: Option<Loose>,
+struct DocumentHead {
+    version: Option<Lenient>,
     runs: bool,
     vulnerabilities: bool,
     kind: Option<ReportType>,
-    rules: Rules,
+    rules: SarifRules,
 }
 
-impl Head {
-    fn format(&self) -> Result<Format> {
+impl DocumentHead {
+    fn format(&self) -> Result<ReportFormat> {
         match (self.runs, self.vulnerabilities) {
-            (true, _) => match self.version.as_ref().and_then(Loose::text) {
-                Some(SARIF) => Ok(Format::Sarif),
+            (true, _) => match self.version.as_ref().and_then(Lenient::text) {
+                Some(SARIF) => Ok(ReportFormat::Sarif),
                 _ => Err(Error::attribute(
                     "version",
                     format!("/version: must be \"{SARIF}\""),
                 )),
             },
-            (false, true) => Ok(Format::Security(self.kind)),
+            (false, true) => Ok(ReportFormat::Security(self.kind)),
             (false, false) => {
                 let text = "must be a SARIF report with `runs` or a security report with `vulnerabilities`";
                 Err(Error::attribute("base", text))
@@ -117,23 +117,23 @@ impl Head {
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
 struct Scan {
-    r#type: Option<Text<64>>,
+    r#type: Option<BoundedString<64>>,
 }
 
-impl Object for Head {
+impl ObjectReader for DocumentHead {
     const KEYS: &'static [&'static str] = &["version", "runs", "scan", "vulnerabilities"];
 
     fn entry<'de, A: MapAccess<'de>>(
         &mut self,
         key: &'static str,
         map: &mut A,
-        trail: &Trail,
+        trail: &DocumentPosition,
     ) -> Result<(), A::Error> {
         match key {
             "version" => self.version = Some(map.next_value()?),
             "runs" => {
                 self.runs = true;
-                map.next_value_seed(Entries::each(&mut self.rules, trail))?;
+                map.next_value_seed(ObjectSeed::each(&mut self.rules, trail))?;
             }
             "scan" => {
                 let scan: Option<Scan> = map.next_value()?;

@@ -8,22 +8,22 @@ use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 
-use super::bounded::cut;
+use super::bounded::truncate;
 use crate::kernel::error::{Error, Result};
 
 /// Size of the read buffer, in bytes.
 const PIECE: usize = 64 << 10;
 /// Maximum length of a text in a document, in encoded bytes.
-pub const LONGEST_TEXT: usize = 4 << 20;
+pub const MAX_TEXT_BYTES: usize = 4 << 20;
 /// Maximum nesting of a document.
-pub const DEEPEST: usize = 100;
+pub const MAX_NESTING: usize = 100;
 /// Maximum length of a fault message in an error, in characters, because it quotes the document.
-const LONGEST_FAULT: usize = 200;
+const MAX_FAULT_LENGTH: usize = 200;
 /// The UTF-8 byte order mark that Windows programs add.
 const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
 /// An object that is read by entry.
-pub trait Object {
+pub trait ObjectReader {
     /// The supported keys; others are skipped.
     const KEYS: &'static [&'static str];
 
@@ -32,29 +32,33 @@ pub trait Object {
         &mut self,
         key: &'static str,
         map: &mut A,
-        trail: &Trail,
+        trail: &DocumentPosition,
     ) -> Result<(), A::Error>;
 }
 
 /// A list that is read by item.
-pub trait List {
+pub trait ListReader {
     /// Reads the next item; returns false at the end.
-    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, trail: &Trail) -> Result<bool, A::Error>;
+    fn item<'de, A: SeqAccess<'de>>(
+        &mut self,
+        list: &mut A,
+        trail: &DocumentPosition,
+    ) -> Result<bool, A::Error>;
 }
 
 /// Current position in a document; after an error, the position of the error.
 #[derive(Debug, Default)]
-pub struct Trail(RefCell<Vec<Step>>);
+pub struct DocumentPosition(RefCell<Vec<PositionStep>>);
 
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum PositionStep {
     Key(&'static str),
     Index(usize),
 }
 
-impl Trail {
+impl DocumentPosition {
     /// Reads a value at a step. An error leaves the trail at that step.
-    fn at<T, E>(&self, step: Step, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    fn at<T, E>(&self, step: PositionStep, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.0.borrow_mut().push(step);
         let value = read()?;
         self.0.borrow_mut().pop();
@@ -64,7 +68,7 @@ impl Trail {
     /// Returns the attribute at the root of the document.
     fn attribute(&self) -> &'static str {
         match self.0.borrow().first() {
-            Some(Step::Key(key)) => key,
+            Some(PositionStep::Key(key)) => key,
             _ => "base",
         }
     }
@@ -75,8 +79,8 @@ impl Trail {
         for step in self.0.borrow().iter() {
             // Writing to a `String` does not fail.
             let _ = match step {
-                Step::Key(key) => write!(pointer, "/{key}"),
-                Step::Index(index) => write!(pointer, "/{index}"),
+                PositionStep::Key(key) => write!(pointer, "/{key}"),
+                PositionStep::Index(index) => write!(pointer, "/{index}"),
             };
         }
         pointer
@@ -84,27 +88,27 @@ impl Trail {
 }
 
 /// Deserializes an object or a list into its reader.
-pub struct Entries<'a, T> {
+pub struct ObjectSeed<'a, T> {
     into: &'a mut T,
-    trail: &'a Trail,
+    trail: &'a DocumentPosition,
 }
 
 /// Deserializes a list into its reader.
-pub struct Each<'a, T>(Entries<'a, T>);
+pub struct ListSeed<'a, T>(ObjectSeed<'a, T>);
 
-impl<'a, T> Entries<'a, T> {
+impl<'a, T> ObjectSeed<'a, T> {
     /// Creates a deserializer of an object.
-    pub fn of(into: &'a mut T, trail: &'a Trail) -> Self {
+    pub fn of(into: &'a mut T, trail: &'a DocumentPosition) -> Self {
         Self { into, trail }
     }
 
     /// Creates a deserializer of a list.
-    pub fn each(into: &'a mut T, trail: &'a Trail) -> Each<'a, T> {
-        Each(Self { into, trail })
+    pub fn each(into: &'a mut T, trail: &'a DocumentPosition) -> ListSeed<'a, T> {
+        ListSeed(Self { into, trail })
     }
 }
 
-impl<'de, T: Object> DeserializeSeed<'de> for Entries<'_, T> {
+impl<'de, T: ObjectReader> DeserializeSeed<'de> for ObjectSeed<'_, T> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -112,7 +116,7 @@ impl<'de, T: Object> DeserializeSeed<'de> for Entries<'_, T> {
     }
 }
 
-impl<'de, T: Object> Visitor<'de> for Entries<'_, T> {
+impl<'de, T: ObjectReader> Visitor<'de> for ObjectSeed<'_, T> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,7 +125,7 @@ impl<'de, T: Object> Visitor<'de> for Entries<'_, T> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut seen = vec![false; T::KEYS.len()];
-        while let Some(known) = map.next_key_seed(Known(T::KEYS))? {
+        while let Some(known) = map.next_key_seed(KeySeed(T::KEYS))? {
             let Some(index) = known else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
@@ -131,13 +135,13 @@ impl<'de, T: Object> Visitor<'de> for Entries<'_, T> {
                 return Err(A::Error::custom(format_args!("duplicate key `{key}`")));
             }
             let trail = self.trail;
-            trail.at(Step::Key(key), || self.into.entry(key, &mut map, trail))?;
+            trail.at(PositionStep::Key(key), || self.into.entry(key, &mut map, trail))?;
         }
         Ok(())
     }
 }
 
-impl<'de, T: List> DeserializeSeed<'de> for Each<'_, T> {
+impl<'de, T: ListReader> DeserializeSeed<'de> for ListSeed<'_, T> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -146,7 +150,7 @@ impl<'de, T: List> DeserializeSeed<'de> for Each<'_, T> {
     }
 }
 
-impl<'de, T: List> Visitor<'de> for Each<'_, T> {
+impl<'de, T: ListReader> Visitor<'de> for ListSeed<'_, T> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -158,9 +162,9 @@ impl<'de, T: List> Visitor<'de> for Each<'_, T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let Entries { into, trail } = self.0;
+        let ObjectSeed { into, trail } = self.0;
         let mut index = 0;
-        while trail.at(Step::Index(index), || into.item(&mut list, trail))? {
+        while trail.at(PositionStep::Index(index), || into.item(&mut list, trail))? {
             index += 1;
         }
         Ok(())
@@ -168,9 +172,9 @@ impl<'de, T: List> Visitor<'de> for Each<'_, T> {
 }
 
 /// Deserializes a key to one of the supported keys.
-struct Known(&'static [&'static str]);
+struct KeySeed(&'static [&'static str]);
 
-impl<'de> DeserializeSeed<'de> for Known {
+impl<'de> DeserializeSeed<'de> for KeySeed {
     type Value = Option<usize>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -178,7 +182,7 @@ impl<'de> DeserializeSeed<'de> for Known {
     }
 }
 
-impl Visitor<'_> for Known {
+impl Visitor<'_> for KeySeed {
     type Value = Option<usize>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -195,13 +199,13 @@ impl Visitor<'_> for Known {
 /// # Errors
 /// Returns a validation error with the position if the document is invalid, and `Internal` if the file cannot
 /// be read.
-pub fn parse(file: &mut File, trail: &Trail, into: &mut impl Object) -> Result<()> {
+pub fn parse(file: &mut File, trail: &DocumentPosition, into: &mut impl ObjectReader) -> Result<()> {
     begin(file).map_err(Error::internal)?;
-    let reader = BufReader::with_capacity(PIECE, Guard::new(file));
+    let reader = BufReader::with_capacity(PIECE, LimitedReader::new(file));
     let mut deserializer = serde_json::Deserializer::from_reader(reader);
-    let read = Entries::of(into, trail).deserialize(&mut deserializer);
+    let read = ObjectSeed::of(into, trail).deserialize(&mut deserializer);
     let read = read.and_then(|()| deserializer.end());
-    read.map_err(|error| refusal(error, trail))
+    read.map_err(|error| parse_error(error, trail))
 }
 
 /// Moves to the start of the text in a file, after the byte order mark.
@@ -215,10 +219,10 @@ fn begin(file: &mut File) -> io::Result<()> {
     Ok(())
 }
 
-fn refusal(error: serde_json::Error, trail: &Trail) -> Error {
+fn parse_error(error: serde_json::Error, trail: &DocumentPosition) -> Error {
     let (what, place) = parts(&error);
     match (error.classify(), error.io_error_kind()) {
-        // Limits enforced by `Guard`.
+        // Limits enforced by `LimitedReader`.
         (Category::Io, Some(ErrorKind::InvalidData)) => Error::parameter(what),
         (Category::Io, _) => Error::internal(error),
         (Category::Data, _) => {
@@ -237,11 +241,11 @@ fn parts(error: &serde_json::Error) -> (String, String) {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let whole = error.to_string();
     let what = whole.strip_suffix(&place).unwrap_or(&whole);
-    (cut(what, LONGEST_FAULT), place)
+    (truncate(what, MAX_FAULT_LENGTH), place)
 }
 
 /// Reader that limits what the parser buffers regardless of size: texts, and the nesting of skipped values.
-struct Guard<R> {
+struct LimitedReader<R> {
     inner: R,
     depth: usize,
     /// Length of the current text in bytes, if inside one.
@@ -249,7 +253,7 @@ struct Guard<R> {
     escaped: bool,
 }
 
-impl<R> Guard<R> {
+impl<R> LimitedReader<R> {
     fn new(inner: R) -> Self {
         Self {
             inner,
@@ -272,16 +276,16 @@ impl<R> Guard<R> {
             },
             Some(_) => {}
         }
-        if self.depth > DEEPEST {
-            return Err(too_much(format!(
-                "the body is nested too deeply (maximum is {DEEPEST} levels)"
+        if self.depth > MAX_NESTING {
+            return Err(limit_error(format!(
+                "the body is nested too deeply (maximum is {MAX_NESTING} levels)"
             )));
         }
         if let Some(length) = &mut self.text {
             *length += 1;
-            if *length > LONGEST_TEXT {
-                let most = LONGEST_TEXT >> 20;
-                return Err(too_much(format!(
+            if *length > MAX_TEXT_BYTES {
+                let most = MAX_TEXT_BYTES >> 20;
+                return Err(limit_error(format!(
                     "a string in the body is too long (maximum is {most} MiB)"
                 )));
             }
@@ -290,11 +294,11 @@ impl<R> Guard<R> {
     }
 }
 
-fn too_much(text: String) -> io::Error {
+fn limit_error(text: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, text)
 }
 
-impl<R: Read> Read for Guard<R> {
+impl<R: Read> Read for LimitedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         for byte in &buffer[..read] {

@@ -4,52 +4,54 @@ use serde::Deserialize;
 use serde::de::{Error as _, MapAccess, SeqAccess};
 use storage::entities::vulnerabilities::{Confidence, ReportType, Severity};
 
-use super::bounded::{Few, Text};
-use super::finding::{self, Finding, Findings, LONGEST_DESCRIPTION, digest, word};
-use crate::security::vulnerabilities::reports::parser::{Entries, List, Object, Trail};
+use super::bounded::{BoundedString, BoundedVec};
+use super::finding::{self, Finding, Findings, MAX_DESCRIPTION_LENGTH, digest, report_type_name};
+use crate::security::vulnerabilities::reports::parser::{
+    DocumentPosition, ListReader, ObjectReader, ObjectSeed,
+};
 
 #[derive(Deserialize)]
 #[serde(expecting = "a vulnerability")]
 struct Vulnerability {
-    category: Option<Text<64>>,
-    name: Option<Text<1_000>>,
-    message: Option<Text<LONGEST_DESCRIPTION>>,
-    description: Option<Text<LONGEST_DESCRIPTION>>,
-    severity: Option<Text<64>>,
-    confidence: Option<Text<64>>,
-    solution: Option<Text<LONGEST_DESCRIPTION>>,
-    cve: Option<Text<4_000>>,
-    id: Option<Text<255>>,
-    identifiers: Option<Few<Identifier, 1>>,
+    category: Option<BoundedString<64>>,
+    name: Option<BoundedString<1_000>>,
+    message: Option<BoundedString<MAX_DESCRIPTION_LENGTH>>,
+    description: Option<BoundedString<MAX_DESCRIPTION_LENGTH>>,
+    severity: Option<BoundedString<64>>,
+    confidence: Option<BoundedString<64>>,
+    solution: Option<BoundedString<MAX_DESCRIPTION_LENGTH>>,
+    cve: Option<BoundedString<4_000>>,
+    id: Option<BoundedString<255>>,
+    identifiers: Option<BoundedVec<Identifier, 1>>,
     location: Option<Location>,
 }
 
 #[derive(Deserialize)]
 #[serde(expecting = "an identifier")]
 struct Identifier {
-    r#type: Option<Text<255>>,
-    name: Option<Text<255>>,
-    value: Option<Text<1_000>>,
+    r#type: Option<BoundedString<255>>,
+    name: Option<BoundedString<255>>,
+    value: Option<BoundedString<1_000>>,
 }
 
 /// The location: in a file, in a package of an image, at an address, or at a crash.
 #[derive(Deserialize)]
 #[serde(expecting = "a location")]
 struct Location {
-    file: Option<Text<4_000>>,
+    file: Option<BoundedString<4_000>>,
     start_line: Option<i64>,
     end_line: Option<i64>,
-    class: Option<Text<1_000>>,
-    method: Option<Text<1_000>>,
-    image: Option<Text<1_000>>,
-    operating_system: Option<Text<255>>,
+    class: Option<BoundedString<1_000>>,
+    method: Option<BoundedString<1_000>>,
+    image: Option<BoundedString<1_000>>,
+    operating_system: Option<BoundedString<255>>,
     dependency: Option<Dependency>,
     commit: Option<Commit>,
-    hostname: Option<Text<1_000>>,
-    path: Option<Text<4_000>>,
-    param: Option<Text<1_000>>,
-    crash_type: Option<Text<255>>,
-    crash_state: Option<Text<4_000>>,
+    hostname: Option<BoundedString<1_000>>,
+    path: Option<BoundedString<4_000>>,
+    param: Option<BoundedString<1_000>>,
+    crash_type: Option<BoundedString<255>>,
+    crash_state: Option<BoundedString<4_000>>,
 }
 
 #[derive(Deserialize)]
@@ -61,17 +63,17 @@ struct Dependency {
 #[derive(Deserialize)]
 #[serde(expecting = "a package")]
 struct Package {
-    name: Option<Text<1_000>>,
+    name: Option<BoundedString<1_000>>,
 }
 
 #[derive(Deserialize)]
 #[serde(expecting = "a commit")]
 struct Commit {
-    sha: Option<Text<255>>,
+    sha: Option<BoundedString<255>>,
 }
 
 /// Returns a text, or an empty one.
-fn plain<const MOST: usize>(text: Option<&Text<MOST>>) -> &str {
+fn plain<const MAX: usize>(text: Option<&BoundedString<MAX>>) -> &str {
     text.map(|text| text.0.as_str()).unwrap_or_default()
 }
 
@@ -120,7 +122,7 @@ impl Vulnerability {
             None => ["title", "", title],
         };
         let place = self.location.as_ref().map(Location::parts).unwrap_or_default();
-        let mut parts = vec!["security", word(kind)];
+        let mut parts = vec!["security", report_type_name(kind)];
         parts.extend(what);
         parts.extend(place.iter().map(String::as_str));
         digest(&parts)
@@ -153,12 +155,12 @@ impl Location {
 }
 
 /// Reads the vulnerabilities of a document.
-pub struct Vulnerabilities<'a> {
+pub struct VulnerabilityReader<'a> {
     kind: Option<ReportType>,
     findings: &'a mut Findings,
 }
 
-impl<'a> Vulnerabilities<'a> {
+impl<'a> VulnerabilityReader<'a> {
     /// Creates a reader that adds to these findings, with the type of scanner that the document states for
     /// all, if any.
     pub fn new(kind: Option<ReportType>, findings: &'a mut Findings) -> Self {
@@ -166,21 +168,21 @@ impl<'a> Vulnerabilities<'a> {
     }
 }
 
-impl Object for Vulnerabilities<'_> {
+impl ObjectReader for VulnerabilityReader<'_> {
     const KEYS: &'static [&'static str] = &["vulnerabilities"];
 
     fn entry<'de, A: MapAccess<'de>>(
         &mut self,
         _: &'static str,
         map: &mut A,
-        trail: &Trail,
+        trail: &DocumentPosition,
     ) -> Result<(), A::Error> {
-        map.next_value_seed(Entries::each(self, trail))
+        map.next_value_seed(ObjectSeed::each(self, trail))
     }
 }
 
-impl List for Vulnerabilities<'_> {
-    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &Trail) -> Result<bool, A::Error> {
+impl ListReader for VulnerabilityReader<'_> {
+    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &DocumentPosition) -> Result<bool, A::Error> {
         let Some(found) = list.next_element::<Vulnerability>()? else {
             return Ok(false);
         };

@@ -12,7 +12,7 @@ use storage::entities::vulnerabilities::{
 };
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::Outcome;
+use super::ReportResult;
 use super::finding::Finding;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -22,10 +22,10 @@ use crate::spaces::projects;
 /// Maximum number of findings in one statement.
 const BATCH: usize = 500;
 /// Maximum number of bytes of the file in one statement; a single finding may exceed it.
-const BATCH_SIZE: usize = 2 << 20;
+const BATCH_BYTES: usize = 2 << 20;
 
 /// Columns of an existing vulnerability.
-struct Known {
+struct KnownVulnerability {
     text_digest: String,
     severity: Severity,
     confidence: Confidence,
@@ -37,7 +37,7 @@ struct Known {
 ///
 /// # Errors
 /// Returns `NotFound` if the project was deleted.
-pub async fn keep(backend: &Backend, access: &ProjectAccess, findings: File) -> Result<Outcome> {
+pub async fn store(backend: &Backend, access: &ProjectAccess, findings: File) -> Result<ReportResult> {
     let user_id = access.caller.signed_in()?.id;
     let project_id = access.project.id;
     let mut lines = BufReader::new(tokio::fs::File::from_std(findings)).lines();
@@ -45,28 +45,28 @@ pub async fn keep(backend: &Backend, access: &ProjectAccess, findings: File) -> 
         .database
         .transaction(async |transaction| {
             projects::lock_for_insert(transaction, project_id).await?;
-            let mut outcome = Outcome::default();
+            let mut outcome = ReportResult::default();
             let (mut batch, mut size) = (Vec::with_capacity(BATCH), 0);
             while let Some(line) = lines.next_line().await.map_err(Error::internal)? {
                 size += line.len();
                 batch.push(serde_json::from_str::<Finding>(&line).map_err(Error::internal)?);
-                if batch.len() == BATCH || size > BATCH_SIZE {
-                    enter(transaction, project_id, user_id, &mut outcome, batch.split_off(0)).await?;
+                if batch.len() == BATCH || size > BATCH_BYTES {
+                    upsert(transaction, project_id, user_id, &mut outcome, batch.split_off(0)).await?;
                     size = 0;
                 }
             }
-            enter(transaction, project_id, user_id, &mut outcome, batch).await?;
+            upsert(transaction, project_id, user_id, &mut outcome, batch).await?;
             Ok(outcome)
         })
         .await
 }
 
 /// Upserts a batch of findings in one statement; the project is locked.
-async fn enter(
+async fn upsert(
     transaction: &DatabaseTransaction,
     project_id: i64,
     user_id: i64,
-    outcome: &mut Outcome,
+    outcome: &mut ReportResult,
     batch: Vec<Finding>,
 ) -> Result<()> {
     if batch.is_empty() {
@@ -142,7 +142,7 @@ async fn known(
     transaction: &DatabaseTransaction,
     project_id: i64,
     batch: &[Finding],
-) -> Result<HashMap<String, Known>> {
+) -> Result<HashMap<String, KnownVulnerability>> {
     type Columns = (
         String,
         String,
@@ -168,7 +168,7 @@ async fn known(
         .await?;
     let known = rows.into_iter().map(
         |(fingerprint, text_digest, severity, confidence, last_edited_by_id, last_edited_at)| {
-            let known = Known {
+            let known = KnownVulnerability {
                 text_digest,
                 severity,
                 confidence,

@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 
 use serde_json::{Value, json};
 
-use super::finding::{Finding, MOST_RESULTS};
+use super::finding::{Finding, MAX_RESULTS};
 use super::read;
 use crate::kernel::error::{Error, Result};
-use crate::security::vulnerabilities::reports::parser::{DEEPEST, LONGEST_TEXT};
+use crate::security::vulnerabilities::reports::parser::{MAX_NESTING, MAX_TEXT_BYTES};
 
 /// Returns the findings of a document.
 fn findings(document: &[u8]) -> Result<Vec<Finding>> {
@@ -69,29 +69,28 @@ fn arguments_stand_where_their_numbers_do() {
 
 #[test]
 fn what_would_take_memory_without_end_is_refused() {
-    let long = format!("{{\"x\": \"{}\"}}", "y".repeat(LONGEST_TEXT));
+    let long = format!("{{\"x\": \"{}\"}}", "y".repeat(MAX_TEXT_BYTES));
     assert!(fault(long.as_bytes()).contains("is too long (maximum is 4 MiB)"));
-    let quoted = format!("{{\"x\": \"{}\"}}", "\\\"".repeat(LONGEST_TEXT / 2));
+    let quoted = format!("{{\"x\": \"{}\"}}", "\\\"".repeat(MAX_TEXT_BYTES / 2));
     assert!(fault(quoted.as_bytes()).contains("is too long (maximum is 4 MiB)"));
-    let deep = format!("{{\"x\": {}", "[".repeat(DEEPEST));
+    let deep = format!("{{\"x\": {}", "[".repeat(MAX_NESTING));
     assert!(fault(deep.as_bytes()).contains("nested too deeply (maximum is 100 levels)"));
     // Brackets inside texts do not count.
-    let flat =
-        json!({"version": "2.1.0", "runs": [], "x": "[{".repeat(DEEPEST), "y": ["\\\"[".repeat(DEEPEST)]});
+    let flat = json!({"version": "2.1.0", "runs": [], "x": "[{".repeat(MAX_NESTING), "y": ["\\\"[".repeat(MAX_NESTING)]});
     assert_eq!(findings(flat.to_string().as_bytes()).expect("findings"), []);
 }
 
 #[test]
 fn there_is_an_end_of_results_rules_runs_extensions_and_texts() {
-    let results = vec![json!({"kind": "pass"}); MOST_RESULTS];
+    let results = vec![json!({"kind": "pass"}); MAX_RESULTS];
     assert_eq!(findings(&sarif(&json!(results))).expect("findings"), []);
-    let more = vec![json!({"kind": "pass"}); MOST_RESULTS + 1];
+    let more = vec![json!({"kind": "pass"}); MAX_RESULTS + 1];
     let text = fault(&sarif(&json!(more)));
     assert!(
         text.contains("/runs/0/results/100000: too many results (maximum is 100000)"),
         "{text}"
     );
-    let all = vec![json!({"name": "x"}); MOST_RESULTS + 1];
+    let all = vec![json!({"name": "x"}); MAX_RESULTS + 1];
     let text = fault(json!({"vulnerabilities": all}).to_string().as_bytes());
     assert!(
         text.contains("/vulnerabilities/100000: too many results (maximum is 100000)"),

@@ -4,41 +4,43 @@ pub mod rules;
 
 use std::borrow::Cow;
 
-use rules::{ArtifactLocation, Component, Properties, Rule, Rules, Run};
+use rules::{ArtifactLocation, Properties, SarifRule, SarifRules, SarifRun, ToolComponent};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use storage::entities::vulnerabilities::{Confidence, Severity};
 
-use super::bounded::{Few, FewByName, Text};
-use super::finding::{self, Finding, Findings, LONGEST_DESCRIPTION, digest, word};
-use crate::security::vulnerabilities::reports::parser::{Entries, List, Object, Trail};
+use super::bounded::{BoundedMap, BoundedString, BoundedVec};
+use super::finding::{self, Finding, Findings, MAX_DESCRIPTION_LENGTH, digest, report_type_name};
+use crate::security::vulnerabilities::reports::parser::{
+    DocumentPosition, ListReader, ObjectReader, ObjectSeed,
+};
 
 /// Maximum number of arguments of a message and of fingerprints of a result.
-const MOST: usize = 100;
+const MAX_ARGUMENTS: usize = 100;
 
 /// A result as reported by a scanner.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "a result")]
-struct Reported {
-    rule_id: Option<Text<255>>,
+struct SarifResult {
+    rule_id: Option<BoundedString<255>>,
     rule_index: Option<i64>,
     rule: Option<Reference>,
-    kind: Option<Text<64>>,
-    level: Option<Text<64>>,
+    kind: Option<BoundedString<64>>,
+    level: Option<BoundedString<64>>,
     rank: Option<f64>,
     message: Option<Message>,
-    locations: Option<Few<Location, 1>>,
-    fingerprints: Option<FewByName<Text<1_000>, MOST>>,
-    partial_fingerprints: Option<FewByName<Text<1_000>, MOST>>,
-    suppressions: Option<Few<Suppression, MOST>>,
-    baseline_state: Option<Text<64>>,
+    locations: Option<BoundedVec<Location, 1>>,
+    fingerprints: Option<BoundedMap<BoundedString<1_000>, MAX_ARGUMENTS>>,
+    partial_fingerprints: Option<BoundedMap<BoundedString<1_000>, MAX_ARGUMENTS>>,
+    suppressions: Option<BoundedVec<Suppression, MAX_ARGUMENTS>>,
+    baseline_state: Option<BoundedString<64>>,
     properties: Option<Properties>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 struct Reference {
-    id: Option<Text<255>>,
+    id: Option<BoundedString<255>>,
     index: Option<i64>,
     tool_component: Option<ComponentReference>,
 }
@@ -47,23 +49,23 @@ struct Reference {
 #[serde(expecting = "an object")]
 struct ComponentReference {
     index: Option<i64>,
-    guid: Option<Text<64>>,
-    name: Option<Text<255>>,
+    guid: Option<BoundedString<64>>,
+    name: Option<BoundedString<255>>,
 }
 
 #[derive(Deserialize)]
 #[serde(expecting = "a message")]
 struct Message {
-    text: Option<Text<LONGEST_DESCRIPTION>>,
-    id: Option<Text<255>>,
-    arguments: Option<Few<Text<4_000>, MOST>>,
+    text: Option<BoundedString<MAX_DESCRIPTION_LENGTH>>,
+    id: Option<BoundedString<255>>,
+    arguments: Option<BoundedVec<BoundedString<4_000>, MAX_ARGUMENTS>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "a location")]
 struct Location {
     physical_location: Option<PhysicalLocation>,
-    logical_locations: Option<Few<LogicalLocation, 1>>,
+    logical_locations: Option<BoundedVec<LogicalLocation, 1>>,
 }
 
 #[derive(Deserialize)]
@@ -89,20 +91,21 @@ struct Region {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 struct LogicalLocation {
-    fully_qualified_name: Option<Text<4_000>>,
-    name: Option<Text<4_000>>,
+    fully_qualified_name: Option<BoundedString<4_000>>,
+    name: Option<BoundedString<4_000>>,
 }
 
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
 struct Suppression {
-    status: Option<Text<64>>,
+    status: Option<BoundedString<64>>,
 }
 
-impl Reported {
+impl SarifResult {
     /// Returns whether the result is a failure that exists and is not suppressed.
-    fn counts(&self) -> bool {
-        let says = |text: &Option<Text<64>>, word: &str| text.as_ref().is_some_and(|text| text.0 == word);
+    fn is_counted(&self) -> bool {
+        let says =
+            |text: &Option<BoundedString<64>>, word: &str| text.as_ref().is_some_and(|text| text.0 == word);
         let fails = self.kind.is_none() || says(&self.kind, "fail");
         let suppressed = self.suppressions.as_ref().is_some_and(|all| {
             let accepted = |one: &Suppression| one.status.is_none() || says(&one.status, "accepted");
@@ -112,14 +115,14 @@ impl Reported {
     }
 
     /// Returns the tool or extension that defines its rule.
-    fn component<'a>(&self, run: &'a Run) -> &'a Component {
+    fn component<'a>(&self, run: &'a SarifRun) -> &'a ToolComponent {
         let Some(named) = self.rule.as_ref().and_then(|rule| rule.tool_component.as_ref()) else {
             return &run.driver;
         };
         let by_index = named
             .index
             .and_then(|index| run.extensions.get(usize::try_from(index).ok()?));
-        let same = |component: &&Component| {
+        let same = |component: &&ToolComponent| {
             let guid = named.guid.as_ref().map(|guid| &guid.0);
             let name = named.name.as_ref().map(|name| &name.0);
             (guid.is_some() && component.guid.as_ref() == guid) || name == Some(&component.name)
@@ -135,13 +138,13 @@ impl Reported {
     }
 
     /// Returns its rule, or `None` if the document does not define it.
-    fn rule<'a>(&self, component: &'a Component) -> Option<&'a Rule> {
+    fn rule<'a>(&self, component: &'a ToolComponent) -> Option<&'a SarifRule> {
         let index = self.rule.as_ref().and_then(|rule| rule.index).or(self.rule_index);
         let by_index = index.and_then(|index| component.rules.get(usize::try_from(index).ok()?));
         by_index.or_else(|| component.rule(self.id()?))
     }
 
-    fn text<'a>(&'a self, rule: Option<&'a Rule>, component: &'a Component) -> Cow<'a, str> {
+    fn text<'a>(&'a self, rule: Option<&'a SarifRule>, component: &'a ToolComponent) -> Cow<'a, str> {
         let Some(message) = &self.message else {
             return Cow::Borrowed("");
         };
@@ -152,12 +155,12 @@ impl Reported {
         let text = message.text.as_ref().map(|text| &text.0).or(named);
         let text = text.map(String::as_str).unwrap_or_default();
         match &message.arguments {
-            Some(arguments) if !arguments.0.is_empty() => Cow::Owned(filled(text, &arguments.0)),
+            Some(arguments) if !arguments.0.is_empty() => Cow::Owned(fill_placeholders(text, &arguments.0)),
             _ => Cow::Borrowed(text),
         }
     }
 
-    fn severity(&self, rule: Option<&Rule>) -> Severity {
+    fn severity(&self, rule: Option<&SarifRule>) -> Severity {
         let own = self.properties.as_ref().and_then(Properties::security_severity);
         let score = own.or_else(|| rule?.security_severity);
         match score {
@@ -179,7 +182,7 @@ impl Reported {
         }
     }
 
-    fn confidence(&self, rule: Option<&Rule>) -> Confidence {
+    fn confidence(&self, rule: Option<&SarifRule>) -> Confidence {
         let known = |rank: &f64| (0.0..=100.0).contains(rank);
         let rank = self.rank.filter(known).or_else(|| rule?.rank.filter(known));
         match rank {
@@ -196,7 +199,7 @@ impl Reported {
     }
 
     /// Returns the file and the position in it.
-    fn place(&self, run: &Run) -> (String, String) {
+    fn place(&self, run: &SarifRun) -> (String, String) {
         let location = self.locations.as_ref().and_then(|all| all.0.first());
         let physical = location.and_then(|one| one.physical_location.as_ref());
         let file = physical.and_then(|one| one.artifact_location.as_ref());
@@ -214,9 +217,9 @@ impl Reported {
     }
 
     /// Returns the fingerprint, which is based on the fingerprints of the scanner, otherwise on the location.
-    fn fingerprint(&self, run: &Run, rule: &str, text: &str) -> [u8; 32] {
+    fn fingerprint(&self, run: &SarifRun, rule: &str, text: &str) -> [u8; 32] {
         let (uri, place) = self.place(run);
-        let said = |all: &Option<FewByName<Text<1_000>, MOST>>| {
+        let said = |all: &Option<BoundedMap<BoundedString<1_000>, MAX_ARGUMENTS>>| {
             let all = all.as_ref().filter(|all| !all.0.is_empty())?;
             let pairs = all
                 .0
@@ -224,7 +227,7 @@ impl Reported {
                 .flat_map(|(name, value)| [name.clone(), value.0.clone()]);
             Some(pairs.collect::<Vec<String>>())
         };
-        let mut parts = vec!["sarif", word(run.report_type), &run.driver.name, rule];
+        let mut parts = vec!["sarif", report_type_name(run.report_type), &run.driver.name, rule];
         let whole = said(&self.fingerprints);
         let partial = said(&self.partial_fingerprints);
         if let Some(all) = &whole {
@@ -268,12 +271,12 @@ impl std::fmt::Display for Region {
 
 /// Replaces the placeholders of a message (`{0}`) by its arguments. Text beyond the maximum length of a
 /// description is omitted.
-fn filled(text: &str, arguments: &[Text<4_000>]) -> String {
+fn fill_placeholders(text: &str, arguments: &[BoundedString<4_000>]) -> String {
     let mut filled = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(['{', '}']) {
         // A character has at most four bytes.
-        if filled.len() > 4 * LONGEST_DESCRIPTION {
+        if filled.len() > 4 * MAX_DESCRIPTION_LENGTH {
             break;
         }
         let (before, from) = rest.split_at(at);
@@ -300,7 +303,11 @@ fn filled(text: &str, arguments: &[Text<4_000>]) -> String {
 }
 
 /// Adds a result to the findings.
-fn enter<E: serde::de::Error>(result: &Reported, run: &Run, findings: &mut Findings) -> Result<(), E> {
+fn add_finding<E: serde::de::Error>(
+    result: &SarifResult,
+    run: &SarifRun,
+    findings: &mut Findings,
+) -> Result<(), E> {
     let component = result.component(run);
     let rule = result.rule(component);
     let text = result.text(rule, component);
@@ -326,15 +333,15 @@ fn enter<E: serde::de::Error>(result: &Reported, run: &Run, findings: &mut Findi
 }
 
 /// Reads the results of a document whose rules are known.
-pub struct Results<'a> {
-    rules: &'a Rules,
+pub struct ResultReader<'a> {
+    rules: &'a SarifRules,
     findings: &'a mut Findings,
     next: usize,
 }
 
-impl<'a> Results<'a> {
+impl<'a> ResultReader<'a> {
     /// Creates a reader that adds to these findings.
-    pub fn new(rules: &'a Rules, findings: &'a mut Findings) -> Self {
+    pub fn new(rules: &'a SarifRules, findings: &'a mut Findings) -> Self {
         Self {
             rules,
             findings,
@@ -343,61 +350,67 @@ impl<'a> Results<'a> {
     }
 }
 
-impl Object for Results<'_> {
+impl ObjectReader for ResultReader<'_> {
     const KEYS: &'static [&'static str] = &["runs"];
 
     fn entry<'de, A: MapAccess<'de>>(
         &mut self,
         _: &'static str,
         map: &mut A,
-        trail: &Trail,
+        trail: &DocumentPosition,
     ) -> Result<(), A::Error> {
-        map.next_value_seed(Entries::each(self, trail))
+        map.next_value_seed(ObjectSeed::each(self, trail))
     }
 }
 
-impl List for Results<'_> {
-    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, trail: &Trail) -> Result<bool, A::Error> {
+impl ListReader for ResultReader<'_> {
+    fn item<'de, A: SeqAccess<'de>>(
+        &mut self,
+        list: &mut A,
+        trail: &DocumentPosition,
+    ) -> Result<bool, A::Error> {
         // After the last run the list is at its end, so any run serves here.
         let run = self.rules.runs.get(self.next).or(self.rules.runs.last());
         let Some(run) = run else {
             return Ok(list.next_element::<IgnoredAny>()?.is_some());
         };
         self.next += 1;
-        let mut reader = OfRun {
+        let mut reader = RunReader {
             run,
             findings: self.findings,
         };
-        Ok(list.next_element_seed(Entries::of(&mut reader, trail))?.is_some())
+        Ok(list
+            .next_element_seed(ObjectSeed::of(&mut reader, trail))?
+            .is_some())
     }
 }
 
-struct OfRun<'a> {
-    run: &'a Run,
+struct RunReader<'a> {
+    run: &'a SarifRun,
     findings: &'a mut Findings,
 }
 
-impl Object for OfRun<'_> {
+impl ObjectReader for RunReader<'_> {
     const KEYS: &'static [&'static str] = &["results"];
 
     fn entry<'de, A: MapAccess<'de>>(
         &mut self,
         _: &'static str,
         map: &mut A,
-        trail: &Trail,
+        trail: &DocumentPosition,
     ) -> Result<(), A::Error> {
-        map.next_value_seed(Entries::each(self, trail))
+        map.next_value_seed(ObjectSeed::each(self, trail))
     }
 }
 
-impl List for OfRun<'_> {
-    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &Trail) -> Result<bool, A::Error> {
-        let Some(result) = list.next_element::<Reported>()? else {
+impl ListReader for RunReader<'_> {
+    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &DocumentPosition) -> Result<bool, A::Error> {
+        let Some(result) = list.next_element::<SarifResult>()? else {
             return Ok(false);
         };
         self.findings.count()?;
-        if result.counts() {
-            enter(&result, self.run, self.findings)?;
+        if result.is_counted() {
+            add_finding(&result, self.run, self.findings)?;
         }
         Ok(true)
     }

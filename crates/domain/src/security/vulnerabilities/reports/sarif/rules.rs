@@ -6,38 +6,40 @@ use serde::Deserialize;
 use serde::de::{Error as _, MapAccess, SeqAccess};
 use storage::entities::vulnerabilities::ReportType;
 
-use super::super::bounded::{FewByName, Loose, Text};
+use super::super::bounded::{BoundedMap, BoundedString, Lenient};
 use super::super::finding::report_type;
-use crate::security::vulnerabilities::reports::parser::{Entries, List, Object, Trail};
+use crate::security::vulnerabilities::reports::parser::{
+    DocumentPosition, ListReader, ObjectReader, ObjectSeed,
+};
 
 /// Maximum number of runs in a document.
-const MOST_RUNS: usize = 1_000;
+const MAX_RUNS: usize = 1_000;
 /// Maximum number of tool extensions in a document.
-const MOST_EXTENSIONS: usize = 1_000;
+const MAX_EXTENSIONS: usize = 1_000;
 /// Maximum number of rules in a document.
-const MOST_RULES: usize = 50_000;
+const MAX_RULES: usize = 50_000;
 /// Maximum number of message strings of a rule or tool.
-const MOST_STRINGS: usize = 100;
+const MAX_STRINGS: usize = 100;
 /// Maximum total size of these definitions in bytes; each definition counts as a short text itself.
-const MOST_TEXT: usize = 16 << 20;
+const MAX_TEXT_BYTES: usize = 16 << 20;
 /// Size that a definition adds to its texts, in bytes.
-const THING: usize = 64;
+const DEFINITION_BYTES: usize = 64;
 
 /// Definitions, by run.
 #[derive(Debug, Default)]
-pub struct Rules {
+pub struct SarifRules {
     /// The runs in document order.
-    pub runs: Vec<Run>,
-    budget: Budget,
+    pub runs: Vec<SarifRun>,
+    budget: DefinitionBudget,
 }
 
 /// A run of a scanner.
 #[derive(Debug)]
-pub struct Run {
+pub struct SarifRun {
     /// The tool.
-    pub driver: Component,
+    pub driver: ToolComponent,
     /// The extensions of the tool.
-    pub extensions: Vec<Component>,
+    pub extensions: Vec<ToolComponent>,
     /// Addresses of the scanned files.
     pub artifacts: Vec<String>,
     /// The type of the scanner.
@@ -46,13 +48,13 @@ pub struct Run {
 
 /// A tool or a tool extension.
 #[derive(Debug, Default)]
-pub struct Component {
+pub struct ToolComponent {
     /// The name.
     pub name: String,
     /// The GUID.
     pub guid: Option<String>,
     /// The rules in document order.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<SarifRule>,
     /// Message strings shared by all rules.
     pub strings: BTreeMap<String, String>,
     by_id: HashMap<String, usize>,
@@ -60,7 +62,7 @@ pub struct Component {
 
 /// A rule.
 #[derive(Debug, Default)]
-pub struct Rule {
+pub struct SarifRule {
     /// The ID.
     pub id: String,
     /// The name.
@@ -81,15 +83,15 @@ pub struct Rule {
     pub precision: Option<String>,
 }
 
-impl Component {
+impl ToolComponent {
     /// Returns a rule by its ID; a hierarchical ID (`CA1000/1`) falls back to its parent.
-    pub fn rule(&self, id: &str) -> Option<&Rule> {
+    pub fn rule(&self, id: &str) -> Option<&SarifRule> {
         let above = id.rsplit_once('/').map(|(above, _)| above);
         let found = self.by_id.get(id).or_else(|| self.by_id.get(above?));
         self.rules.get(*found?)
     }
 
-    fn add(&mut self, rule: Rule) {
+    fn add(&mut self, rule: SarifRule) {
         self.by_id.entry(rule.id.clone()).or_insert(self.rules.len());
         self.rules.push(rule);
     }
@@ -97,19 +99,24 @@ impl Component {
 
 /// The remaining limits.
 #[derive(Debug, Default)]
-struct Budget {
+struct DefinitionBudget {
     rules: usize,
     extensions: usize,
     text: usize,
 }
 
-impl Budget {
-    fn spend<'a, E: serde::de::Error>(&mut self, texts: impl IntoIterator<Item = &'a str>) -> Result<(), E> {
-        self.text += texts.into_iter().fold(THING, |sum, text| sum + text.len());
-        match self.text > MOST_TEXT {
+impl DefinitionBudget {
+    fn consume<'a, E: serde::de::Error>(
+        &mut self,
+        texts: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), E> {
+        self.text += texts
+            .into_iter()
+            .fold(DEFINITION_BYTES, |sum, text| sum + text.len());
+        match self.text > MAX_TEXT_BYTES {
             true => Err(E::custom(format_args!(
                 "has too many strings (maximum is {} MiB)",
-                MOST_TEXT >> 20
+                MAX_TEXT_BYTES >> 20
             ))),
             false => Ok(()),
         }
@@ -119,11 +126,11 @@ impl Budget {
 /// A multiformat message string.
 #[derive(Deserialize)]
 #[serde(expecting = "an object with a string")]
-struct Multiform<const MOST: usize> {
-    text: Option<Text<MOST>>,
+struct Multiform<const MAX: usize> {
+    text: Option<BoundedString<MAX>>,
 }
 
-type Strings = FewByName<Multiform<4_000>, MOST_STRINGS>;
+type Strings = BoundedMap<Multiform<4_000>, MAX_STRINGS>;
 
 fn strings(found: Option<Strings>) -> BTreeMap<String, String> {
     let found = found.map(|strings| strings.0).unwrap_or_default();
@@ -136,8 +143,8 @@ fn strings(found: Option<Strings>) -> BTreeMap<String, String> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "a rule")]
 struct Descriptor {
-    id: Option<Text<255>>,
-    name: Option<Text<255>>,
+    id: Option<BoundedString<255>>,
+    name: Option<BoundedString<255>>,
     short_description: Option<Multiform<1_000>>,
     full_description: Option<Multiform<4_000>>,
     message_strings: Option<Strings>,
@@ -148,7 +155,7 @@ struct Descriptor {
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
 struct Configuration {
-    level: Option<Text<64>>,
+    level: Option<BoundedString<64>>,
     rank: Option<f64>,
 }
 
@@ -157,9 +164,9 @@ struct Configuration {
 #[serde(expecting = "an object")]
 pub struct Properties {
     #[serde(rename = "security-severity")]
-    security_severity: Option<Loose>,
-    precision: Option<Loose>,
-    report_type: Option<Loose>,
+    security_severity: Option<Lenient>,
+    precision: Option<Lenient>,
+    report_type: Option<Lenient>,
 }
 
 impl Properties {
@@ -170,7 +177,7 @@ impl Properties {
     }
 }
 
-impl From<Descriptor> for Rule {
+impl From<Descriptor> for SarifRule {
     fn from(found: Descriptor) -> Self {
         let own = found.properties.as_ref();
         let configuration = found.default_configuration;
@@ -189,59 +196,66 @@ impl From<Descriptor> for Rule {
     }
 }
 
-impl List for Rules {
-    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, trail: &Trail) -> Result<bool, A::Error> {
-        let mut run = Run {
-            driver: Component::default(),
+impl ListReader for SarifRules {
+    fn item<'de, A: SeqAccess<'de>>(
+        &mut self,
+        list: &mut A,
+        trail: &DocumentPosition,
+    ) -> Result<bool, A::Error> {
+        let mut run = SarifRun {
+            driver: ToolComponent::default(),
             extensions: Vec::new(),
             artifacts: Vec::new(),
             report_type: ReportType::Sast,
         };
-        let mut reader = OfRun {
+        let mut reader = RunReader {
             run: &mut run,
             budget: &mut self.budget,
         };
-        if list.next_element_seed(Entries::of(&mut reader, trail))?.is_none() {
+        if list
+            .next_element_seed(ObjectSeed::of(&mut reader, trail))?
+            .is_none()
+        {
             return Ok(false);
         }
         self.runs.push(run);
-        match self.runs.len() > MOST_RUNS {
+        match self.runs.len() > MAX_RUNS {
             true => Err(A::Error::custom(format_args!(
-                "too many runs (maximum is {MOST_RUNS})"
+                "too many runs (maximum is {MAX_RUNS})"
             ))),
             false => Ok(true),
         }
     }
 }
 
-struct OfRun<'a> {
-    run: &'a mut Run,
-    budget: &'a mut Budget,
+struct RunReader<'a> {
+    run: &'a mut SarifRun,
+    budget: &'a mut DefinitionBudget,
 }
 
-impl Object for OfRun<'_> {
+impl ObjectReader for RunReader<'_> {
     const KEYS: &'static [&'static str] = &["tool", "artifacts", "properties"];
 
     fn entry<'de, A: MapAccess<'de>>(
         &mut self,
         key: &'static str,
         map: &mut A,
-        trail: &Trail,
+        trail: &DocumentPosition,
     ) -> Result<(), A::Error> {
         match key {
             "tool" => {
-                let mut tool = OfTool {
+                let mut tool = ToolReader {
                     run: self.run,
                     budget: self.budget,
                 };
-                map.next_value_seed(Entries::of(&mut tool, trail))
+                map.next_value_seed(ObjectSeed::of(&mut tool, trail))
             }
             "artifacts" => {
                 let mut artifacts = Artifacts {
                     all: &mut self.run.artifacts,
                     budget: self.budget,
                 };
-                map.next_value_seed(Entries::each(&mut artifacts, trail))
+                map.next_value_seed(ObjectSeed::each(&mut artifacts, trail))
             }
             _ => {
                 let own: Option<Properties> = map.next_value()?;
@@ -253,82 +267,89 @@ impl Object for OfRun<'_> {
     }
 }
 
-struct OfTool<'a> {
-    run: &'a mut Run,
-    budget: &'a mut Budget,
+struct ToolReader<'a> {
+    run: &'a mut SarifRun,
+    budget: &'a mut DefinitionBudget,
 }
 
-impl Object for OfTool<'_> {
+impl ObjectReader for ToolReader<'_> {
     const KEYS: &'static [&'static str] = &["driver", "extensions"];
 
     fn entry<'de, A: MapAccess<'de>>(
         &mut self,
         key: &'static str,
         map: &mut A,
-        trail: &Trail,
+        trail: &DocumentPosition,
     ) -> Result<(), A::Error> {
         if key == "driver" {
-            let mut driver = OfComponent {
+            let mut driver = ComponentReader {
                 component: &mut self.run.driver,
                 budget: self.budget,
             };
-            return map.next_value_seed(Entries::of(&mut driver, trail));
+            return map.next_value_seed(ObjectSeed::of(&mut driver, trail));
         }
         let mut extensions = Extensions {
             all: &mut self.run.extensions,
             budget: self.budget,
         };
-        map.next_value_seed(Entries::each(&mut extensions, trail))
+        map.next_value_seed(ObjectSeed::each(&mut extensions, trail))
     }
 }
 
 struct Extensions<'a> {
-    all: &'a mut Vec<Component>,
-    budget: &'a mut Budget,
+    all: &'a mut Vec<ToolComponent>,
+    budget: &'a mut DefinitionBudget,
 }
 
-impl List for Extensions<'_> {
-    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, trail: &Trail) -> Result<bool, A::Error> {
-        let mut component = Component::default();
-        let mut reader = OfComponent {
+impl ListReader for Extensions<'_> {
+    fn item<'de, A: SeqAccess<'de>>(
+        &mut self,
+        list: &mut A,
+        trail: &DocumentPosition,
+    ) -> Result<bool, A::Error> {
+        let mut component = ToolComponent::default();
+        let mut reader = ComponentReader {
             component: &mut component,
             budget: self.budget,
         };
-        if list.next_element_seed(Entries::of(&mut reader, trail))?.is_none() {
+        if list
+            .next_element_seed(ObjectSeed::of(&mut reader, trail))?
+            .is_none()
+        {
             return Ok(false);
         }
         self.all.push(component);
         self.budget.extensions += 1;
-        match self.budget.extensions > MOST_EXTENSIONS {
+        match self.budget.extensions > MAX_EXTENSIONS {
             true => Err(A::Error::custom(format_args!(
-                "too many extensions (maximum is {MOST_EXTENSIONS})"
+                "too many extensions (maximum is {MAX_EXTENSIONS})"
             ))),
             false => Ok(true),
         }
     }
 }
 
-struct OfComponent<'a> {
-    component: &'a mut Component,
-    budget: &'a mut Budget,
+struct ComponentReader<'a> {
+    component: &'a mut ToolComponent,
+    budget: &'a mut DefinitionBudget,
 }
 
-impl Object for OfComponent<'_> {
+impl ObjectReader for ComponentReader<'_> {
     const KEYS: &'static [&'static str] = &["name", "guid", "rules", "globalMessageStrings"];
 
     fn entry<'de, A: MapAccess<'de>>(
         &mut self,
         key: &'static str,
         map: &mut A,
-        trail: &Trail,
+        trail: &DocumentPosition,
     ) -> Result<(), A::Error> {
         match key {
-            "name" => self.component.name = map.next_value::<Text<255>>()?.0,
-            "guid" => self.component.guid = map.next_value::<Option<Text<64>>>()?.map(|guid| guid.0),
-            "rules" => map.next_value_seed(Entries::each(self, trail))?,
+            "name" => self.component.name = map.next_value::<BoundedString<255>>()?.0,
+            "guid" => self.component.guid = map.next_value::<Option<BoundedString<64>>>()?.map(|guid| guid.0),
+            "rules" => map.next_value_seed(ObjectSeed::each(self, trail))?,
             _ => {
                 let found = strings(map.next_value()?);
-                self.budget.spend(found.values().map(String::as_str))?;
+                self.budget.consume(found.values().map(String::as_str))?;
                 self.component.strings = found;
             }
         }
@@ -336,21 +357,21 @@ impl Object for OfComponent<'_> {
     }
 }
 
-impl List for OfComponent<'_> {
-    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &Trail) -> Result<bool, A::Error> {
+impl ListReader for ComponentReader<'_> {
+    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &DocumentPosition) -> Result<bool, A::Error> {
         let Some(found) = list.next_element::<Descriptor>()? else {
             return Ok(false);
         };
-        let rule = Rule::from(found);
+        let rule = SarifRule::from(found);
         self.budget.rules += 1;
-        if self.budget.rules > MOST_RULES {
+        if self.budget.rules > MAX_RULES {
             return Err(A::Error::custom(format_args!(
-                "too many rules (maximum is {MOST_RULES})"
+                "too many rules (maximum is {MAX_RULES})"
             )));
         }
         let texts = [&rule.name, &rule.short, &rule.full];
         let texts = texts.into_iter().flatten().chain(rule.strings.values());
-        self.budget.spend(texts.chain([&rule.id]).map(String::as_str))?;
+        self.budget.consume(texts.chain([&rule.id]).map(String::as_str))?;
         self.component.add(rule);
         Ok(true)
     }
@@ -358,7 +379,7 @@ impl List for OfComponent<'_> {
 
 struct Artifacts<'a> {
     all: &'a mut Vec<String>,
-    budget: &'a mut Budget,
+    budget: &'a mut DefinitionBudget,
 }
 
 #[derive(Deserialize)]
@@ -372,19 +393,19 @@ struct Artifact {
 #[serde(expecting = "an object")]
 pub struct ArtifactLocation {
     /// The address.
-    pub uri: Option<Text<4_000>>,
+    pub uri: Option<BoundedString<4_000>>,
     /// The index.
     pub index: Option<i64>,
 }
 
-impl List for Artifacts<'_> {
-    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &Trail) -> Result<bool, A::Error> {
+impl ListReader for Artifacts<'_> {
+    fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, _: &DocumentPosition) -> Result<bool, A::Error> {
         let Some(found) = list.next_element::<Artifact>()? else {
             return Ok(false);
         };
         let uri = found.location.and_then(|location| Some(location.uri?.0));
         let uri = uri.unwrap_or_default();
-        self.budget.spend([uri.as_str()])?;
+        self.budget.consume([uri.as_str()])?;
         self.all.push(uri);
         Ok(true)
     }
