@@ -3,7 +3,7 @@
 use domain::identity::access::ProjectAccess;
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
-use domain::webhooks::{self, Settings, log, test_delivery};
+use domain::webhooks::{self, WebhookSettings, log, test_delivery};
 
 use crate::api::routes::ProjectHooksApi;
 use crate::app::App;
@@ -17,8 +17,8 @@ use contract::{
 };
 
 /// Returns the settings in a body.
-fn hook_settings(settings: HookSettings) -> Settings {
-    Settings {
+fn hook_settings(settings: HookSettings) -> WebhookSettings {
+    WebhookSettings {
         url: settings.url,
         token: settings.token.into_patch().map(Into::into),
         push_events: settings.push_events,
@@ -96,15 +96,15 @@ impl ProjectHooksApi for App {
         request: TestProjectHookRequest,
     ) -> Result<HookDelivery> {
         let trigger = match request.trigger {
-            HookTrigger::PushEvents => test_delivery::Trigger::Push,
-            HookTrigger::TagPushEvents => test_delivery::Trigger::TagPush,
-            HookTrigger::IssuesEvents => test_delivery::Trigger::Issue { confidential: false },
-            HookTrigger::ConfidentialIssuesEvents => test_delivery::Trigger::Issue { confidential: true },
-            HookTrigger::NoteEvents => test_delivery::Trigger::Note { confidential: false },
-            HookTrigger::ConfidentialNoteEvents => test_delivery::Trigger::Note { confidential: true },
-            HookTrigger::MergeRequestsEvents => test_delivery::Trigger::MergeRequest,
-            HookTrigger::PipelineEvents => test_delivery::Trigger::Pipeline,
-            HookTrigger::JobEvents => test_delivery::Trigger::Job,
+            HookTrigger::PushEvents => test_delivery::TestTrigger::Push,
+            HookTrigger::TagPushEvents => test_delivery::TestTrigger::TagPush,
+            HookTrigger::IssuesEvents => test_delivery::TestTrigger::Issue { confidential: false },
+            HookTrigger::ConfidentialIssuesEvents => test_delivery::TestTrigger::Issue { confidential: true },
+            HookTrigger::NoteEvents => test_delivery::TestTrigger::Note { confidential: false },
+            HookTrigger::ConfidentialNoteEvents => test_delivery::TestTrigger::Note { confidential: true },
+            HookTrigger::MergeRequestsEvents => test_delivery::TestTrigger::MergeRequest,
+            HookTrigger::PipelineEvents => test_delivery::TestTrigger::Pipeline,
+            HookTrigger::JobEvents => test_delivery::TestTrigger::Job,
         };
         let delivery = test_delivery::run(&self.backend, &access, request.hook_id, trigger).await?;
         Ok(view::delivery(delivery, true))

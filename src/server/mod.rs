@@ -110,7 +110,7 @@ async fn open_as(
         max_scim_users: settings.max_scim_users,
         compat: settings.compat,
     };
-    let webhooks = webhooks::Client::new(settings.allow_local_webhooks);
+    let webhooks = webhooks::WebhookClient::new(settings.allow_local_webhooks);
     let backend = Backend::new(BackendParts {
         record_validator: Arc::new(ContractValidator),
         ref_update_listeners: vec![Box::new(PushEvents), Box::new(MergeRequestUpdates)],

@@ -1,6 +1,6 @@
 //! File templates.
 
-use domain::code::templates::{self, Entry, License};
+use domain::code::templates::{self, Entry};
 
 use contract::MaybeUndefined;
 use contract::{LicenseTemplate, Template, TemplateEntry};
@@ -20,7 +20,7 @@ fn texts(texts: &[&str]) -> Vec<String> {
 
 /// Returns a license.
 #[must_use]
-pub fn license(license: License) -> LicenseTemplate {
+pub fn license(license: templates::LicenseTemplate) -> LicenseTemplate {
     LicenseTemplate {
         key: license.key,
         name: license.name,

@@ -13,8 +13,8 @@ use storage::entities::{code_analyses, fold, now, project_languages, projects};
 
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
-use crate::integrations::languages::{self, Guess};
-use crate::integrations::licenses::{self, License};
+use crate::integrations::languages::{self, LanguageGuess};
+use crate::integrations::licenses::{self, LicenseDetail};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
@@ -42,7 +42,7 @@ pub struct Share {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Licensed {
     /// The license.
-    pub license: License,
+    pub license: LicenseDetail,
     /// Path of the file in the default branch.
     pub path: String,
 }
@@ -192,9 +192,9 @@ async fn sizes(repository: &Repository, commit: Oid) -> Result<HashMap<&'static 
     let mut open = Vec::new();
     for (file, guess) in files.map_err(Error::internal)? {
         match guess {
-            Guess::Language(language) => known.push((file.id, language)),
-            Guess::Content => open.push(file),
-            Guess::Nothing => {}
+            LanguageGuess::Language(language) => known.push((file.id, language)),
+            LanguageGuess::Content => open.push(file),
+            LanguageGuess::Nothing => {}
         }
     }
     let end = Instant::now() + TIME_LIMIT;
@@ -202,7 +202,7 @@ async fn sizes(repository: &Repository, commit: Oid) -> Result<HashMap<&'static 
         let batch: Vec<TreeEntry> = open.drain(..open.len().min(BATCH)).collect();
         let ids = batch.iter().map(|file| file.id).collect();
         let starts = if Instant::now() < end {
-            repository.blob_starts(ids, languages::LOOKED_AT).await?
+            repository.blob_starts(ids, languages::INSPECTED_BYTES).await?
         } else {
             Vec::new()
         };
@@ -212,7 +212,7 @@ async fn sizes(repository: &Repository, commit: Oid) -> Result<HashMap<&'static 
             for file in batch {
                 let language = match starts.next() {
                     Some(start) if Instant::now() < end => languages::by_content(&file.path, &start),
-                    _ => languages::likeliest(&file.path),
+                    _ => languages::most_likely(&file.path),
                 };
                 told.extend(language.map(|language| (file.id, language)));
             }
@@ -230,7 +230,7 @@ async fn sizes(repository: &Repository, commit: Oid) -> Result<HashMap<&'static 
 }
 
 /// Returns the relevant files of the project itself, with the guesses from their paths.
-fn by_paths(entries: Vec<TreeEntry>) -> Vec<(TreeEntry, Guess)> {
+fn by_paths(entries: Vec<TreeEntry>) -> Vec<(TreeEntry, LanguageGuess)> {
     entries
         .into_iter()
         .filter(|entry| entry.kind == EntryKind::Blob && entry.mode != LINK)
@@ -238,7 +238,7 @@ fn by_paths(entries: Vec<TreeEntry>) -> Vec<(TreeEntry, Guess)> {
             let guess = languages::by_path(&entry.path);
             (entry, guess)
         })
-        .filter(|(entry, guess)| *guess != Guess::Nothing && !languages::is_vendored(&entry.path))
+        .filter(|(entry, guess)| *guess != LanguageGuess::Nothing && !languages::is_vendored(&entry.path))
         .collect()
 }
 
@@ -262,7 +262,7 @@ async fn find_license(repository: &Repository, commit: Oid) -> Result<Option<(&'
             blob => blob?,
         };
         let text = String::from_utf8_lossy(&blob.data).into_owned();
-        let found = tokio::task::spawn_blocking(move || licenses::recognise(&text)).await;
+        let found = tokio::task::spawn_blocking(move || licenses::recognize(&text)).await;
         if let Some(id) = found.map_err(Error::internal)? {
             return Ok(Some((id, file.path)));
         }

@@ -11,9 +11,9 @@ use storage::entities::{namespace_ancestors, namespaces, now, projects};
 
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
-pub use crate::integrations::templates::licenses::License;
-use crate::integrations::templates::licenses::{self, Meant};
-use crate::integrations::templates::{CI_FILES, DOCKERFILES, File, GITIGNORES};
+pub use crate::integrations::templates::licenses::LicenseTemplate;
+use crate::integrations::templates::licenses::{self, LicenseTerms};
+use crate::integrations::templates::{CI_FILES, DOCKERFILES, GITIGNORES, TemplateFile};
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
@@ -64,7 +64,7 @@ pub enum Template {
         content: String,
     },
     /// A license.
-    License(License),
+    License(LicenseTemplate),
 }
 
 /// Values for the placeholders of a license.
@@ -87,7 +87,7 @@ struct Kept {
 type Place = (&'static [&'static str], &'static str);
 
 impl Kind {
-    fn files(self) -> &'static [File] {
+    fn files(self) -> &'static [TemplateFile] {
         match self {
             Self::Dockerfiles => DOCKERFILES,
             Self::Gitignores => GITIGNORES,
@@ -164,11 +164,11 @@ pub async fn find(
     let content = String::from_utf8_lossy(&blob.data).into_owned();
     let name = file.key;
     Ok(match kind {
-        Kind::Licenses => Template::License(License {
+        Kind::Licenses => Template::License(LicenseTemplate {
             key: name.clone(),
             name,
             content: filled(&content, &access.caller, said),
-            ..License::default()
+            ..LicenseTemplate::default()
         }),
         _ => Template::File { name, content },
     })
@@ -182,11 +182,11 @@ pub fn list_built_in(kind: Kind, page: &PageRequest) -> Page<Entry> {
 
 /// Lists the built-in license templates.
 #[must_use]
-pub fn list_licenses(popular: bool, page: &PageRequest) -> Page<License> {
+pub fn list_licenses(popular: bool, page: &PageRequest) -> Page<LicenseTemplate> {
     let wanted = licenses::all()
         .iter()
         .filter(|license| license.popular || !popular);
-    Page::from_all(page, wanted.collect()).map(License::clone)
+    Page::from_all(page, wanted.collect()).map(LicenseTemplate::clone)
 }
 
 /// Returns a built-in template. Keys of licenses ignore case.
@@ -199,7 +199,7 @@ pub fn built_in(caller: &Caller, kind: Kind, key: &str, said: &Said) -> Result<T
             let mut all = licenses::all().iter();
             let license = all.find(|license| license.key.eq_ignore_ascii_case(key));
             license.map(|license| {
-                Template::License(License {
+                Template::License(LicenseTemplate {
                     content: filled(&license.content, caller, said),
                     ..license.clone()
                 })
@@ -239,7 +239,7 @@ fn not_blank(text: Option<&str>) -> Option<&str> {
 /// Fills in the placeholders of a license with the current year and the caller's name.
 fn filled(text: &str, caller: &Caller, said: &Said) -> String {
     let own = caller.as_user().map(|user| user.name.as_str());
-    let meant = Meant {
+    let meant = LicenseTerms {
         year: now().year(),
         project: not_blank(said.project.as_deref()),
         full_name: not_blank(said.full_name.as_deref()).or(own),

@@ -15,11 +15,11 @@ use linguist_types::LanguageType;
 pub const REVISION: i32 = 1;
 
 /// Number of bytes at the start of a file that are inspected.
-pub const LOOKED_AT: usize = 16 << 10;
+pub const INSPECTED_BYTES: usize = 16 << 10;
 
 /// Result of [`by_path`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guess {
+pub enum LanguageGuess {
     /// The language.
     Language(&'static str),
     /// Not certain: the content decides.
@@ -30,13 +30,15 @@ pub enum Guess {
 
 /// Guesses the language of a file by its path.
 #[must_use]
-pub fn by_path(path: &str) -> Guess {
+pub fn by_path(path: &str) -> LanguageGuess {
     let candidates = candidates(path, None);
     match candidates.as_slice() {
-        [] if has_extension(path) => Guess::Nothing,
-        [only] => counted(only).map_or(Guess::Nothing, Guess::Language),
-        several if !several.is_empty() && several.iter().all(|one| counted(one).is_none()) => Guess::Nothing,
-        _ => Guess::Content,
+        [] if has_extension(path) => LanguageGuess::Nothing,
+        [only] => language_name(only).map_or(LanguageGuess::Nothing, LanguageGuess::Language),
+        several if !several.is_empty() && several.iter().all(|one| language_name(one).is_none()) => {
+            LanguageGuess::Nothing
+        }
+        _ => LanguageGuess::Content,
     }
 }
 
@@ -58,7 +60,7 @@ pub fn by_content(path: &str, start: &[u8]) -> Option<&'static str> {
 
 /// Returns the most likely language of a file whose path matches several, without its content.
 #[must_use]
-pub fn likeliest(path: &str) -> Option<&'static str> {
+pub fn most_likely(path: &str) -> Option<&'static str> {
     first(path, &candidates(path, None))
 }
 
@@ -89,15 +91,17 @@ fn first(path: &str, candidates: &[DetectedLanguage]) -> Option<&'static str> {
             .first()
             .is_some_and(|extension| path.ends_with(extension.as_str()))
     };
-    let mut counting: Vec<&DetectedLanguage> =
-        candidates.iter().filter(|one| counted(one).is_some()).collect();
+    let mut counting: Vec<&DetectedLanguage> = candidates
+        .iter()
+        .filter(|one| language_name(one).is_some())
+        .collect();
     counting.sort_unstable_by_key(|one| (one.definition.ace_mode == "text", one.name));
     let own = counting.iter().copied().find(owns);
-    own.or_else(|| counting.first().copied()).and_then(counted)
+    own.or_else(|| counting.first().copied()).and_then(language_name)
 }
 
 /// Returns the name that a language counts under, or `None` if it does not count.
-fn counted(language: &DetectedLanguage) -> Option<&'static str> {
+fn language_name(language: &DetectedLanguage) -> Option<&'static str> {
     let kind = &language.definition.language_type;
     if !matches!(kind, LanguageType::Programming | LanguageType::Markup) {
         return None;
@@ -139,7 +143,9 @@ static INTERPRETERS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::n
             name: name.as_str(),
             definition,
         };
-        let Some(shown) = counted(&language) else { continue };
+        let Some(shown) = language_name(&language) else {
+            continue;
+        };
         for interpreter in definition.interpreters.iter().flatten() {
             if name.eq_ignore_ascii_case(interpreter) {
                 found.insert(interpreter, shown);
@@ -157,14 +163,14 @@ mod tests {
 
     #[test]
     fn names_decide_where_they_can() {
-        assert_eq!(by_path("src/main.py"), Guess::Language("Python"));
-        assert_eq!(by_path("SRC/MAIN.PY"), Guess::Language("Python"));
-        assert_eq!(by_path("Makefile"), Guess::Language("Makefile"));
-        assert_eq!(by_path("guide.rst"), Guess::Nothing, "prose");
-        assert_eq!(by_path("data.json"), Guess::Nothing, "data");
-        assert_eq!(by_path("picture.unheard-of"), Guess::Nothing);
-        assert_eq!(by_path("src/lib.rs"), Guess::Content);
-        assert_eq!(by_path("bin/run"), Guess::Content);
+        assert_eq!(by_path("src/main.py"), LanguageGuess::Language("Python"));
+        assert_eq!(by_path("SRC/MAIN.PY"), LanguageGuess::Language("Python"));
+        assert_eq!(by_path("Makefile"), LanguageGuess::Language("Makefile"));
+        assert_eq!(by_path("guide.rst"), LanguageGuess::Nothing, "prose");
+        assert_eq!(by_path("data.json"), LanguageGuess::Nothing, "data");
+        assert_eq!(by_path("picture.unheard-of"), LanguageGuess::Nothing);
+        assert_eq!(by_path("src/lib.rs"), LanguageGuess::Content);
+        assert_eq!(by_path("bin/run"), LanguageGuess::Content);
     }
 
     #[test]
@@ -197,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_nobody_looked_at_goes_to_the_extensions_own_language() {
-        assert_eq!(likeliest("src/lib.rs"), Some("Rust"));
+        assert_eq!(most_likely("src/lib.rs"), Some("Rust"));
     }
 
     #[test]

@@ -6,10 +6,10 @@ use spdx::detection::{Store, TextData};
 use spdx::text::LICENSE_TEXTS;
 
 /// Minimum similarity of a text to a license, from 0 to 1.
-const ALIKE: f32 = 0.92;
+const MIN_SIMILARITY: f32 = 0.92;
 
 /// SPDX IDs of the licenses that are recognized. Rarely used ones would only cost time.
-const KNOWN: [&str; 44] = [
+const KNOWN_LICENSES: [&str; 44] = [
     "0BSD",
     "AFL-3.0",
     "AGPL-3.0-only",
@@ -58,7 +58,7 @@ const KNOWN: [&str; 44] = [
 
 /// A license.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct License {
+pub struct LicenseDetail {
     /// The short name in lower case, such as `gpl-3.0`.
     pub key: String,
     /// The name.
@@ -73,7 +73,7 @@ pub struct License {
 
 static TEXTS: LazyLock<Store> = LazyLock::new(|| {
     let mut store = Store::new();
-    for (id, text) in LICENSE_TEXTS.iter().filter(|(id, _)| KNOWN.contains(id)) {
+    for (id, text) in LICENSE_TEXTS.iter().filter(|(id, _)| KNOWN_LICENSES.contains(id)) {
         store.add_license((*id).to_owned(), TextData::new(text).without_text());
     }
     store
@@ -96,22 +96,22 @@ pub fn rank(file_name: &str) -> Option<u8> {
 
 /// Returns the SPDX ID of the license whose text this is.
 #[must_use]
-pub fn recognise(text: &str) -> Option<&'static str> {
+pub fn recognize(text: &str) -> Option<&'static str> {
     if text.trim().is_empty() {
         return None;
     }
     let found = TEXTS.analyze(&TextData::new(text));
-    let known = KNOWN.iter().copied().find(|id| *id == found.name);
-    known.filter(|_| found.score >= ALIKE)
+    let known = KNOWN_LICENSES.iter().copied().find(|id| *id == found.name);
+    known.filter(|_| found.score >= MIN_SIMILARITY)
 }
 
-/// Returns the details of a license by an ID that [`recognise`] returned.
+/// Returns the details of a license by an ID that [`recognize`] returned.
 #[must_use]
-pub fn describe(id: &str) -> Option<License> {
+pub fn describe(id: &str) -> Option<LicenseDetail> {
     let known = spdx::license_id(id)?;
     let short = id.strip_suffix("-only").unwrap_or(id);
     let name = known.full_name.strip_suffix(" only").unwrap_or(known.full_name);
-    Some(License {
+    Some(LicenseDetail {
         key: short.to_lowercase(),
         name: name.to_owned(),
         nickname: nickname(short),
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn every_known_licence_is_there_and_recognises_itself() {
-        for id in KNOWN {
-            assert_eq!(recognise(text_of(id)), Some(id));
+        for id in KNOWN_LICENSES {
+            assert_eq!(recognize(text_of(id)), Some(id));
             assert!(describe(id).is_some(), "{id}");
         }
     }
@@ -171,7 +171,7 @@ mod tests {
         let text = text_of("MIT")
             .replace("<year>", "1842")
             .replace("<copyright holders>", "Ada Lovelace");
-        assert_eq!(recognise(&text), Some("MIT"));
+        assert_eq!(recognize(&text), Some("MIT"));
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
             "All rights reserved.",
             "Do as you please with this software.",
         ] {
-            assert_eq!(recognise(text), None, "{text:?}");
+            assert_eq!(recognize(text), None, "{text:?}");
         }
     }
 

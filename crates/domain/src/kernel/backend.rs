@@ -32,7 +32,7 @@ pub struct BackendParts {
     /// Keys for encrypting stored secrets.
     pub keyring: Keyring,
     /// Client for webhooks.
-    pub webhooks: webhooks::Client,
+    pub webhooks: webhooks::WebhookClient,
     /// Configuration of the instance.
     pub instance: Instance,
     /// Checks records of imported archives.

@@ -10,28 +10,28 @@ use storage::entities::{events, now};
 use super::payloads;
 use super::receiver::{may_be_local, password_place, token_place};
 use crate::activity::outbox;
-use crate::integrations::webhooks::{Answer, Outcome, Request};
+use crate::integrations::webhooks::{WebhookRequest, WebhookResponse, WebhookResult};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::secrets::Secret;
 
 /// Attempts after which a delivery fails if the receiver answers with status 500, which may concern this
 /// delivery only.
-const FAULTY: i32 = 8;
+const MAX_ERROR_ATTEMPTS: i32 = 8;
 /// Attempts after which a delivery fails if its payload cannot be built.
-const UNMAKEABLE: i32 = 5;
+const MAX_PAYLOAD_ATTEMPTS: i32 = 5;
 /// Retry delay for a caller if too many others are waiting, in seconds.
-const PAUSE: u64 = 10;
+const RETRY_AFTER: u64 = 10;
 
 /// Result of an attempt.
-pub(super) struct Attempt {
+pub(super) struct DeliveryAttempt {
     body: Option<String>,
-    result: Result<Answer, Fault>,
+    result: Result<WebhookResponse, DeliveryFault>,
     duration: Duration,
 }
 
 /// Reason for an attempt without a response.
-enum Fault {
+enum DeliveryFault {
     /// The receiver could not be reached.
     Receiver(&'static str),
     /// No payload can be sent.
@@ -42,46 +42,46 @@ enum Fault {
 
 /// Next state of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum DeliveryOutcome {
     /// The receiver accepted it.
     Delivered,
     /// It is retried later.
-    Later,
+    Retry,
     /// It failed permanently.
-    Never,
+    Failed,
 }
 
-impl Attempt {
+impl DeliveryAttempt {
     /// Decides on the next state; `number` counts this attempt. A rejected delivery is not retried. Temporary
     /// failures are retried without a limit, other server errors for a limited number of attempts.
-    pub(super) fn verdict(&self, number: i32) -> Verdict {
+    pub(super) fn outcome(&self, number: i32) -> DeliveryOutcome {
         let until = |last: i32| {
             if number < last {
-                Verdict::Later
+                DeliveryOutcome::Retry
             } else {
-                Verdict::Never
+                DeliveryOutcome::Failed
             }
         };
         match &self.result {
             Ok(answer) => match answer.status {
-                200..=299 => Verdict::Delivered,
-                408 | 425 | 429 | 502..=504 => Verdict::Later,
-                500.. => until(FAULTY),
-                _ => Verdict::Never,
+                200..=299 => DeliveryOutcome::Delivered,
+                408 | 425 | 429 | 502..=504 => DeliveryOutcome::Retry,
+                500.. => until(MAX_ERROR_ATTEMPTS),
+                _ => DeliveryOutcome::Failed,
             },
-            Err(Fault::Receiver(_)) => Verdict::Later,
-            Err(Fault::Payload(_)) => until(UNMAKEABLE),
-            Err(Fault::Withheld(_)) => Verdict::Never,
+            Err(DeliveryFault::Receiver(_)) => DeliveryOutcome::Retry,
+            Err(DeliveryFault::Payload(_)) => until(MAX_PAYLOAD_ATTEMPTS),
+            Err(DeliveryFault::Withheld(_)) => DeliveryOutcome::Failed,
         }
     }
 }
 
-impl Attempt {
-    fn unmade(reason: &'static str) -> Self {
-        Self::unsent(Fault::Payload(reason))
+impl DeliveryAttempt {
+    fn without_payload(reason: &'static str) -> Self {
+        Self::without_response(DeliveryFault::Payload(reason))
     }
 
-    fn unsent(fault: Fault) -> Self {
+    fn without_response(fault: DeliveryFault) -> Self {
         Self {
             body: None,
             result: Err(fault),
@@ -89,17 +89,20 @@ impl Attempt {
         }
     }
 
-    fn sent(body: String, outcome: Outcome) -> Self {
+    fn sent(body: String, outcome: WebhookResult) -> Self {
         Self {
             body: Some(body),
-            result: outcome.answer.map_err(Fault::Receiver),
+            result: outcome.answer.map_err(DeliveryFault::Receiver),
             duration: outcome.duration,
         }
     }
 
     /// Returns whether a failure counts against the receiver.
-    pub(super) fn is_receivers_fault(&self) -> bool {
-        !matches!(self.result, Err(Fault::Payload(_) | Fault::Withheld(_)))
+    pub(super) fn is_receiver_fault(&self) -> bool {
+        !matches!(
+            self.result,
+            Err(DeliveryFault::Payload(_) | DeliveryFault::Withheld(_))
+        )
     }
 }
 
@@ -111,39 +114,43 @@ pub(super) async fn attempt(
     backend: &Backend,
     hook: &project_hooks::Model,
     delivery: &hook_deliveries::Model,
-) -> Result<Attempt> {
+) -> Result<DeliveryAttempt> {
     let body = match (&delivery.request_body, delivery.event_id) {
         (Some(body), _) => body.clone(),
         (None, Some(event_id)) => {
             let event = events::Entity::find_by_id(event_id).one(backend.database.read());
             let Some(event) = event.await? else {
-                return Ok(Attempt::unmade("the event no longer exists"));
+                return Ok(DeliveryAttempt::without_payload("the event no longer exists"));
             };
             match payloads::body(backend, event).await {
                 Ok(body) => body,
                 Err(error) => {
                     tracing::warn!(%error, delivery = delivery.id, "failed to build a webhook payload");
-                    return Ok(Attempt::unmade("the payload cannot be created"));
+                    return Ok(DeliveryAttempt::without_payload("the payload cannot be created"));
                 }
             }
         }
-        (None, None) => return Ok(Attempt::unmade("the delivery has no payload")),
+        (None, None) => return Ok(DeliveryAttempt::without_payload("the delivery has no payload")),
     };
     // Checked after the body was built, because it may contain the current state of the resource.
     if is_withheld(backend, delivery).await? {
-        return Ok(Attempt::unsent(Fault::Withheld(
+        return Ok(DeliveryAttempt::without_response(DeliveryFault::Withheld(
             "the resource is now confidential",
         )));
     }
-    if body.len() > payloads::LARGEST {
-        return Ok(Attempt::unmade("the payload is larger than 25 MiB"));
+    if body.len() > payloads::MAX_BYTES {
+        return Ok(DeliveryAttempt::without_payload(
+            "the payload is larger than 25 MiB",
+        ));
     }
     let local = may_be_local(backend).await?;
     match request(backend, hook, delivery.kind, &delivery.uuid, body.clone(), local) {
-        Ok(request) => Ok(Attempt::sent(body, backend.webhooks.send(request).await)),
+        Ok(request) => Ok(DeliveryAttempt::sent(body, backend.webhooks.send(request).await)),
         Err(error) => {
             tracing::error!(%error, hook = hook.id, "failed to decrypt webhook secrets");
-            Ok(Attempt::unmade("the secrets of the webhook cannot be read"))
+            Ok(DeliveryAttempt::without_payload(
+                "the secrets of the webhook cannot be read",
+            ))
         }
     }
 }
@@ -165,7 +172,7 @@ pub(super) async fn is_withheld(backend: &Backend, delivery: &hook_deliveries::M
 }
 
 /// A request that is sent immediately, while a caller waits.
-pub(super) struct OutOfTurn {
+pub(super) struct ImmediateRequest {
     /// Kind of the event.
     pub kind: HookEvent,
     /// ID of the event, unless it is a test.
@@ -180,17 +187,17 @@ pub(super) struct OutOfTurn {
 ///
 /// # Errors
 /// Returns `Error::RateLimited` if too many callers are waiting for receivers.
-pub(super) async fn once(
+pub(super) async fn send_once(
     backend: &Backend,
     hook: &project_hooks::Model,
-    sent: OutOfTurn,
-) -> Result<(hook_deliveries::ActiveModel, Verdict)> {
+    sent: ImmediateRequest,
+) -> Result<(hook_deliveries::ActiveModel, DeliveryOutcome)> {
     let uuid = sent.uuid.unwrap_or_else(outbox::uuid);
     let local = may_be_local(backend).await?;
     let request = request(backend, hook, sent.kind, &uuid, sent.body.clone(), local)?;
     let outcome = backend.webhooks.send_now(request).await;
-    let attempt = Attempt::sent(sent.body, outcome.ok_or(Error::RateLimited(PAUSE))?);
-    let verdict = attempt.verdict(1);
+    let attempt = DeliveryAttempt::sent(sent.body, outcome.ok_or(Error::RateLimited(RETRY_AFTER))?);
+    let verdict = attempt.outcome(1);
     let at = now();
     let row = hook_deliveries::ActiveModel {
         hook_id: Set(hook.id),
@@ -199,19 +206,19 @@ pub(super) async fn once(
         kind: Set(sent.kind),
         url: Set(hook.url.clone()),
         state: Set(match verdict {
-            Verdict::Delivered => DeliveryState::Delivered,
-            Verdict::Later | Verdict::Never => DeliveryState::Failed,
+            DeliveryOutcome::Delivered => DeliveryState::Delivered,
+            DeliveryOutcome::Retry | DeliveryOutcome::Failed => DeliveryState::Failed,
         }),
         attempts: Set(1),
         next_attempt_at: Set(at),
         created_at: Set(at),
         finished_at: Set(Some(at)),
-        ..told(attempt)
+        ..log_columns(attempt)
     };
     Ok((row, verdict))
 }
 
-fn opened(backend: &Backend, sealed: Option<&str>, place: &str) -> Result<Option<Secret<String>>> {
+fn decrypt(backend: &Backend, sealed: Option<&str>, place: &str) -> Result<Option<Secret<String>>> {
     let opened = sealed.map(|sealed| backend.keyring.decrypt(sealed, place));
     Ok(opened.transpose()?)
 }
@@ -228,9 +235,9 @@ fn request(
     uuid: &str,
     body: String,
     local: bool,
-) -> Result<Request> {
+) -> Result<WebhookRequest> {
     let names = if backend.instance.compat { 2 } else { 1 };
-    let token = opened(backend, hook.token_encrypted.as_deref(), &token_place(hook.id))?;
+    let token = decrypt(backend, hook.token_encrypted.as_deref(), &token_place(hook.id))?;
     let mut headers = Vec::new();
     let mut secrets = Vec::new();
     for ((event, id), secret) in EVENT.into_iter().zip(UUID).zip(TOKEN).take(names) {
@@ -238,9 +245,9 @@ fn request(
         headers.push((id, uuid.to_owned()));
         secrets.extend(token.clone().map(|token| (secret, token)));
     }
-    Ok(Request {
+    Ok(WebhookRequest {
         url: hook.url.clone(),
-        password: opened(
+        password: decrypt(
             backend,
             hook.password_encrypted.as_deref(),
             &password_place(hook.id),
@@ -254,7 +261,7 @@ fn request(
 }
 
 /// Returns the columns of an attempt in the delivery log.
-pub(super) fn told(attempt: Attempt) -> hook_deliveries::ActiveModel {
+pub(super) fn log_columns(attempt: DeliveryAttempt) -> hook_deliveries::ActiveModel {
     let mut row = hook_deliveries::ActiveModel {
         duration_ms: Set(Some(
             i32::try_from(attempt.duration.as_millis()).unwrap_or(i32::MAX),
@@ -279,7 +286,11 @@ pub(super) fn told(attempt: Attempt) -> hook_deliveries::ActiveModel {
             row.response_headers = Set(serde_json::to_string(&headers).ok());
             row.response_body = Set(Some(answer.body));
         }
-        Err(Fault::Receiver(reason) | Fault::Payload(reason) | Fault::Withheld(reason)) => {
+        Err(
+            DeliveryFault::Receiver(reason)
+            | DeliveryFault::Payload(reason)
+            | DeliveryFault::Withheld(reason),
+        ) => {
             row.error = Set(Some(reason.to_owned()));
         }
     }
@@ -290,10 +301,10 @@ pub(super) fn told(attempt: Attempt) -> hook_deliveries::ActiveModel {
 mod tests {
     use super::*;
 
-    fn answered(status: u16) -> Attempt {
-        Attempt {
+    fn answered(status: u16) -> DeliveryAttempt {
+        DeliveryAttempt {
             body: None,
-            result: Ok(Answer {
+            result: Ok(WebhookResponse {
                 status,
                 headers: Vec::new(),
                 body: String::new(),
@@ -305,28 +316,37 @@ mod tests {
     #[test]
     fn refusals_are_final_and_outages_are_not() {
         for (status, first, last) in [
-            (200, Verdict::Delivered, Verdict::Delivered),
-            (204, Verdict::Delivered, Verdict::Delivered),
-            (302, Verdict::Never, Verdict::Never),
-            (400, Verdict::Never, Verdict::Never),
-            (410, Verdict::Never, Verdict::Never),
-            (429, Verdict::Later, Verdict::Later),
-            (500, Verdict::Later, Verdict::Never),
-            (503, Verdict::Later, Verdict::Later),
+            (200, DeliveryOutcome::Delivered, DeliveryOutcome::Delivered),
+            (204, DeliveryOutcome::Delivered, DeliveryOutcome::Delivered),
+            (302, DeliveryOutcome::Failed, DeliveryOutcome::Failed),
+            (400, DeliveryOutcome::Failed, DeliveryOutcome::Failed),
+            (410, DeliveryOutcome::Failed, DeliveryOutcome::Failed),
+            (429, DeliveryOutcome::Retry, DeliveryOutcome::Retry),
+            (500, DeliveryOutcome::Retry, DeliveryOutcome::Failed),
+            (503, DeliveryOutcome::Retry, DeliveryOutcome::Retry),
         ] {
             let attempt = answered(status);
             assert_eq!(
-                (attempt.verdict(1), attempt.verdict(100)),
+                (attempt.outcome(1), attempt.outcome(100)),
                 (first, last),
                 "{status}"
             );
         }
-        let silent = |fault| Attempt {
+        let silent = |fault| DeliveryAttempt {
             result: Err(fault),
             ..answered(0)
         };
-        assert_eq!(silent(Fault::Receiver("down")).verdict(100), Verdict::Later);
-        assert_eq!(silent(Fault::Payload("odd")).verdict(UNMAKEABLE), Verdict::Never);
-        assert_eq!(silent(Fault::Withheld("hush")).verdict(1), Verdict::Never);
+        assert_eq!(
+            silent(DeliveryFault::Receiver("down")).outcome(100),
+            DeliveryOutcome::Retry
+        );
+        assert_eq!(
+            silent(DeliveryFault::Payload("odd")).outcome(MAX_PAYLOAD_ATTEMPTS),
+            DeliveryOutcome::Failed
+        );
+        assert_eq!(
+            silent(DeliveryFault::Withheld("hush")).outcome(1),
+            DeliveryOutcome::Failed
+        );
     }
 }

@@ -16,16 +16,16 @@ use storage::entities::hook_deliveries::{self, DeliveryState};
 use storage::entities::{now, project_hooks};
 use storage::jobs;
 
-use super::attempt::{Attempt, OutOfTurn, Verdict, attempt, once, told};
+use super::attempt::{DeliveryAttempt, DeliveryOutcome, ImmediateRequest, attempt, log_columns, send_once};
 use crate::activity::jobs::deliver_hook::DeliverHook;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum duration of a turn, after which other webhooks get theirs.
-const TURN: Duration = Duration::from_secs(20);
+const MAX_TURN: Duration = Duration::from_secs(20);
 /// A webhook is disabled after failing for this time and at least this often.
-const FAILING: TimeDelta = TimeDelta::days(3);
-const FAILURES: i32 = 10;
+const FAILURE_PERIOD: TimeDelta = TimeDelta::days(3);
+const MAX_FAILURES: i32 = 10;
 
 /// Sends the pending deliveries of a webhook for one turn, and enqueues the next turn if some remain.
 ///
@@ -33,7 +33,7 @@ const FAILURES: i32 = 10;
 /// Returns an error if the database fails. Failures of receivers are not errors.
 pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
     let begun = Instant::now();
-    while begun.elapsed() < TURN {
+    while begun.elapsed() < MAX_TURN {
         let db = backend.database.read();
         let hook = project_hooks::Entity::find_by_id(hook_id).one(db).await?;
         let Some(hook) = hook.filter(|hook| hook.disabled_at.is_none()) else {
@@ -50,7 +50,7 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
                 .map_err(Error::internal);
         }
         let attempt = attempt(backend, &hook, &delivery).await?;
-        if !settle(backend, &hook, &delivery, attempt).await? {
+        if !record_attempt(backend, &hook, &delivery, attempt).await? {
             return Ok(());
         }
     }
@@ -60,28 +60,28 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
 }
 
 /// Records the result of an attempt and its consequences. Returns whether to continue with the next delivery.
-async fn settle(
+async fn record_attempt(
     backend: &Backend,
     hook: &project_hooks::Model,
     delivery: &hook_deliveries::Model,
-    attempt: Attempt,
+    attempt: DeliveryAttempt,
 ) -> Result<bool> {
     let number = delivery.attempts.saturating_add(1);
-    let verdict = attempt.verdict(number);
-    let to_blame = attempt.is_receivers_fault();
+    let verdict = attempt.outcome(number);
+    let to_blame = attempt.is_receiver_fault();
     let wait = jobs::RunnerOptions::default().retry_delay(number);
     let due = now() + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
     let row = hook_deliveries::ActiveModel {
         state: Set(match verdict {
-            Verdict::Delivered => DeliveryState::Delivered,
-            Verdict::Later => DeliveryState::Pending,
-            Verdict::Never => DeliveryState::Failed,
+            DeliveryOutcome::Delivered => DeliveryState::Delivered,
+            DeliveryOutcome::Retry => DeliveryState::Pending,
+            DeliveryOutcome::Failed => DeliveryState::Failed,
         }),
         attempts: Set(number),
         next_attempt_at: Set(due),
         url: Set(hook.url.clone()),
-        finished_at: Set((verdict != Verdict::Later).then(now)),
-        ..told(attempt)
+        finished_at: Set((verdict != DeliveryOutcome::Retry).then(now)),
+        ..log_columns(attempt)
     };
     backend
         .database
@@ -95,7 +95,7 @@ async fn settle(
                 // The webhook was deleted, or another node took over.
                 return Ok(false);
             }
-            if verdict == Verdict::Delivered {
+            if verdict == DeliveryOutcome::Delivered {
                 if hook.failures > 0 {
                     mark(
                         transaction,
@@ -110,16 +110,16 @@ async fn settle(
                 }
                 return Ok(true);
             }
-            if to_blame && blame(transaction, hook).await? {
+            if to_blame && count_failure(transaction, hook).await? {
                 return Ok(false);
             }
-            if verdict == Verdict::Later {
+            if verdict == DeliveryOutcome::Retry {
                 let turn = DeliverHook { hook_id: hook.id };
                 jobs::enqueue_at(transaction, &turn, due)
                     .await
                     .map_err(Error::internal)?;
             }
-            Ok(verdict == Verdict::Never)
+            Ok(verdict == DeliveryOutcome::Failed)
         })
         .await
 }
@@ -138,10 +138,10 @@ async fn mark(
 }
 
 /// Counts a failure of a webhook. Returns whether the webhook was disabled.
-async fn blame(transaction: &DatabaseTransaction, hook: &project_hooks::Model) -> Result<bool> {
+async fn count_failure(transaction: &DatabaseTransaction, hook: &project_hooks::Model) -> Result<bool> {
     let since = hook.failing_since.unwrap_or_else(now);
     let failures = hook.failures.saturating_add(1);
-    let off = failures >= FAILURES && now() - since >= FAILING;
+    let off = failures >= MAX_FAILURES && now() - since >= FAILURE_PERIOD;
     let row = project_hooks::ActiveModel {
         failures: Set(failures),
         failing_since: Set(Some(since)),
@@ -163,7 +163,7 @@ async fn blame(transaction: &DatabaseTransaction, hook: &project_hooks::Model) -
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(super) async fn revive(transaction: &DatabaseTransaction, hook_id: i64) -> Result<()> {
+pub(super) async fn reenable(transaction: &DatabaseTransaction, hook_id: i64) -> Result<()> {
     let row = project_hooks::ActiveModel {
         failures: Set(0),
         failing_since: Set(None),
@@ -191,9 +191,9 @@ pub(super) async fn revive(transaction: &DatabaseTransaction, hook_id: i64) -> R
 pub(super) async fn send_now(
     backend: &Backend,
     hook: &project_hooks::Model,
-    sent: OutOfTurn,
+    sent: ImmediateRequest,
 ) -> Result<hook_deliveries::Model> {
-    let (row, verdict) = once(backend, hook, sent).await?;
+    let (row, verdict) = send_once(backend, hook, sent).await?;
     backend
         .database
         .transaction(async |transaction| {
@@ -202,8 +202,8 @@ pub(super) async fn send_now(
                 Some(Violation::ForeignKey(_)) => Error::not_found(""),
                 _ => error.into(),
             })?;
-            if verdict == Verdict::Delivered && hook.failures > 0 {
-                revive(transaction, hook.id).await?;
+            if verdict == DeliveryOutcome::Delivered && hook.failures > 0 {
+                reenable(transaction, hook.id).await?;
             }
             Ok(row)
         })

@@ -4,10 +4,10 @@ use chrono::TimeDelta;
 use sea_orm::sea_query::{Expr, ExprTrait, Keyword};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, Iterable, QueryFilter, QueryOrder, QuerySelect, Select};
 
-use super::attempt::{OutOfTurn, is_withheld};
+use super::attempt::{ImmediateRequest, is_withheld};
 use super::delivery::send_now;
 use crate::kernel::page::{Page, PageRequest};
-use crate::webhooks::test_delivery::TRIALS;
+use crate::webhooks::test_delivery::TEST_QUOTA;
 pub use storage::entities::hook_deliveries::DeliveryState;
 use storage::entities::hook_deliveries::{Column, Entity, Model};
 use storage::entities::now;
@@ -19,11 +19,11 @@ use crate::kernel::query::page_of;
 use crate::kernel::rate_limit;
 
 /// Retention of finished deliveries.
-const KEPT: TimeDelta = TimeDelta::days(7);
+const FINISHED_RETENTION: TimeDelta = TimeDelta::days(7);
 /// Retention of pending deliveries, such as those of a disabled webhook.
-const HELD: TimeDelta = TimeDelta::days(30);
+const PENDING_RETENTION: TimeDelta = TimeDelta::days(30);
 /// Maximum rows deleted per statement.
-const SWEPT: u64 = 500;
+const MAX_SWEPT: u64 = 500;
 
 /// Returns a page of a webhook's deliveries, newest first. Request bodies may be large and are only loaded
 /// for single deliveries.
@@ -85,8 +85,8 @@ pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id:
         ));
     }
     let body = delivery.request_body.ok_or_else(pending)?;
-    rate_limit::consume(backend, access.caller.signed_in()?.id, TRIALS).await?;
-    let again = OutOfTurn {
+    rate_limit::consume(backend, access.caller.signed_in()?.id, TEST_QUOTA).await?;
+    let again = ImmediateRequest {
         kind: delivery.kind,
         event_id: delivery.event_id,
         uuid: Some(delivery.uuid),
@@ -105,9 +105,9 @@ pub async fn sweep(backend: &Backend) -> Result<u64> {
             .add(
                 Column::State
                     .ne(DeliveryState::Pending)
-                    .and(Column::CreatedAt.lt(now() - KEPT)),
+                    .and(Column::CreatedAt.lt(now() - FINISHED_RETENTION)),
             )
-            .add(Column::CreatedAt.lt(now() - HELD))
+            .add(Column::CreatedAt.lt(now() - PENDING_RETENTION))
     };
     let mut swept = 0;
     loop {
@@ -115,7 +115,7 @@ pub async fn sweep(backend: &Backend) -> Result<u64> {
             .select_only()
             .column(Column::Id)
             .filter(old())
-            .limit(SWEPT)
+            .limit(MAX_SWEPT)
             .into_tuple()
             .all(backend.database.read())
             .await?;

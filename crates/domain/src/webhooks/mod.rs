@@ -17,7 +17,7 @@ use storage::entities::project_hooks::{self, ActiveModel, Column, Entity, Model}
 use storage::entities::{now, projects};
 
 use crate::identity::access::ProjectAccess;
-use crate::integrations::webhooks::{HIDDEN, Target};
+use crate::integrations::webhooks::{MASKED_PASSWORD, WebhookTarget};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
@@ -28,11 +28,11 @@ use crate::secrets::Secret;
 use crate::webhooks::receiver::{may_be_local, password_place, token_place};
 
 /// Maximum webhooks of a project.
-const MOST: u64 = 100;
+const MAX_WEBHOOKS: u64 = 100;
 
 /// Attributes of a webhook. Absent ones stay, or get the default in a new webhook.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct WebhookSettings {
     /// URL of the receiver.
     pub url: String,
     /// Secret token for the receiver. Null and the empty text remove it.
@@ -95,9 +95,9 @@ async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Res
 /// Creates a webhook.
 ///
 /// # Errors
-/// Returns `Error::Unprocessable` if the URL, token or branch filter is invalid, or the project has `MOST`
+/// Returns `Error::Unprocessable` if the URL, token or branch filter is invalid, or the project has `MAX_WEBHOOKS`
 /// webhooks already.
-pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Settings) -> Result<Model> {
+pub async fn create(backend: &Backend, access: &ProjectAccess, settings: WebhookSettings) -> Result<Model> {
     let project_id = access.project.id;
     let target = target(backend, &settings.url).await?;
     let token = token(settings.token.clone())?;
@@ -117,17 +117,17 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Setting
             if projects::lock(transaction, project_id).await?.is_none() {
                 return Err(Error::not_found("Project"));
             }
-            if project_hooks::of_project(project_id).count(transaction).await? >= MOST {
-                let text = format!("Maximum number of project hooks ({MOST}) exceeded");
+            if project_hooks::of_project(project_id).count(transaction).await? >= MAX_WEBHOOKS {
+                let text = format!("Maximum number of project hooks ({MAX_WEBHOOKS}) exceeded");
                 return Err(Error::Unprocessable(text.into()));
             }
             let hook = row.insert(transaction).await?;
             let mut secrets = hook.clone().into_active_model();
             if let Some(password) = &target.password {
-                secrets.password_encrypted = Set(Some(seal(backend, password, &password_place(hook.id))?));
+                secrets.password_encrypted = Set(Some(encrypt(backend, password, &password_place(hook.id))?));
             }
             if let Some(Some(token)) = &token {
-                secrets.token_encrypted = Set(Some(seal(backend, token, &token_place(hook.id))?));
+                secrets.token_encrypted = Set(Some(encrypt(backend, token, &token_place(hook.id))?));
             }
             if secrets.is_changed() {
                 return Ok(secrets.update(transaction).await?);
@@ -143,7 +143,12 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Setting
 /// Returns `Error::NotFound` if the webhook does not exist. Returns `Error::Unprocessable` if an attribute is
 /// invalid, as in [`create`]. The same applies to a masked password if the rest of the URL differs from the
 /// stored one.
-pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, settings: Settings) -> Result<Model> {
+pub async fn update(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    settings: WebhookSettings,
+) -> Result<Model> {
     let target = target(backend, &settings.url).await?;
     let token = token(settings.token.clone())?;
     backend
@@ -155,7 +160,7 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, settings
             let unseen = target
                 .password
                 .as_ref()
-                .is_some_and(|password| password.expose() == HIDDEN);
+                .is_some_and(|password| password.expose() == MASKED_PASSWORD);
             if unseen && target.shown != hook.url {
                 return Err(invalid(
                     "Invalid url given: the hidden password can be used only with the same url",
@@ -163,21 +168,21 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, settings
             }
             if !unseen {
                 row.password_encrypted = Set(match &target.password {
-                    Some(password) => Some(seal(backend, password, &password_place(id))?),
+                    Some(password) => Some(encrypt(backend, password, &password_place(id))?),
                     None => None,
                 });
             }
             row.url = Set(target.shown.clone());
             if let Some(token) = &token {
                 row.token_encrypted = Set(match token {
-                    Some(token) => Some(seal(backend, token, &token_place(id))?),
+                    Some(token) => Some(encrypt(backend, token, &token_place(id))?),
                     None => None,
                 });
             }
             apply(&mut row, &settings)?;
             row.updated_at = Set(now());
             row.update(transaction).await?;
-            delivery::revive(transaction, id).await?;
+            delivery::reenable(transaction, id).await?;
             find(transaction, access, id).await
         })
         .await
@@ -200,7 +205,7 @@ pub async fn delete(
     Ok(())
 }
 
-fn apply(row: &mut ActiveModel, settings: &Settings) -> Result<()> {
+fn apply(row: &mut ActiveModel, settings: &WebhookSettings) -> Result<()> {
     match &settings.push_events_branch_filter {
         Patch::Keep => {}
         Patch::Clear => row.push_events_branch_filter = Set(None),
@@ -236,9 +241,9 @@ fn invalid(text: &'static str) -> Error {
     Error::Unprocessable(text.into())
 }
 
-async fn target(backend: &Backend, url: &str) -> Result<Target> {
+async fn target(backend: &Backend, url: &str) -> Result<WebhookTarget> {
     let local = may_be_local(backend).await?;
-    Target::parse(url.trim(), local).map_err(|_| invalid("Invalid url given"))
+    WebhookTarget::parse(url.trim(), local).map_err(|_| invalid("Invalid url given"))
 }
 
 /// Validates the token to store, if one was sent.
@@ -263,6 +268,6 @@ fn branch_filter(filter: &str) -> Result<Option<String>> {
     Ok(Some(filter.to_owned()))
 }
 
-fn seal(backend: &Backend, value: &Secret<String>, place: &str) -> Result<String> {
+fn encrypt(backend: &Backend, value: &Secret<String>, place: &str) -> Result<String> {
     Ok(backend.keyring.encrypt(value.expose(), place)?)
 }

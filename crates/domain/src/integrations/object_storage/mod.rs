@@ -22,18 +22,18 @@ use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::{ReaderStream, StreamReader};
 
-pub use writer::Writer;
+pub use writer::ObjectWriter;
 
 /// Default directory, below the data directory.
 pub const DIRECTORY: &str = "objects";
 /// Directory for incomplete files, below the data directory.
 const SPOOL: &str = "tmp";
 /// Bytes of a file that are buffered at a time. Buckets accept no smaller parts, except for the last.
-const PIECE: usize = 5 << 20;
+const PART_BYTES: usize = 5 << 20;
 /// Bytes that are buffered while a file is written on arrival, for storage that accepts parts of any size.
-const SMALL_PIECE: usize = 1 << 20;
+const SMALL_PART_BYTES: usize = 1 << 20;
 /// Bytes that are read from a disk at a time.
-const READ: usize = 256 << 10;
+const READ_BYTES: usize = 256 << 10;
 
 /// Error of the object storage.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +88,11 @@ impl ObjectStorage {
                 (directory(&path)?, Some(path))
             }
         };
-        let part = if directory.is_some() { SMALL_PIECE } else { PIECE };
+        let part = if directory.is_some() {
+            SMALL_PART_BYTES
+        } else {
+            PART_BYTES
+        };
         Ok(Self {
             store,
             spool,
@@ -116,13 +120,13 @@ impl ObjectStorage {
     /// Stores the content of a source: a small one in one request, a larger one in parts that become visible
     /// only at the end.
     async fn keep(&self, key: &Key, mut source: impl AsyncRead + Unpin) -> Result<(), Error> {
-        let first = piece(&mut source).await?;
-        if first.len() < PIECE {
+        let first = read_part(&mut source).await?;
+        if first.len() < PART_BYTES {
             self.store.put(key, first.into()).await?;
             return Ok(());
         }
-        let mut parts = Parts::begin(&self.store, key).await?;
-        let kept = parts.take_over(first, source).await;
+        let mut parts = MultipartGuard::begin(&self.store, key).await?;
+        let kept = parts.copy_parts(first, source).await;
         if kept.is_err() {
             parts.abort().await;
         }
@@ -241,9 +245,9 @@ fn directory(path: &Path) -> Result<Arc<dyn ObjectStore>, Error> {
 }
 
 /// Reads the next piece of a source. Only the last piece is shorter than the others.
-async fn piece(source: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Vec<u8>> {
+async fn read_part(source: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Vec<u8>> {
     let mut piece = Vec::new();
-    source.take(PIECE as u64).read_to_end(&mut piece).await?;
+    source.take(PART_BYTES as u64).read_to_end(&mut piece).await?;
     Ok(piece)
 }
 
@@ -255,7 +259,7 @@ async fn stream(found: GetResult) -> std::io::Result<BoxStream<'static, std::io:
             let mut file = File::from_std(file);
             file.seek(std::io::SeekFrom::Start(range.start)).await?;
             let length = range.end - range.start;
-            Ok(ReaderStream::with_capacity(file.take(length), READ).boxed())
+            Ok(ReaderStream::with_capacity(file.take(length), READ_BYTES).boxed())
         }
         GetResultPayload::Stream(stream) => Ok(stream.map_err(std::io::Error::other).boxed()),
     }
@@ -290,9 +294,9 @@ fn remove_staged(path: &Path) -> std::io::Result<()> {
 
 /// A multipart upload. Parts that are never completed would remain forever, so dropping the upload aborts it.
 /// After a killed server, the rules of the bucket or [`ObjectStorage::discard`] remove the parts.
-struct Parts(Option<Box<dyn MultipartUpload>>);
+struct MultipartGuard(Option<Box<dyn MultipartUpload>>);
 
-impl Parts {
+impl MultipartGuard {
     async fn begin(store: &Arc<dyn ObjectStore>, key: &Key) -> Result<Self, Error> {
         Ok(Self(Some(store.put_multipart(key).await?)))
     }
@@ -305,11 +309,11 @@ impl Parts {
         }
     }
 
-    async fn take_over(&mut self, first: Vec<u8>, mut source: impl AsyncRead + Unpin) -> Result<(), Error> {
+    async fn copy_parts(&mut self, first: Vec<u8>, mut source: impl AsyncRead + Unpin) -> Result<(), Error> {
         let mut next = first;
         while !next.is_empty() {
             self.put(next).await?;
-            next = piece(&mut source).await?;
+            next = read_part(&mut source).await?;
         }
         self.complete().await
     }
@@ -332,7 +336,7 @@ impl Parts {
     }
 }
 
-impl Drop for Parts {
+impl Drop for MultipartGuard {
     fn drop(&mut self) {
         let upload = self.0.take();
         if let Some(runtime) = upload.is_some().then(tokio::runtime::Handle::try_current)
@@ -365,7 +369,7 @@ mod tests {
     async fn files_are_kept_read_in_parts_copied_and_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let storage = ObjectStorage::open(None, folder.path()).expect("a storage");
-        let large: Vec<u8> = (0..PIECE * 2 + 17).map(|n| (n % 251) as u8).collect();
+        let large: Vec<u8> = (0..PART_BYTES * 2 + 17).map(|n| (n % 251) as u8).collect();
         for (key, bytes) in [
             ("a/1/empty", &b""[..]),
             ("a/1/small", b"hello"),

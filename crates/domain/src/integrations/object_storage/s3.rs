@@ -14,13 +14,13 @@ use super::Error;
 use crate::integrations::tls;
 
 /// Time limit for opening a connection.
-const CONNECTING: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time without data from the bucket, also within a response.
-const SILENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum time for retries of a failed request.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of retries.
-const RETRIES: usize = 3;
+const MAX_RETRIES: usize = 3;
 /// Environment variables with the endpoint of a bucket outside AWS.
 const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
@@ -29,18 +29,18 @@ const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_EN
 /// # Errors
 /// Returns an error if the address or the environment is invalid.
 pub(super) fn open(address: &str) -> Result<Arc<dyn ObjectStore>, Error> {
-    let (bucket, prefix) = place(address).ok_or(Error::Address)?;
-    tls::choose();
+    let (bucket, prefix) = split_address(address).ok_or(Error::Address)?;
+    tls::install_provider();
     let plain = ENDPOINTS.iter().find_map(|name| std::env::var(name).ok());
     let plain = plain.is_some_and(|endpoint| endpoint.starts_with("http://"));
     let options = ClientOptions::new()
-        .with_connect_timeout(CONNECTING)
-        .with_read_timeout(SILENCE)
+        .with_connect_timeout(CONNECT_TIMEOUT)
+        .with_read_timeout(READ_TIMEOUT)
         // A slow client may take any time to receive a file.
         .with_timeout_disabled();
     let retry = RetryConfig {
-        max_retries: RETRIES,
-        retry_timeout: PATIENCE,
+        max_retries: MAX_RETRIES,
+        retry_timeout: RETRY_TIMEOUT,
         ..RetryConfig::default()
     };
     let bucket = AmazonS3Builder::from_env()
@@ -56,7 +56,7 @@ pub(super) fn open(address: &str) -> Result<Arc<dyn ObjectStore>, Error> {
 }
 
 /// Splits an address into bucket and prefix, or returns `None` if it is invalid.
-fn place(address: &str) -> Option<(&str, &str)> {
+fn split_address(address: &str) -> Option<(&str, &str)> {
     let rest = address.strip_prefix("s3://")?;
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
@@ -73,13 +73,16 @@ fn place(address: &str) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::place;
+    use super::split_address;
 
     #[test]
     fn an_address_names_a_bucket_and_perhaps_a_prefix() {
-        assert_eq!(place("s3://files"), Some(("files", "")));
-        assert_eq!(place("s3://files/"), Some(("files", "")));
-        assert_eq!(place("s3://my.files-1/a/b_c/"), Some(("my.files-1", "a/b_c")));
+        assert_eq!(split_address("s3://files"), Some(("files", "")));
+        assert_eq!(split_address("s3://files/"), Some(("files", "")));
+        assert_eq!(
+            split_address("s3://my.files-1/a/b_c/"),
+            Some(("my.files-1", "a/b_c"))
+        );
         for address in [
             "s3://",
             "s3:///prefix",
@@ -93,7 +96,7 @@ mod tests {
             "s3://files/a%2Fb",
             "http://files",
         ] {
-            assert_eq!(place(address), None, "{address}");
+            assert_eq!(split_address(address), None, "{address}");
         }
     }
 }

@@ -5,15 +5,15 @@ use object_store::ObjectStoreExt;
 use object_store::path::Path as Key;
 use tokio::task::JoinHandle;
 
-use super::{Error, ObjectStorage, Parts};
+use super::{Error, MultipartGuard, ObjectStorage};
 
-/// An object that is being written. It becomes visible only when [`Writer::finish`] succeeds. Dropping the
+/// An object that is being written. It becomes visible only when [`ObjectWriter::finish`] succeeds. Dropping the
 /// writer removes all parts, unless the server is killed (see [`ObjectStorage::discard`]).
-pub struct Writer {
+pub struct ObjectWriter {
     storage: ObjectStorage,
     key: Key,
     part: Vec<u8>,
-    parts: Option<Parts>,
+    parts: Option<MultipartGuard>,
     /// Upload of the last part. It runs while the next part is collected.
     writing: Option<JoinHandle<object_store::Result<()>>>,
 }
@@ -21,8 +21,8 @@ pub struct Writer {
 impl ObjectStorage {
     /// Starts an object under a key.
     #[must_use]
-    pub fn write(&self, key: &str) -> Writer {
-        Writer {
+    pub fn write(&self, key: &str) -> ObjectWriter {
+        ObjectWriter {
             storage: self.clone(),
             key: Key::from(key),
             part: Vec::new(),
@@ -32,7 +32,7 @@ impl ObjectStorage {
     }
 }
 
-impl Writer {
+impl ObjectWriter {
     /// Appends bytes. At most two parts of the storage's part size are in memory.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Writer {
             let taken = bytes.split_to(bytes.len().min(size - self.part.len()));
             self.part.extend_from_slice(&taken);
             if self.part.len() == size {
-                self.hand_on().await?;
+                self.upload_part().await?;
             }
         }
         Ok(())
@@ -60,7 +60,7 @@ impl Writer {
             return Ok(());
         }
         if !self.part.is_empty() {
-            self.hand_on().await?;
+            self.upload_part().await?;
         }
         self.written().await?;
         match self.parts.take() {
@@ -69,11 +69,11 @@ impl Writer {
         }
     }
 
-    async fn hand_on(&mut self) -> Result<(), Error> {
+    async fn upload_part(&mut self) -> Result<(), Error> {
         let full = std::mem::replace(&mut self.part, Vec::with_capacity(self.storage.part));
         let parts = match &mut self.parts {
             Some(parts) => parts,
-            none => none.insert(Parts::begin(&self.storage.store, &self.key).await?),
+            none => none.insert(MultipartGuard::begin(&self.storage.store, &self.key).await?),
         };
         let part = parts.put(full);
         self.written().await?;

@@ -8,11 +8,11 @@ use spdx::text::LICENSE_TEXTS;
 use crate::integrations::licenses;
 
 /// Maximum number of placeholders that are replaced in a text.
-const MOST_REPLACED: usize = 1_000;
+const MAX_REPLACED: usize = 1_000;
 
 /// A license template.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct License {
+pub struct LicenseTemplate {
     /// The short name in lower case, such as `gpl-3.0`.
     pub key: String,
     /// The name.
@@ -216,7 +216,7 @@ const LICENSES: [Facts; 16] = [
     },
 ];
 
-static ALL: LazyLock<Vec<License>> = LazyLock::new(|| LICENSES.iter().filter_map(license).collect());
+static ALL: LazyLock<Vec<LicenseTemplate>> = LazyLock::new(|| LICENSES.iter().filter_map(license).collect());
 
 /// Matches placeholders in brackets of any kind.
 static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -230,19 +230,19 @@ static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// Returns all licenses, ordered by key.
 #[must_use]
-pub fn all() -> &'static [License] {
+pub fn all() -> &'static [LicenseTemplate] {
     &ALL
 }
 
 /// Other IDs under which the same texts have brackets around their placeholders.
 const WITH_BRACKETS: [(&str, &str); 2] = [("GPL-2.0-only", "GPL-2.0+"), ("LGPL-2.1-only", "LGPL-2.1+")];
 
-fn license(facts: &Facts) -> Option<License> {
+fn license(facts: &Facts) -> Option<LicenseTemplate> {
     let described = licenses::describe(facts.id)?;
     let kept = WITH_BRACKETS.iter().find(|(id, _)| *id == facts.id);
     let kept = kept.map_or(facts.id, |(_, other)| other);
     let (_, text) = LICENSE_TEXTS.iter().find(|(id, _)| *id == kept)?;
-    Some(License {
+    Some(LicenseTemplate {
         key: described.key,
         name: described.name,
         nickname: described.nickname,
@@ -259,7 +259,7 @@ fn license(facts: &Facts) -> Option<License> {
 
 /// Values of the placeholders in a text; a placeholder without a value is unchanged.
 #[derive(Debug, Clone, Copy)]
-pub struct Meant<'a> {
+pub struct LicenseTerms<'a> {
     /// The current year.
     pub year: i32,
     /// The name of the project.
@@ -270,11 +270,11 @@ pub struct Meant<'a> {
 
 /// Returns a text with its placeholders replaced. Inserted values are not scanned for placeholders.
 #[must_use]
-pub fn fill_in(text: &str, meant: Meant<'_>) -> String {
+pub fn fill_in(text: &str, meant: LicenseTerms<'_>) -> String {
     let Some(words) = WORDS.as_ref() else {
         return text.to_owned();
     };
-    let replaced = words.replacen(text, MOST_REPLACED, |found: &Captures<'_>| {
+    let replaced = words.replacen(text, MAX_REPLACED, |found: &Captures<'_>| {
         let whole = found.get(0).map_or("", |whole| whole.as_str());
         if found.name("year").is_some() {
             return meant.year.to_string();
@@ -292,7 +292,7 @@ pub fn fill_in(text: &str, meant: Meant<'_>) -> String {
 mod tests {
     use super::*;
 
-    const MEANT: Meant<'static> = Meant {
+    const MEANT: LicenseTerms<'static> = LicenseTerms {
         year: 1843,
         project: Some("Analytical Engine"),
         full_name: Some("Ada $1 Lovelace"),
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn what_nobody_said_stays_and_what_is_put_in_is_not_looked_at() {
-        let nothing = Meant {
+        let nothing = LicenseTerms {
             project: None,
             full_name: None,
             ..MEANT
@@ -383,7 +383,7 @@ mod tests {
             fill_in(text, nothing),
             "1843 [project] {fullname} <https://example.com> [none] <one line, by which it\ndoes.>"
         );
-        let circle = Meant {
+        let circle = LicenseTerms {
             project: Some("[fullname]"),
             full_name: Some("<project>"),
             ..MEANT
@@ -398,7 +398,7 @@ mod tests {
             let years = filled.matches("1843").count();
             assert!(years < 3, "{}", license.key);
         }
-        let many = "[year]".repeat(MOST_REPLACED + 1);
+        let many = "[year]".repeat(MAX_REPLACED + 1);
         assert!(fill_in(&many, MEANT).ends_with("1843[year]"));
     }
 }

@@ -5,7 +5,7 @@ pub mod licenses;
 
 /// A file template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct File {
+pub struct TemplateFile {
     /// The key, which is also the name.
     pub key: &'static str,
     /// The full text.
@@ -15,7 +15,7 @@ pub struct File {
 /// Embeds the files of a folder below `assets/templates`, ordered by key.
 macro_rules! files {
     ($folder:literal, $ending:literal, $($key:literal,)+) => {
-        &[$(File {
+        &[$(TemplateFile {
             key: $key,
             content: include_str!(concat!("../../../assets/templates/", $folder, "/", $key, $ending)),
         }),+]
@@ -24,7 +24,7 @@ macro_rules! files {
 
 /// Dockerfile templates.
 #[rustfmt::skip]
-pub const DOCKERFILES: &[File] = files![
+pub const DOCKERFILES: &[TemplateFile] = files![
     "dockerfiles", ".dockerfile",
     "Binary",
     "Golang",
@@ -42,7 +42,7 @@ pub const DOCKERFILES: &[File] = files![
 
 /// Templates of `.gitignore` files.
 #[rustfmt::skip]
-pub const GITIGNORES: &[File] = files![
+pub const GITIGNORES: &[TemplateFile] = files![
     "gitignores", ".gitignore",
     "Actionscript",
     "Ada",
@@ -94,7 +94,7 @@ pub const GITIGNORES: &[File] = files![
 
 /// CI/CD configuration templates.
 #[rustfmt::skip]
-pub const CI_FILES: &[File] = files![
+pub const CI_FILES: &[TemplateFile] = files![
     "ci", ".yml",
     "Android",
     "Bash",
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn what_clients_ask_for_is_there() {
-        let has = |files: &[File], key: &str| files.iter().any(|file| file.key == key);
+        let has = |files: &[TemplateFile], key: &str| files.iter().any(|file| file.key == key);
         for key in [
             "Binary", "Golang", "HTTPd", "Node", "PHP", "Python", "Ruby", "Rust",
         ] {

@@ -21,7 +21,7 @@ use url::Url;
 use crate::integrations::tls;
 use crate::secrets::Secret;
 
-pub use target::{HIDDEN, Refused, Target};
+pub use target::{MASKED_PASSWORD, RejectedUrl, WebhookTarget};
 
 use resolver::Resolver;
 
@@ -36,13 +36,13 @@ const BODY_TIME: Duration = Duration::from_secs(2);
 /// Maximum number of concurrent requests that API callers wait for.
 const WAITED_FOR: usize = 16;
 /// Number of response headers that are stored.
-const KEPT_HEADERS: usize = 50;
-const KEPT_HEADER: usize = 1024;
+const MAX_HEADERS: usize = 50;
+const MAX_HEADER_LENGTH: usize = 1024;
 
 /// A request.
 #[derive(Debug)]
-pub struct Request {
-    /// The address, as displayed by [`Target::parse`].
+pub struct WebhookRequest {
+    /// The address, as displayed by [`WebhookTarget::parse`].
     pub url: String,
     /// The password that the displayed address hides.
     pub password: Option<Secret<String>>,
@@ -60,7 +60,7 @@ pub struct Request {
 
 /// The response of a receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct WebhookResponse {
     /// The status.
     pub status: u16,
     /// The headers, truncated.
@@ -71,16 +71,16 @@ pub struct Answer {
 
 /// The result of a request.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct WebhookResult {
     /// The response, or the reason for its absence, worded for the owner of the webhook.
-    pub answer: Result<Answer, &'static str>,
+    pub answer: Result<WebhookResponse, &'static str>,
     /// Duration of the request.
     pub duration: Duration,
 }
 
 /// Sends webhooks. Cloning is cheap.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct WebhookClient {
     /// Clients for public addresses only.
     public: Arc<Pair>,
     /// Clients that also reach local addresses.
@@ -98,12 +98,12 @@ struct Pair {
     trusting: OnceLock<reqwest::Client>,
 }
 
-impl Client {
+impl WebhookClient {
     /// Creates a client. If `local` is true, every request may reach loopback and private addresses.
     /// Otherwise only requests with their own flag may.
     #[must_use]
     pub fn new(local: bool) -> Self {
-        tls::choose();
+        tls::install_provider();
         Self {
             public: Arc::new(Pair::new(false)),
             everywhere: Arc::new(Pair::new(true)),
@@ -119,25 +119,25 @@ impl Client {
     }
 
     /// Sends a request and reads the start of the response, in ten seconds at most.
-    pub async fn send(&self, request: Request) -> Outcome {
+    pub async fn send(&self, request: WebhookRequest) -> WebhookResult {
         let begun = Instant::now();
         let answer = match tokio::time::timeout(TIME_LIMIT, self.exchange(request)).await {
             Ok(answer) => answer,
             Err(_) => Err("the receiver did not respond in time"),
         };
-        Outcome {
+        WebhookResult {
             answer,
             duration: begun.elapsed(),
         }
     }
 
     /// As [`Self::send`], for an API caller who waits. Returns `None` if too many callers wait already.
-    pub async fn send_now(&self, request: Request) -> Option<Outcome> {
+    pub async fn send_now(&self, request: WebhookRequest) -> Option<WebhookResult> {
         let _permit = self.waited_for.try_acquire().ok()?;
         Some(self.send(request).await)
     }
 
-    async fn exchange(&self, request: Request) -> Result<Answer, &'static str> {
+    async fn exchange(&self, request: WebhookRequest) -> Result<WebhookResponse, &'static str> {
         const NOT_ALLOWED: &str = "the address is not allowed";
         let first = target::destination(&request.url, request.password.as_ref()).map_err(|_| NOT_ALLOWED)?;
         let origin = first.url.origin();
@@ -234,13 +234,13 @@ fn next(from: &Url, response: &reqwest::Response) -> Option<Url> {
 
 /// Reads the status, the headers and the start of the body. If the body breaks off or stalls, the part
 /// received so far is kept, because the receiver has responded.
-async fn read(mut response: reqwest::Response) -> Answer {
+async fn read(mut response: reqwest::Response) -> WebhookResponse {
     let status = response.status().as_u16();
-    let cut = |text: &str| text.chars().take(KEPT_HEADER).collect();
+    let cut = |text: &str| text.chars().take(MAX_HEADER_LENGTH).collect();
     let headers = response
         .headers()
         .iter()
-        .take(KEPT_HEADERS)
+        .take(MAX_HEADERS)
         .map(|(name, value)| (name.to_string(), cut(&String::from_utf8_lossy(value.as_bytes()))))
         .collect();
     let mut body = Vec::new();
@@ -254,7 +254,7 @@ async fn read(mut response: reqwest::Response) -> Answer {
     // The part received until then is sufficient.
     let _ = tokio::time::timeout(BODY_TIME, reading).await;
     body.truncate(EXCERPT);
-    Answer {
+    WebhookResponse {
         status,
         headers,
         // NUL cannot be stored as text.
@@ -277,7 +277,7 @@ fn headers<'a>(pairs: impl Iterator<Item = (&'static str, &'a str)>) -> HeaderMa
 fn reason(error: &reqwest::Error) -> &'static str {
     let mut cause = error.source();
     while let Some(inner) = cause {
-        if inner.is::<resolver::Unreachable>() {
+        if inner.is::<resolver::UnreachableHost>() {
             return "the host does not resolve to an allowed address";
         }
         if is_of_tls(inner) {

@@ -14,25 +14,25 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use super::address::is_allowed;
 
 /// Function that resolves a name.
-pub(super) type LookUp =
+pub(super) type HostLookup =
     Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>> + Send + Sync>;
 
 /// Resolves names and refuses those with an address that webhooks may not use.
 #[derive(Clone)]
 pub(super) struct Resolver {
-    look_up: LookUp,
+    look_up: HostLookup,
     local: bool,
 }
 
 /// The name has a forbidden address or none at all.
 #[derive(Debug, thiserror::Error)]
 #[error("the host does not resolve to an allowed address")]
-pub(super) struct Unreachable;
+pub(super) struct UnreachableHost;
 
 impl Resolver {
     /// Creates a resolver that uses the system.
     pub fn system(local: bool) -> Self {
-        let look_up: LookUp = Arc::new(|name| {
+        let look_up: HostLookup = Arc::new(|name| {
             Box::pin(async move {
                 let found = tokio::net::lookup_host((name, 0)).await?;
                 Ok(found.map(|address| address.ip()).collect())
@@ -42,15 +42,15 @@ impl Resolver {
     }
 
     /// Creates a resolver that uses the given function.
-    pub fn with(look_up: LookUp, local: bool) -> Self {
+    pub fn with(look_up: HostLookup, local: bool) -> Self {
         Self { look_up, local }
     }
 
-    async fn addresses(&self, name: String) -> Result<Vec<IpAddr>, Unreachable> {
-        let found = (self.look_up)(name).await.map_err(|_| Unreachable)?;
+    async fn addresses(&self, name: String) -> Result<Vec<IpAddr>, UnreachableHost> {
+        let found = (self.look_up)(name).await.map_err(|_| UnreachableHost)?;
         let allowed = found.iter().all(|address| is_allowed(*address, self.local));
         if found.is_empty() || !allowed {
-            return Err(Unreachable);
+            return Err(UnreachableHost);
         }
         Ok(found)
     }
@@ -76,7 +76,7 @@ mod tests {
 
     fn answering(rounds: &'static [&'static [&'static str]]) -> Resolver {
         let asked = Arc::new(AtomicUsize::new(0));
-        let look_up: LookUp = Arc::new(move |_| {
+        let look_up: HostLookup = Arc::new(move |_| {
             let round = asked.fetch_add(1, Ordering::Relaxed).min(rounds.len() - 1);
             let found = rounds[round].iter().map(|text| text.parse().expect("an address"));
             let found: Vec<IpAddr> = found.collect();

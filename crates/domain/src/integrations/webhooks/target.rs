@@ -9,15 +9,15 @@ use super::address::is_allowed;
 use crate::secrets::Secret;
 
 /// Maximum length of an address, in bytes.
-const LONGEST: usize = 2048;
+const MAX_URL_LENGTH: usize = 2048;
 
 /// Replacement for a password in a displayed address.
-pub const HIDDEN: &str = "*****";
+pub const MASKED_PASSWORD: &str = "*****";
 
 /// A valid address for a webhook.
 #[derive(Debug, Clone)]
-pub struct Target {
-    /// The address for display: a password is replaced by [`HIDDEN`].
+pub struct WebhookTarget {
+    /// The address for display: a password is replaced by [`MASKED_PASSWORD`].
     pub shown: String,
     /// The password, percent-encoded as received.
     pub password: Option<Secret<String>>,
@@ -26,19 +26,19 @@ pub struct Target {
 /// The address is not http or https with a host, or its host is forbidden.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("webhooks cannot be sent to this address")]
-pub struct Refused;
+pub struct RejectedUrl;
 
-impl Target {
+impl WebhookTarget {
     /// Parses the address that a user entered. Host names are not resolved here; their addresses are checked
     /// when a connection is opened. `local` allows loopback and private hosts.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the address is not http or https with a permitted host.
-    pub fn parse(text: &str, local: bool) -> Result<Self, Refused> {
-        if text.len() > LONGEST || text.contains(|c: char| c.is_control() || c.is_whitespace()) {
-            return Err(Refused);
+    /// Returns [`RejectedUrl`] if the address is not http or https with a permitted host.
+    pub fn parse(text: &str, local: bool) -> Result<Self, RejectedUrl> {
+        if text.len() > MAX_URL_LENGTH || text.contains(|c: char| c.is_control() || c.is_whitespace()) {
+            return Err(RejectedUrl);
         }
-        let mut url = Url::parse(text).map_err(|_| Refused)?;
+        let mut url = Url::parse(text).map_err(|_| RejectedUrl)?;
         check(&url, local)?;
         let Some(password) = url.password().map(str::to_owned) else {
             return Ok(Self {
@@ -46,7 +46,8 @@ impl Target {
                 password: None,
             });
         };
-        url.set_password(Some(HIDDEN)).map_err(|()| Refused)?;
+        url.set_password(Some(MASKED_PASSWORD))
+            .map_err(|()| RejectedUrl)?;
         Ok(Self {
             shown: url.into(),
             password: Some(Secret::new(password)),
@@ -55,7 +56,7 @@ impl Target {
 }
 
 /// URL and credentials of a request.
-pub(super) struct Destination {
+pub(super) struct WebhookDestination {
     /// The URL without user and password.
     pub url: Url,
     /// User and password, decoded.
@@ -63,25 +64,28 @@ pub(super) struct Destination {
 }
 
 /// Restores the URL and credentials from a displayed address and its password.
-pub(super) fn destination(shown: &str, password: Option<&Secret<String>>) -> Result<Destination, Refused> {
-    let mut url = Url::parse(shown).map_err(|_| Refused)?;
+pub(super) fn destination(
+    shown: &str,
+    password: Option<&Secret<String>>,
+) -> Result<WebhookDestination, RejectedUrl> {
+    let mut url = Url::parse(shown).map_err(|_| RejectedUrl)?;
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let named = !url.username().is_empty() || url.password().is_some();
     let credentials = named.then(|| {
         let password = password.map(|password| decoded(password.expose()));
         (decoded(url.username()), password)
     });
-    url.set_username("").map_err(|()| Refused)?;
-    url.set_password(None).map_err(|()| Refused)?;
+    url.set_username("").map_err(|()| RejectedUrl)?;
+    url.set_password(None).map_err(|()| RejectedUrl)?;
     url.set_fragment(None);
-    Ok(Destination { url, credentials })
+    Ok(WebhookDestination { url, credentials })
 }
 
 /// Checks that an address has a permitted scheme and host. Literal IP addresses are checked here, since a
 /// client resolves only names.
-pub(super) fn check(url: &Url, local: bool) -> Result<(), Refused> {
+pub(super) fn check(url: &Url, local: bool) -> Result<(), RejectedUrl> {
     if !matches!(url.scheme(), "http" | "https") || url.port_or_known_default() == Some(0) {
-        return Err(Refused);
+        return Err(RejectedUrl);
     }
     let allowed = match url.host() {
         None => false,
@@ -92,7 +96,7 @@ pub(super) fn check(url: &Url, local: bool) -> Result<(), Refused> {
             !name.is_empty() && (local || !(name == "localhost" || name.ends_with(".localhost")))
         }
     };
-    if allowed { Ok(()) } else { Err(Refused) }
+    if allowed { Ok(()) } else { Err(RejectedUrl) }
 }
 
 #[cfg(test)]
@@ -106,7 +110,7 @@ mod tests {
             "https://ci.example.com:8443/a?b=c",
             "HTTP://EXAMPLE.COM",
         ] {
-            assert!(Target::parse(text, false).is_ok(), "{text}");
+            assert!(WebhookTarget::parse(text, false).is_ok(), "{text}");
         }
         for text in [
             "",
@@ -137,16 +141,16 @@ mod tests {
             "http://[fe80::1%25lo]/",
             "http://127.0.0.1.:80/",
         ] {
-            assert!(Target::parse(text, false).is_err(), "{text}");
+            assert!(WebhookTarget::parse(text, false).is_err(), "{text}");
         }
-        assert!(Target::parse("http://localhost:1/", true).is_ok());
-        assert!(Target::parse("http://169.254.169.254/", true).is_err());
-        assert!(Target::parse(&format!("http://e.com/{}", "x".repeat(2048)), true).is_err());
+        assert!(WebhookTarget::parse("http://localhost:1/", true).is_ok());
+        assert!(WebhookTarget::parse("http://169.254.169.254/", true).is_err());
+        assert!(WebhookTarget::parse(&format!("http://e.com/{}", "x".repeat(2048)), true).is_err());
     }
 
     #[test]
     fn passwords_are_split_off_and_sent_as_credentials() {
-        let target = Target::parse("https://ada:p%40ss@example.com/x#y", false).expect("a target");
+        let target = WebhookTarget::parse("https://ada:p%40ss@example.com/x#y", false).expect("a target");
         assert_eq!(target.shown, "https://ada:*****@example.com/x#y");
         assert!(!format!("{target:?}").contains("p%40ss"));
         let parts = destination(&target.shown, target.password.as_ref()).expect("a destination");

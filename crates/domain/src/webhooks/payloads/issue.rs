@@ -8,7 +8,7 @@ use serde::Serialize;
 use storage::entities::issuables::{assignees_of, labels_of};
 use storage::entities::{issues, users};
 
-use super::Subject;
+use super::PayloadContext;
 use super::parts::{LabelPart, ProjectPart, RepositoryPart, UserPart, date};
 use crate::kernel::Backend;
 use crate::kernel::durations::format_duration;
@@ -23,7 +23,7 @@ pub(super) struct IssuePayload {
     event_type: &'static str,
     user: UserPart,
     project: ProjectPart,
-    object_attributes: Attributes,
+    object_attributes: IssueAttributes,
     labels: Vec<LabelPart>,
     changes: BTreeMap<String, Changed>,
     repository: RepositoryPart,
@@ -33,7 +33,7 @@ pub(super) struct IssuePayload {
 
 /// An issue, as in all payloads.
 #[derive(Debug, Serialize)]
-pub(super) struct Attributes {
+pub(super) struct IssueAttributes {
     id: i64,
     iid: i64,
     project_id: i64,
@@ -93,11 +93,15 @@ async fn whole(backend: &Backend, issue: issues::Model) -> Result<Whole> {
 }
 
 /// Returns an issue as part of another payload.
-pub(super) async fn part(backend: &Backend, subject: &Subject, issue: issues::Model) -> Result<Attributes> {
+pub(super) async fn load_attributes(
+    backend: &Backend,
+    subject: &PayloadContext,
+    issue: issues::Model,
+) -> Result<IssueAttributes> {
     Ok(attributes(subject, &whole(backend, issue).await?, None))
 }
 
-pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<IssuePayload> {
+pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<IssuePayload> {
     let gone = || Error::internal("the issue of the event does not exist");
     let db = backend.database.read();
     let id = subject.event.target_id.ok_or_else(gone)?;
@@ -126,14 +130,14 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Issu
     })
 }
 
-fn attributes(subject: &Subject, whole: &Whole, action: Option<String>) -> Attributes {
+fn attributes(subject: &PayloadContext, whole: &Whole, action: Option<String>) -> IssueAttributes {
     let Whole {
         issue,
         assignees,
         labels,
         weighs,
     } = whole;
-    Attributes {
+    IssueAttributes {
         id: issue.id,
         iid: issue.iid,
         project_id: issue.project_id,

@@ -4,7 +4,7 @@ use sea_orm::EntityTrait;
 use serde::Serialize;
 use storage::entities::pipelines;
 
-use super::Subject;
+use super::PayloadContext;
 use super::parts::{ProjectPart, RepositoryPart, UserPart, date};
 use crate::code::push_events::oid;
 use crate::delivery::pipelines::events::JobEventData;
@@ -12,7 +12,7 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Placeholder ID of a missing object.
-const NOTHING: &str = "0000000000000000000000000000000000000000";
+const ZERO_ID: &str = "0000000000000000000000000000000000000000";
 
 #[derive(Debug, Serialize)]
 pub(super) struct JobPayload {
@@ -55,7 +55,7 @@ struct Commit {
     finished_at: Option<String>,
 }
 
-pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<JobPayload> {
+pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<JobPayload> {
     let gone = || Error::internal("the job of the event does not exist");
     let data = subject.event.data.as_deref().ok_or_else(gone)?;
     let data: JobEventData = serde_json::from_str(data).map_err(Error::internal)?;
@@ -70,7 +70,7 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<JobP
     let author = commit.as_ref().map(|commit| commit.author.clone());
     Ok(JobPayload {
         object_kind: "build",
-        before_sha: NOTHING,
+        before_sha: ZERO_ID,
         build_id: data.id,
         build_name: data.name,
         build_stage: data.stage,

@@ -9,7 +9,7 @@ use storage::entities::issuables::{IssuableKind, assignees_of, labels_of};
 use storage::entities::merge_requests::{self, MergeRequestState, MergeStatus};
 use storage::entities::{projects, users};
 
-use super::Subject;
+use super::PayloadContext;
 use super::parts::{CommitPart, LabelPart, ProjectPart, RepositoryPart, UserPart, date};
 use crate::code::push_events::oid;
 use crate::kernel::Backend;
@@ -25,7 +25,7 @@ pub(super) struct MergeRequestPayload {
     event_type: &'static str,
     user: UserPart,
     project: ProjectPart,
-    object_attributes: Attributes,
+    object_attributes: MergeRequestAttributes,
     labels: Vec<LabelPart>,
     changes: BTreeMap<String, Changed>,
     repository: RepositoryPart,
@@ -35,7 +35,7 @@ pub(super) struct MergeRequestPayload {
 
 /// A merge request, as in all payloads.
 #[derive(Debug, Serialize)]
-pub(super) struct Attributes {
+pub(super) struct MergeRequestAttributes {
     id: i64,
     iid: i64,
     title: String,
@@ -78,18 +78,18 @@ pub(super) struct Attributes {
 }
 
 /// Returns a merge request as part of another payload.
-pub(super) async fn part(
+pub(super) async fn load_attributes(
     backend: &Backend,
-    subject: &Subject,
+    subject: &PayloadContext,
     merge_request: merge_requests::Model,
-) -> Result<Attributes> {
+) -> Result<MergeRequestAttributes> {
     let id = merge_request.id;
     let mut assignees = assignees_of(backend.database.read(), IssuableKind::MergeRequest, [id]).await?;
     let assignees = assignees.remove(&id).unwrap_or_default();
     attributes(backend, subject, merge_request, &assignees).await
 }
 
-pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<MergeRequestPayload> {
+pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<MergeRequestPayload> {
     let gone = || Error::internal("the merge request of the event does not exist");
     let db = backend.database.read();
     let id = subject.event.target_id.ok_or_else(gone)?;
@@ -106,7 +106,7 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Merg
         event_type: "merge_request",
         user: subject.user_part(),
         project: subject.project_part(),
-        object_attributes: Attributes {
+        object_attributes: MergeRequestAttributes {
             action: Some(data.action),
             oldrev: data.oldrev,
             ..about
@@ -125,10 +125,10 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Merg
 
 async fn attributes(
     backend: &Backend,
-    subject: &Subject,
+    subject: &PayloadContext,
     of: merge_requests::Model,
     assignees: &[users::Model],
-) -> Result<Attributes> {
+) -> Result<MergeRequestAttributes> {
     let source = match of.source_project_id {
         Some(id) => projects::by_reference(backend.database.read(), &id.to_string()).await?,
         None => None,
@@ -140,7 +140,7 @@ async fn attributes(
         let text = if wanted { "1" } else { "0" };
         merge_params.insert("force_remove_source_branch", text.to_owned());
     }
-    Ok(Attributes {
+    Ok(MergeRequestAttributes {
         id: of.id,
         iid: of.iid,
         state: match of.state {
@@ -199,7 +199,7 @@ async fn head_pipeline_id(backend: &Backend, of: &merge_requests::Model) -> Resu
 /// Returns the head commit of the source branch, from either repository.
 async fn last_commit(
     backend: &Backend,
-    subject: &Subject,
+    subject: &PayloadContext,
     of: &merge_requests::Model,
 ) -> Result<Option<CommitPart>> {
     let Some(head) = oid(&of.head_sha) else {

@@ -23,10 +23,10 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Maximum size of a request body, in bytes.
-pub const LARGEST: usize = 25 * 1024 * 1024;
+pub const MAX_BYTES: usize = 25 * 1024 * 1024;
 
 /// Common data of all payloads.
-pub(super) struct Subject {
+pub(super) struct PayloadContext {
     event: events::Model,
     project: projects::Model,
     namespace: namespaces::Model,
@@ -40,15 +40,17 @@ pub(super) struct Subject {
 /// # Errors
 /// Returns an error if the database or Git fails, or if the event has no payload.
 pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<String> {
-    let subject = Subject::load(backend, event).await?;
+    let subject = PayloadContext::load(backend, event).await?;
     match (subject.event.action, subject.event.target_type) {
-        (events::EventAction::Pushed, _) => text(&push::payload(&subject).await?),
-        (_, Some(EventTargetType::Issue)) => text(&issue::payload(backend, &subject).await?),
-        (_, Some(EventTargetType::Job)) => text(&job::payload(backend, &subject).await?),
-        (_, Some(EventTargetType::Pipeline)) => text(&pipeline::payload(backend, &subject).await?),
-        (_, Some(EventTargetType::MergeRequest)) => text(&merge_request::payload(backend, &subject).await?),
+        (events::EventAction::Pushed, _) => to_json(&push::payload(&subject).await?),
+        (_, Some(EventTargetType::Issue)) => to_json(&issue::payload(backend, &subject).await?),
+        (_, Some(EventTargetType::Job)) => to_json(&job::payload(backend, &subject).await?),
+        (_, Some(EventTargetType::Pipeline)) => to_json(&pipeline::payload(backend, &subject).await?),
+        (_, Some(EventTargetType::MergeRequest)) => {
+            to_json(&merge_request::payload(backend, &subject).await?)
+        }
         (events::EventAction::Commented, Some(EventTargetType::CommitNote | EventTargetType::Note)) => {
-            text(&note::payload(backend, &subject).await?)
+            to_json(&note::payload(backend, &subject).await?)
         }
         _ => Err(Error::internal("the event has no webhook payload")),
     }
@@ -78,11 +80,11 @@ pub(super) async fn is_confidential(db: &impl ConnectionTrait, event_id: i64) ->
     Ok(issue.map(|issue| issue.confidential))
 }
 
-fn text(payload: &impl Serialize) -> Result<String> {
+fn to_json(payload: &impl Serialize) -> Result<String> {
     serde_json::to_string(payload).map_err(Error::internal)
 }
 
-impl Subject {
+impl PayloadContext {
     async fn load(backend: &Backend, event: events::Model) -> Result<Self> {
         let db = backend.database.read();
         let gone = || Error::internal("the project of the event does not exist");

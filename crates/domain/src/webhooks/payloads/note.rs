@@ -1,4 +1,4 @@
-//! Payloads of `note` events: a comment on a commit, issue, merge request or snippet. [`thing`] has one
+//! Payloads of `note` events: a comment on a commit, issue, merge request or snippet. [`noteable`] has one
 //! branch per noteable type.
 
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use storage::entities::events::EventTargetType;
 use storage::entities::{issues, merge_requests, notes, snippets};
 
 use super::parts::{CommitPart, ProjectPart, RepositoryPart, UserPart, date};
-use super::{Subject, issue, merge_request, snippet};
+use super::{PayloadContext, issue, merge_request, snippet};
 use crate::code::push_events::oid;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -25,34 +25,34 @@ pub(super) struct NotePayload {
     user: UserPart,
     project_id: i64,
     project: ProjectPart,
-    object_attributes: Attributes,
+    object_attributes: NoteAttributes,
     repository: RepositoryPart,
     #[serde(flatten)]
-    on: On,
+    on: NoteableAttributes,
 }
 
 /// The noteable, under the name of its type.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum On {
+enum NoteableAttributes {
     Commit(Box<CommitPart>),
-    Issue(Box<issue::Attributes>),
-    MergeRequest(Box<merge_request::Attributes>),
-    Snippet(Box<snippet::Attributes>),
+    Issue(Box<issue::IssueAttributes>),
+    MergeRequest(Box<merge_request::MergeRequestAttributes>),
+    Snippet(Box<snippet::SnippetAttributes>),
 }
 
 /// The noteable of a note. Commits are handled separately.
-struct Thing {
+struct NoteableDetail {
     kind: &'static str,
     id: i64,
     /// URL of its page.
     page: String,
     confidential: bool,
-    on: On,
+    on: NoteableAttributes,
 }
 
 #[derive(Debug, Serialize)]
-struct Attributes {
+struct NoteAttributes {
     attachment: Option<String>,
     author_id: Option<i64>,
     change_position: Option<Position>,
@@ -96,19 +96,19 @@ struct LineDiff {
     deleted_file: bool,
 }
 
-pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
+pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<NotePayload> {
     match subject.event.target_type {
-        Some(EventTargetType::Note) => on_thing(backend, subject).await,
+        Some(EventTargetType::Note) => on_noteable(backend, subject).await,
         _ => on_commit(backend, subject).await,
     }
 }
 
-async fn on_thing(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
+async fn on_noteable(backend: &Backend, subject: &PayloadContext) -> Result<NotePayload> {
     let gone = || Error::internal("the note of the event does not exist");
     let id = subject.event.target_id.ok_or_else(gone)?;
     let note = notes::Entity::find_by_id(id).one(backend.database.read());
     let note = note.await?.ok_or_else(gone)?;
-    let thing = thing(backend, subject, &note).await?.ok_or_else(gone)?;
+    let thing = noteable(backend, subject, &note).await?.ok_or_else(gone)?;
     let url = format!("{}#note_{id}", thing.page);
     Ok(NotePayload {
         object_kind: "note",
@@ -119,37 +119,43 @@ async fn on_thing(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
         user: subject.user_part(),
         project_id: subject.project.id,
         project: subject.project_part(),
-        object_attributes: of_note(subject, note, thing.kind, thing.id, url),
+        object_attributes: note_attributes(subject, note, thing.kind, thing.id, url),
         repository: subject.repository_part(false),
         on: thing.on,
     })
 }
 
 /// Returns the noteable of a note, or `None` if it was deleted.
-async fn thing(backend: &Backend, subject: &Subject, note: &notes::Model) -> Result<Option<Thing>> {
+async fn noteable(
+    backend: &Backend,
+    subject: &PayloadContext,
+    note: &notes::Model,
+) -> Result<Option<NoteableDetail>> {
     let (db, home) = (backend.database.read(), subject.web_url());
     if let Some(id) = note.issue_id {
         let Some(found) = issues::Entity::find_by_id(id).one(db).await? else {
             return Ok(None);
         };
-        return Ok(Some(Thing {
+        return Ok(Some(NoteableDetail {
             kind: "Issue",
             id,
             page: format!("{home}/-/issues/{}", found.iid),
             confidential: found.confidential,
-            on: On::Issue(Box::new(issue::part(backend, subject, found).await?)),
+            on: NoteableAttributes::Issue(Box::new(issue::load_attributes(backend, subject, found).await?)),
         }));
     }
     if let Some(id) = note.merge_request_id {
         let Some(found) = merge_requests::Entity::find_by_id(id).one(db).await? else {
             return Ok(None);
         };
-        return Ok(Some(Thing {
+        return Ok(Some(NoteableDetail {
             kind: "MergeRequest",
             id,
             page: format!("{home}/-/merge_requests/{}", found.iid),
             confidential: false,
-            on: On::MergeRequest(Box::new(merge_request::part(backend, subject, found).await?)),
+            on: NoteableAttributes::MergeRequest(Box::new(
+                merge_request::load_attributes(backend, subject, found).await?,
+            )),
         }));
     }
     if let Some(id) = note.snippet_id {
@@ -157,11 +163,13 @@ async fn thing(backend: &Backend, subject: &Subject, note: &notes::Model) -> Res
             return Ok(None);
         };
         let page = format!("{home}/-/snippets/{id}");
-        return Ok(Some(Thing {
+        return Ok(Some(NoteableDetail {
             kind: "Snippet",
             id,
             confidential: false,
-            on: On::Snippet(Box::new(snippet::part(backend, found, page.clone()).await?)),
+            on: NoteableAttributes::Snippet(Box::new(
+                snippet::load_attributes(backend, found, page.clone()).await?,
+            )),
             page,
         }));
     }
@@ -169,14 +177,14 @@ async fn thing(backend: &Backend, subject: &Subject, note: &notes::Model) -> Res
 }
 
 /// Returns the attributes of a note on a noteable other than a commit.
-fn of_note(
-    subject: &Subject,
+fn note_attributes(
+    subject: &PayloadContext,
     note: notes::Model,
     noteable_type: &'static str,
     noteable_id: i64,
     url: String,
-) -> Attributes {
-    Attributes {
+) -> NoteAttributes {
+    NoteAttributes {
         attachment: None,
         author_id: note.author_id,
         change_position: None,
@@ -211,7 +219,7 @@ fn discussion(kind: &str, id: i64) -> String {
     digest
 }
 
-async fn on_commit(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
+async fn on_commit(backend: &Backend, subject: &PayloadContext) -> Result<NotePayload> {
     let gone = || Error::internal("the comment of the event does not exist");
     let id = subject.event.target_id.ok_or_else(gone)?;
     let found = commit_comments::Entity::find_by_id(id).one(backend.database.read());
@@ -230,14 +238,18 @@ async fn on_commit(backend: &Backend, subject: &Subject) -> Result<NotePayload> 
         project: subject.project_part(),
         object_attributes: attributes(subject, comment, change),
         repository: subject.repository_part(false),
-        on: On::Commit(Box::new(subject.commit_part(commit, None))),
+        on: NoteableAttributes::Commit(Box::new(subject.commit_part(commit, None))),
     })
 }
 
-fn attributes(subject: &Subject, comment: commit_comments::Model, change: Option<DiffEntry>) -> Attributes {
+fn attributes(
+    subject: &PayloadContext,
+    comment: commit_comments::Model,
+    change: Option<DiffEntry>,
+) -> NoteAttributes {
     let line_code = change.as_ref().and_then(|change| line_code(change, &comment));
     let created_at = date(comment.created_at);
-    Attributes {
+    NoteAttributes {
         attachment: None,
         author_id: comment.author_id,
         change_position: None,
@@ -266,7 +278,7 @@ fn attributes(subject: &Subject, comment: commit_comments::Model, change: Option
 }
 
 /// Returns the diff of one file, or `None` if Git cannot compute it any more.
-async fn change_of(subject: &Subject, commit: Oid, path: &str) -> Option<DiffEntry> {
+async fn change_of(subject: &PayloadContext, commit: Oid, path: &str) -> Option<DiffEntry> {
     let diff = subject.repository.diff_commit(commit).await.ok()?;
     let mut entries = diff.entries.into_iter();
     entries.find(|entry| entry.new_path == path || entry.old_path == path)

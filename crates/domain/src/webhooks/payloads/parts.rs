@@ -4,7 +4,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use storage::entities::{Visibility, labels, namespaces, projects, users};
 
-use super::Subject;
+use super::PayloadContext;
 use crate::kernel::urls;
 
 /// The project, including the legacy field names for older receivers.
@@ -122,7 +122,7 @@ pub(super) fn visibility_level(visibility: Visibility) -> u8 {
 }
 
 /// Returns the URL of a user's avatar.
-pub(super) fn picture(base_url: &str, user: &users::Model) -> Option<String> {
+pub(super) fn avatar_url(base_url: &str, user: &users::Model) -> Option<String> {
     urls::avatar_url(base_url, "user", user.id, user.avatar.as_deref())
 }
 
@@ -154,7 +154,7 @@ impl ProjectPart {
     }
 }
 
-impl Subject {
+impl PayloadContext {
     fn path(&self) -> String {
         urls::project_path(&self.namespace, &self.project)
     }
@@ -206,7 +206,7 @@ impl Subject {
         UserPart {
             name: user.name.clone(),
             username: user.username.clone(),
-            avatar_url: picture(&self.base_url, user),
+            avatar_url: avatar_url(&self.base_url, user),
             email: user.email.clone(),
         }
     }

@@ -6,7 +6,7 @@ use sea_orm::EntityTrait;
 use serde::Serialize;
 use storage::entities::pipelines;
 
-use super::Subject;
+use super::PayloadContext;
 use super::parts::{CommitPart, ProjectPart, UserPart, date};
 use crate::code::push_events::oid;
 use crate::delivery::pipelines::events::{JobEventData, PipelineEventData};
@@ -14,12 +14,12 @@ use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 
 /// Placeholder ID of a missing object.
-const NOTHING: &str = "0000000000000000000000000000000000000000";
+const ZERO_ID: &str = "0000000000000000000000000000000000000000";
 
 #[derive(Debug, Serialize)]
 pub(super) struct PipelinePayload {
     object_kind: &'static str,
-    object_attributes: Attributes,
+    object_attributes: PipelineAttributes,
     merge_request: Option<()>,
     user: UserPart,
     project: ProjectPart,
@@ -28,7 +28,7 @@ pub(super) struct PipelinePayload {
 }
 
 #[derive(Debug, Serialize)]
-struct Attributes {
+struct PipelineAttributes {
     id: i64,
     #[serde(rename = "ref")]
     ref_name: String,
@@ -77,7 +77,7 @@ impl From<JobEventData> for BuildPart {
     }
 }
 
-pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<PipelinePayload> {
+pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<PipelinePayload> {
     let gone = || Error::internal("the pipeline of the event does not exist");
     let id = subject.event.target_id.ok_or_else(gone)?;
     let found = pipelines::Entity::find_by_id(id).one(backend.database.read());
@@ -92,12 +92,12 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Pipe
     };
     Ok(PipelinePayload {
         object_kind: "pipeline",
-        object_attributes: Attributes {
+        object_attributes: PipelineAttributes {
             id,
             ref_name: pipeline.ref_name,
             tag: pipeline.tag,
             sha: pipeline.sha,
-            before_sha: NOTHING,
+            before_sha: ZERO_ID,
             source: pipeline.source.name(),
             detailed_status: data.status.clone(),
             status: data.status,

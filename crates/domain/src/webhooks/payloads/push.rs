@@ -3,16 +3,16 @@
 use git::{ChangedPaths, CommitQuery, Oid};
 use serde::Serialize;
 
-use super::Subject;
-use super::parts::{CommitPart, ProjectPart, RepositoryPart, picture};
+use super::PayloadContext;
+use super::parts::{CommitPart, ProjectPart, RepositoryPart, avatar_url};
 use crate::activity::push_data::{COUNTED, PushData, RefType};
 use crate::code::push_events::{between, oid};
 use crate::kernel::error::{Error, Result};
 
 /// Maximum commits in a payload.
-const TOLD: usize = 20;
+const MAX_COMMITS: usize = 20;
 /// Placeholder ID of a missing object.
-const NOTHING: &str = "0000000000000000000000000000000000000000";
+const ZERO_ID: &str = "0000000000000000000000000000000000000000";
 
 #[derive(Debug, Serialize)]
 pub(super) struct PushPayload {
@@ -39,7 +39,7 @@ pub(super) struct PushPayload {
 
 /// Contents of an updated ref.
 #[derive(Default)]
-struct Contents {
+struct RefContents {
     checkout: Option<Oid>,
     message: Option<String>,
     /// Oldest first.
@@ -47,7 +47,7 @@ struct Contents {
     total: usize,
 }
 
-pub(super) async fn payload(subject: &Subject) -> Result<PushPayload> {
+pub(super) async fn payload(subject: &PayloadContext) -> Result<PushPayload> {
     let stored = subject.event.data.as_deref().unwrap_or_default();
     let data: PushData = serde_json::from_str(stored).map_err(Error::internal)?;
     let name = data.name.clone().unwrap_or_default();
@@ -61,8 +61,8 @@ pub(super) async fn payload(subject: &Subject) -> Result<PushPayload> {
     Ok(PushPayload {
         object_kind: kind,
         event_name: kind,
-        before: data.commit_from.unwrap_or_else(|| NOTHING.to_owned()),
-        after: data.commit_to.unwrap_or_else(|| NOTHING.to_owned()),
+        before: data.commit_from.unwrap_or_else(|| ZERO_ID.to_owned()),
+        after: data.commit_to.unwrap_or_else(|| ZERO_ID.to_owned()),
         reference: format!("{prefix}{name}"),
         checkout_sha: contents.checkout.map(|id| id.to_string()),
         message: contents.message,
@@ -70,7 +70,7 @@ pub(super) async fn payload(subject: &Subject) -> Result<PushPayload> {
         user_name: shown(|user| &user.name),
         user_username: shown(|user| &user.username),
         user_email: shown(|user| &user.email),
-        user_avatar: user.and_then(|user| picture(&subject.base_url, user)),
+        user_avatar: user.and_then(|user| avatar_url(&subject.base_url, user)),
         project_id: subject.project.id,
         project: subject.project_part(),
         commits: commits(subject, contents.commits).await,
@@ -80,20 +80,20 @@ pub(super) async fn payload(subject: &Subject) -> Result<PushPayload> {
     })
 }
 
-async fn branch(subject: &Subject, data: &PushData) -> Result<Contents> {
+async fn branch(subject: &PayloadContext, data: &PushData) -> Result<RefContents> {
     let Some(tip) = data.commit_to.as_deref().and_then(oid) else {
-        return Ok(Contents::default());
+        return Ok(RefContents::default());
     };
     let selection = between(data.base.as_deref().and_then(oid), tip);
     let newest = CommitQuery {
         selection: selection.clone(),
         offset: 0,
-        limit: TOLD,
+        limit: MAX_COMMITS,
     };
-    let mut contents = Contents {
+    let mut contents = RefContents {
         checkout: Some(tip),
         total: data.commit_count,
-        ..Contents::default()
+        ..RefContents::default()
     };
     match subject.repository.list_commits(newest).await {
         Ok(commits) => contents.commits = commits.into_iter().rev().collect(),
@@ -107,12 +107,12 @@ async fn branch(subject: &Subject, data: &PushData) -> Result<Contents> {
     Ok(contents)
 }
 
-async fn tag(subject: &Subject, name: &str, data: &PushData) -> Result<Contents> {
+async fn tag(subject: &PayloadContext, name: &str, data: &PushData) -> Result<RefContents> {
     let Some(target) = data.commit_to.as_deref().and_then(oid) else {
-        return Ok(Contents::default());
+        return Ok(RefContents::default());
     };
     let git::Tag { commit, message, .. } = subject.repository.tag_at(name, target).await?;
-    Ok(Contents {
+    Ok(RefContents {
         checkout: commit,
         message,
         commits: commit.into_iter().collect(),
@@ -121,7 +121,7 @@ async fn tag(subject: &Subject, name: &str, data: &PushData) -> Result<Contents>
 }
 
 /// Returns commits with their changed files, or without them if Git fails to list them.
-async fn commits(subject: &Subject, ids: Vec<Oid>) -> Vec<CommitPart> {
+async fn commits(subject: &PayloadContext, ids: Vec<Oid>) -> Vec<CommitPart> {
     let repository = &subject.repository;
     let Ok(commits) = repository.commits(ids.clone()).await else {
         return Vec::new();

@@ -8,11 +8,11 @@ use crate::kernel::Backend;
 use crate::kernel::error::Result;
 
 /// Maximum length of included content, in bytes. The event is the note, and request bodies are limited.
-const LONGEST: usize = 1 << 20;
+const MAX_CONTENT_BYTES: usize = 1 << 20;
 
 /// A snippet of a project.
 #[derive(Debug, Serialize)]
-pub(super) struct Attributes {
+pub(super) struct SnippetAttributes {
     id: i64,
     title: String,
     description: Option<String>,
@@ -29,13 +29,17 @@ pub(super) struct Attributes {
 }
 
 /// Returns the payload part of a snippet with the URL `url`. Long content is left out.
-pub(super) async fn part(backend: &Backend, snippet: snippets::Model, url: String) -> Result<Attributes> {
+pub(super) async fn load_attributes(
+    backend: &Backend,
+    snippet: snippets::Model,
+    url: String,
+) -> Result<SnippetAttributes> {
     let content = snippet_contents::of(backend.database.read(), snippet.id).await?;
-    Ok(Attributes {
+    Ok(SnippetAttributes {
         id: snippet.id,
         title: snippet.title,
         description: snippet.description,
-        content: content.filter(|content| content.len() <= LONGEST),
+        content: content.filter(|content| content.len() <= MAX_CONTENT_BYTES),
         author_id: snippet.author_id,
         project_id: snippet.project_id,
         file_name: snippet.file_name,

@@ -8,7 +8,7 @@ use storage::entities::events::{self, EventAction};
 use storage::entities::project_hooks::HookEvent;
 use storage::entities::{hook_deliveries, now};
 
-use super::attempt::OutOfTurn;
+use super::attempt::ImmediateRequest;
 use super::delivery::send_now;
 use super::payloads;
 use crate::activity::push_data::{Change, PushData, RefType};
@@ -20,11 +20,11 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::rate_limit::{self, Quota};
 
 /// Maximum commits in a test push.
-const COMMITS: usize = 3;
+const MAX_COMMITS: usize = 3;
 
 /// Quota of a user for test deliveries and redeliveries together. The receiver may be a third party that did
 /// not ask for them.
-pub(super) const TRIALS: Quota = Quota {
+pub(super) const TEST_QUOTA: Quota = Quota {
     action: "hook_trial",
     most: 10,
     within: TimeDelta::minutes(1),
@@ -32,7 +32,7 @@ pub(super) const TRIALS: Quota = Quota {
 
 /// Event of a test delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trigger {
+pub enum TestTrigger {
     /// The newest commits of the default branch, as if just pushed.
     Push,
     /// The newest tag.
@@ -65,7 +65,7 @@ pub async fn run(
     backend: &Backend,
     access: &ProjectAccess,
     hook_id: i64,
-    trigger: Trigger,
+    trigger: TestTrigger,
 ) -> Result<hook_deliveries::Model> {
     let hook = super::get(backend, access, hook_id).await?;
     let user_id = access.caller.signed_in()?.id;
@@ -89,31 +89,31 @@ pub async fn run(
         })
     };
     let (kind, event) = match trigger {
-        Trigger::Push => (HookEvent::Push, with(push(access, &repository).await?)?),
-        Trigger::TagPush => (HookEvent::TagPush, with(tag(&repository).await?)?),
-        Trigger::Issue { confidential } => {
+        TestTrigger::Push => (HookEvent::Push, with(push(access, &repository).await?)?),
+        TestTrigger::TagPush => (HookEvent::TagPush, with(tag(&repository).await?)?),
+        TestTrigger::Issue { confidential } => {
             let kind = match confidential {
                 true => HookEvent::ConfidentialIssue,
                 false => HookEvent::Issue,
             };
             (kind, newest::issue(backend, plain, confidential).await?)
         }
-        Trigger::Note { confidential } => {
+        TestTrigger::Note { confidential } => {
             let kind = match confidential {
                 true => HookEvent::ConfidentialNote,
                 false => HookEvent::Note,
             };
             (kind, newest::note(backend, plain, confidential).await?)
         }
-        Trigger::MergeRequest => (
+        TestTrigger::MergeRequest => (
             HookEvent::MergeRequest,
             newest::merge_request(backend, plain).await?,
         ),
-        Trigger::Pipeline => (HookEvent::Pipeline, newest::pipeline(backend, plain).await?),
-        Trigger::Job => (HookEvent::Job, newest::job(backend, plain).await?),
+        TestTrigger::Pipeline => (HookEvent::Pipeline, newest::pipeline(backend, plain).await?),
+        TestTrigger::Job => (HookEvent::Job, newest::job(backend, plain).await?),
     };
-    rate_limit::consume(backend, user_id, TRIALS).await?;
-    let sent = OutOfTurn {
+    rate_limit::consume(backend, user_id, TEST_QUOTA).await?;
+    let sent = ImmediateRequest {
         kind,
         event_id: None,
         uuid: None,
@@ -122,23 +122,23 @@ pub async fn run(
     send_now(backend, &hook, sent).await
 }
 
-fn nothing(text: &'static str) -> Error {
+fn no_data(text: &'static str) -> Error {
     Error::Unprocessable(text.into())
 }
 
 async fn push(access: &ProjectAccess, repository: &Repository) -> Result<PushData> {
-    let none = || nothing("Ensure the project has at least one commit.");
+    let none = || no_data("Ensure the project has at least one commit.");
     let branch = access.project.default_branch.as_deref().ok_or_else(none)?;
     let tip = repository.branch(branch).await.map_err(|_| none())?.commit;
     let newest = CommitQuery {
         selection: between(None, tip),
         offset: 0,
-        limit: COMMITS + 1,
+        limit: MAX_COMMITS + 1,
     };
     let newest = repository.list_commits(newest).await?;
-    let base = newest.get(COMMITS).map(ToString::to_string);
+    let base = newest.get(MAX_COMMITS).map(ToString::to_string);
     Ok(PushData {
-        commit_count: newest.len().min(COMMITS),
+        commit_count: newest.len().min(MAX_COMMITS),
         action: if base.is_some() {
             Change::Pushed
         } else {
@@ -155,7 +155,7 @@ async fn push(access: &ProjectAccess, repository: &Repository) -> Result<PushDat
 }
 
 async fn tag(repository: &Repository) -> Result<PushData> {
-    let none = || nothing("Ensure the project has tags.");
+    let none = || no_data("Ensure the project has tags.");
     let query = TagQuery {
         search: None,
         order: TagOrder::Updated,

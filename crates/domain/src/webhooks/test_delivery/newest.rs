@@ -7,7 +7,7 @@ use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
 use storage::entities::events::{Column, Entity, EventAction, EventTargetType, Model};
 use storage::entities::{ci_jobs, commit_comments, issues, merge_requests, notes, pipelines};
 
-use super::nothing;
+use super::no_data;
 use crate::delivery::pipelines::events::{JobEventData, PipelineEventData};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -26,8 +26,8 @@ pub(super) async fn issue(backend: &Backend, plain: Model, confidential: bool) -
         .order_by_desc(issues::Column::Iid);
     let issue = newest.one(backend.database.read()).await?;
     let issue = issue.ok_or_else(|| match confidential {
-        true => nothing("Ensure the project has confidential issues."),
-        false => nothing("Ensure the project has issues."),
+        true => no_data("Ensure the project has confidential issues."),
+        false => no_data("Ensure the project has issues."),
     })?;
     let (action, word) = match issue.state {
         issues::IssueState::Opened => (EventAction::Created, "open"),
@@ -56,7 +56,7 @@ pub(super) async fn merge_request(backend: &Backend, plain: Model) -> Result<Mod
         .filter(merge_requests::Column::TargetProjectId.eq(plain.project_id))
         .order_by_desc(merge_requests::Column::Iid);
     let merge_request = newest.one(backend.database.read()).await?;
-    let merge_request = merge_request.ok_or_else(|| nothing("Ensure the project has merge requests."))?;
+    let merge_request = merge_request.ok_or_else(|| no_data("Ensure the project has merge requests."))?;
     let (action, word) = match merge_request.state {
         MergeRequestState::Opened | MergeRequestState::Locked => (EventAction::Created, "open"),
         MergeRequestState::Closed => (EventAction::Closed, "close"),
@@ -86,7 +86,7 @@ pub(super) async fn pipeline(backend: &Backend, plain: Model) -> Result<Model> {
         .filter(pipelines::Column::ProjectId.eq(plain.project_id))
         .order_by_desc(pipelines::Column::Id);
     let pipeline = newest.one(db).await?;
-    let pipeline = pipeline.ok_or_else(|| nothing("Ensure the project has CI pipelines."))?;
+    let pipeline = pipeline.ok_or_else(|| no_data("Ensure the project has CI pipelines."))?;
     let data = PipelineEventData::of(&pipeline, &ci_jobs::current(db, pipeline.id).await?);
     Ok(Model {
         action: EventAction::Updated,
@@ -106,7 +106,7 @@ pub(super) async fn job(backend: &Backend, plain: Model) -> Result<Model> {
         .filter(ci_jobs::Column::ProjectId.eq(plain.project_id))
         .order_by_desc(ci_jobs::Column::Id);
     let job = newest.one(backend.database.read()).await?;
-    let job = job.ok_or_else(|| nothing("Ensure the project has CI jobs."))?;
+    let job = job.ok_or_else(|| no_data("Ensure the project has CI jobs."))?;
     let data = JobEventData::from(&job);
     Ok(Model {
         action: EventAction::Updated,
@@ -171,8 +171,8 @@ pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) ->
         .order_by_desc(Column::Id);
     let found = newest.one(backend.database.read()).await?;
     let found = found.ok_or_else(|| match confidential {
-        true => nothing("Ensure the project has confidential notes."),
-        false => nothing("Ensure the project has notes."),
+        true => no_data("Ensure the project has confidential notes."),
+        false => no_data("Ensure the project has notes."),
     })?;
     Ok(Model {
         action: EventAction::Commented,
