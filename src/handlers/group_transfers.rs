@@ -20,7 +20,7 @@ fn accepted() -> Message {
 
 impl GroupTransfersApi for App {
     async fn export_group(&self, access: GroupAccess) -> Result<Message> {
-        exports::schedule(&self.backend, &access).await?;
+        exports::enqueue(&self.backend, &access).await?;
         Ok(accepted())
     }
 
@@ -43,7 +43,7 @@ impl GroupTransfersApi for App {
             path: request.body.path,
             parent_id: request.body.parent_id,
         };
-        imports::begin(&self.backend, &access.caller, new, archive).await?;
+        imports::create(&self.backend, &access.caller, new, archive).await?;
         Ok(accepted())
     }
 

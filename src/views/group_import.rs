@@ -1,13 +1,13 @@
 //! Imports of groups.
 
-use domain::transfers::imports::{Kind, Status, Unmapped as Row};
+use domain::transfers::imports::{ImportStatus, ItemKind, UnmappedItem as Row};
 use storage::entities::group_imports::ImportState;
 
 use contract::{GroupImport, GroupImportStatus, Unmapped, UnmappedKind};
 
 /// Returns the status of a group import.
 #[must_use]
-pub fn group_import(status: Status) -> GroupImport {
+pub fn group_import(status: ImportStatus) -> GroupImport {
     let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let Some(import) = status.import else {
         return GroupImport {
@@ -41,16 +41,16 @@ pub fn group_import(status: Status) -> GroupImport {
 fn unmapped(row: Row) -> Unmapped {
     Unmapped {
         kind: match row.kind {
-            Kind::Member => UnmappedKind::Member,
-            Kind::Level => UnmappedKind::Level,
-            Kind::Visibility => UnmappedKind::Visibility,
-            Kind::Setting => UnmappedKind::Setting,
-            Kind::Milestone => UnmappedKind::Milestone,
-            Kind::Label => UnmappedKind::Label,
-            Kind::Board => UnmappedKind::Board,
-            Kind::List => UnmappedKind::List,
-            Kind::Epic => UnmappedKind::Epic,
-            Kind::Relation => UnmappedKind::Relation,
+            ItemKind::Member => UnmappedKind::Member,
+            ItemKind::Level => UnmappedKind::Level,
+            ItemKind::Visibility => UnmappedKind::Visibility,
+            ItemKind::Setting => UnmappedKind::Setting,
+            ItemKind::Milestone => UnmappedKind::Milestone,
+            ItemKind::Label => UnmappedKind::Label,
+            ItemKind::Board => UnmappedKind::Board,
+            ItemKind::List => UnmappedKind::List,
+            ItemKind::Epic => UnmappedKind::Epic,
+            ItemKind::Relation => UnmappedKind::Relation,
         },
         group: row.group,
         name: row.name,

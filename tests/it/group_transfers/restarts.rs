@@ -125,7 +125,7 @@ async fn failed_import_reports_error_and_deletes_archive(server: TestServer) {
     let root = server.root();
     send(&root, "fresh", None, archive().packed()).await.expect(202);
     let import = import_id(&server).await;
-    service::give_up(&server.backend, import).await.expect("an end");
+    service::mark_failed(&server.backend, import).await.expect("an end");
     server.finish_jobs().await;
     let status = root.get("/groups/fresh/import").await.expect(200).json();
     assert_eq!(status["import_status"], "failed");

@@ -11,7 +11,7 @@ use storage::entities::namespaces::{ProjectCreation, SubgroupCreation};
 
 /// A group.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Group {
+pub struct GroupRecord {
     pub id: i64,
     pub parent_id: Option<i64>,
     pub name: String,
@@ -35,18 +35,18 @@ pub struct Group {
 /// State of a milestone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum MilestoneState {
+pub enum MilestoneRecordState {
     Active,
     Closed,
 }
 
 /// A milestone.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Milestone {
+pub struct MilestoneRecord {
     pub iid: i64,
     pub title: String,
     pub description: Option<String>,
-    pub state: MilestoneState,
+    pub state: MilestoneRecordState,
     #[serde(default, deserialize_with = "start_date")]
     pub start_date: Option<NaiveDate>,
     #[serde(default, deserialize_with = "due_date")]
@@ -55,7 +55,7 @@ pub struct Milestone {
 
 /// A label.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Label {
+pub struct LabelRecord {
     pub title: String,
     pub color: String,
     pub description: Option<String>,
@@ -78,7 +78,7 @@ pub struct MilestoneName {
 
 /// A badge.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Badge {
+pub struct BadgeRecord {
     pub name: Option<String>,
     pub link_url: String,
     pub image_url: String,
@@ -88,7 +88,7 @@ pub struct Badge {
 /// A user, with the attributes that identify the user on another server. The ID is used by other records of
 /// the archive.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct User {
+pub struct UserRecord {
     pub id: i64,
     pub username: Option<String>,
     pub email: Option<String>,
@@ -97,18 +97,18 @@ pub struct User {
 
 /// A member.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Member {
+pub struct MemberRecord {
     pub access_level: i64,
     #[serde(default, deserialize_with = "expires_at")]
     pub expires_at: Option<NaiveDate>,
     /// `None` if the user was deleted or never accepted the invitation.
-    pub user: Option<User>,
+    pub user: Option<UserRecord>,
 }
 
 /// Kind of a board list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ListType {
+pub enum BoardListType {
     Label,
     Milestone,
     Assignee,
@@ -119,8 +119,8 @@ pub enum ListType {
 
 /// A list of a board.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct List {
-    pub list_type: ListType,
+pub struct BoardListRecord {
+    pub list_type: BoardListType,
     pub position: Option<i64>,
     pub label: Option<LabelName>,
     pub milestone: Option<MilestoneName>,
@@ -129,7 +129,7 @@ pub struct List {
 
 /// A board.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Board {
+pub struct BoardRecord {
     pub name: String,
     pub hide_backlog_list: Option<bool>,
     pub hide_closed_list: Option<bool>,
@@ -137,28 +137,28 @@ pub struct Board {
     pub assignee_id: Option<i64>,
     pub weight: Option<i64>,
     #[serde(default)]
-    pub labels: Bounded<LabelName>,
+    pub labels: BoundedList<LabelName>,
     #[serde(default)]
-    pub lists: Bounded<List>,
+    pub lists: BoundedList<BoardListRecord>,
 }
 
 /// State of an epic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EpicState {
+pub enum EpicRecordState {
     Opened,
     Closed,
 }
 
 /// An epic. State and due date are accepted under the names of the layout and of the API.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Epic {
+pub struct EpicRecord {
     pub id: i64,
     pub iid: i64,
     pub title: String,
     pub description: Option<String>,
     #[serde(rename = "state_id", alias = "state")]
-    pub state: EpicState,
+    pub state: EpicRecordState,
     #[serde(default)]
     pub confidential: bool,
     #[serde(default, deserialize_with = "start_date")]
@@ -173,46 +173,46 @@ pub struct Epic {
     pub author_id: Option<i64>,
     pub parent_id: Option<i64>,
     #[serde(default)]
-    pub labels: Bounded<LabelName>,
+    pub labels: BoundedList<LabelName>,
 }
 
 /// A bounded list within a record. Without a limit, a short line could contain millions of items.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub struct Bounded<T>(pub Vec<T>);
+pub struct BoundedList<T>(pub Vec<T>);
 
 /// Maximum length of such a list. It exceeds the maximum of board lists by two, because the reference service
 /// counts predefined lists.
-const LONGEST: usize = 102;
+const MAX_LIST_LENGTH: usize = 102;
 
-impl<T> Default for Bounded<T> {
+impl<T> Default for BoundedList<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for BoundedList<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct OfList<T>(PhantomData<T>);
 
         impl<'de, T: Deserialize<'de>> Visitor<'de> for OfList<T> {
-            type Value = Bounded<T>;
+            type Value = BoundedList<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "a list of at most {LONGEST}")
+                write!(f, "a list of at most {MAX_LIST_LENGTH}")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut all = Vec::new();
                 while let Some(item) = list.next_element()? {
-                    if all.len() == LONGEST {
+                    if all.len() == MAX_LIST_LENGTH {
                         return Err(A::Error::custom(format!(
-                            "a list has too many entries (maximum is {LONGEST})"
+                            "a list has too many entries (maximum is {MAX_LIST_LENGTH})"
                         )));
                     }
                     all.push(item);
                 }
-                Ok(Bounded(all))
+                Ok(BoundedList(all))
             }
         }
 

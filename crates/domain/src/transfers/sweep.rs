@@ -17,6 +17,6 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
 /// # Errors
 /// Returns an error if the storage or the database fails.
 pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
-    exports::forget(backend, group_id).await?;
-    imports::forget(backend, group_id).await
+    exports::delete_archives(backend, group_id).await?;
+    imports::delete_archive(backend, group_id).await
 }

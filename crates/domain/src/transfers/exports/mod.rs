@@ -8,7 +8,7 @@ mod record_writer;
 mod writer;
 
 use chrono::TimeDelta;
-use record_writer::Addresses;
+use record_writer::AddressPolicy;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter,
@@ -19,7 +19,7 @@ use storage::entities::users::UserState;
 use storage::entities::{namespaces, now, users};
 use storage::jobs::{self, JobFailure};
 use tokio::fs::File;
-use writer::Writer;
+use writer::ArchiveWriter;
 
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
@@ -30,17 +30,17 @@ use crate::transfers::jobs::export_group::ExportGroup;
 use crate::transfers::stored_archives::{SWEPT, secret};
 
 /// Time for which an archive can be downloaded, and for which a row without one is kept.
-const KEPT: TimeDelta = TimeDelta::hours(24);
+const ARCHIVE_RETENTION: TimeDelta = TimeDelta::hours(24);
 /// Maximum length of an archive's file name before its suffix, in characters.
-const LONGEST_STEM: usize = 50;
+const MAX_STEM_LENGTH: usize = 50;
 /// Export quota of a user.
-const EXPORTS: Quota = Quota {
+const EXPORT_QUOTA: Quota = Quota {
     action: "group_export",
     most: 6,
     within: TimeDelta::minutes(1),
 };
 /// Download quota of a user.
-const DOWNLOADS: Quota = Quota {
+const DOWNLOAD_QUOTA: Quota = Quota {
     action: "group_download",
     most: 12,
     within: TimeDelta::minutes(1),
@@ -51,10 +51,10 @@ const DOWNLOADS: Quota = Quota {
 /// # Errors
 /// Returns `Error::RateLimited` if the quota is exceeded. Returns `Error::Rejected` if the group exceeds an
 /// import limit.
-pub async fn schedule(backend: &Backend, access: &GroupAccess) -> Result<()> {
+pub async fn enqueue(backend: &Backend, access: &GroupAccess) -> Result<()> {
     let user_id = access.caller.signed_in()?.id;
-    rate_limit::consume(backend, user_id, EXPORTS).await?;
-    record_writer::refuse_too_much(backend.database.read(), access.group.id).await?;
+    rate_limit::consume(backend, user_id, EXPORT_QUOTA).await?;
+    record_writer::check_limits(backend.database.read(), access.group.id).await?;
     let job = ExportGroup {
         group_id: access.group.id,
         user_id,
@@ -77,7 +77,7 @@ pub async fn download(backend: &Backend, access: &GroupAccess) -> Result<Downloa
     let found = group_exports::current(backend.database.read(), access.group.id, whose, now()).await?;
     let row = found.ok_or(Error::NotFoundOrExpired)?;
     // Only downloads count, because clients poll until an archive is ready.
-    rate_limit::consume(backend, user_id, DOWNLOADS).await?;
+    rate_limit::consume(backend, user_id, DOWNLOAD_QUOTA).await?;
     let (objects, key) = (backend.objects.clone(), key(&row));
     Ok(Download {
         content_type: "application/octet-stream".to_owned(),
@@ -107,34 +107,34 @@ pub async fn run(backend: &Backend, job: &ExportGroup) -> Result<()> {
     let Some(asker) = asker.one(backend.database.read()).await? else {
         return Ok(());
     };
-    let addresses = Addresses {
+    let addresses = AddressPolicy {
         all: asker.admin && asker.state == UserState::Active,
         own: asker.id,
     };
-    let Some(row) = announce(backend, &group, asker.id).await? else {
+    let Some(row) = create_row(backend, &group, asker.id).await? else {
         return Ok(());
     };
-    if let Err(error) = fill(backend, &row, addresses).await {
+    if let Err(error) = write_archive(backend, &row, addresses).await {
         discard(backend, &row).await?;
         return Err(error);
     }
     let theirs = Column::NamespaceId
         .eq(job.group_id)
         .and(Column::UserId.eq(job.user_id));
-    for former in over(backend, theirs).await? {
+    for former in expired(backend, theirs).await? {
         discard(backend, &former).await?;
     }
     Ok(())
 }
 
 /// Inserts the row of an archive without content. Returns `None` if the group or the user was deleted.
-async fn announce(backend: &Backend, group: &namespaces::Model, user_id: i64) -> Result<Option<Model>> {
+async fn create_row(backend: &Backend, group: &namespaces::Model, user_id: i64) -> Result<Option<Model>> {
     let row = ActiveModel {
         namespace_id: Set(Some(group.id)),
         user_id: Set(Some(user_id)),
         secret: Set(secret()),
         file_name: Set(file_name(&group.full_path)),
-        expires_at: Set(now() + KEPT),
+        expires_at: Set(now() + ARCHIVE_RETENTION),
         created_at: Set(now()),
         ..Default::default()
     };
@@ -148,11 +148,11 @@ async fn announce(backend: &Backend, group: &namespaces::Model, user_id: i64) ->
 }
 
 /// Writes an archive and marks its row as stored.
-async fn fill(backend: &Backend, row: &Model, addresses: Addresses) -> Result<()> {
+async fn write_archive(backend: &Backend, row: &Model, addresses: AddressPolicy) -> Result<()> {
     let Some(group_id) = row.namespace_id else {
         return Ok(());
     };
-    let mut writer = Writer::new(backend)?;
+    let mut writer = ArchiveWriter::new(backend)?;
     let snapshot = backend.database.snapshot().await?;
     let written = record_writer::write(&snapshot, group_id, addresses, &mut writer).await;
     snapshot.rollback().await?;
@@ -163,7 +163,7 @@ async fn fill(backend: &Backend, row: &Model, addresses: Addresses) -> Result<()
     backend
         .database
         .transaction(async |transaction| {
-            store(transaction, row, size).await?;
+            mark_stored(transaction, row, size).await?;
             // Only earlier archives of the same user expire. A later one may have been stored meanwhile.
             Entity::update_many()
                 .col_expr(Column::ExpiresAt, Expr::value(now()))
@@ -178,11 +178,11 @@ async fn fill(backend: &Backend, row: &Model, addresses: Addresses) -> Result<()
         .await
 }
 
-async fn store(transaction: &DatabaseTransaction, row: &Model, size: i64) -> Result<()> {
+async fn mark_stored(transaction: &DatabaseTransaction, row: &Model, size: i64) -> Result<()> {
     Entity::update_many()
         .col_expr(Column::Size, Expr::value(size))
         .col_expr(Column::StoredAt, Expr::value(now()))
-        .col_expr(Column::ExpiresAt, Expr::value(now() + KEPT))
+        .col_expr(Column::ExpiresAt, Expr::value(now() + ARCHIVE_RETENTION))
         .filter(Column::Id.eq(row.id))
         .exec(transaction)
         .await?;
@@ -205,7 +205,7 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
 ///
 /// # Errors
 /// Returns an error if the storage or the database fails.
-pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
+pub async fn delete_archives(backend: &Backend, group_id: i64) -> Result<()> {
     let all = Entity::find()
         .filter(Column::NamespaceId.eq(group_id))
         .filter(Column::StoredAt.is_not_null());
@@ -216,7 +216,7 @@ pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
 }
 
 /// Returns the expired archives that meet a condition.
-async fn over(backend: &Backend, which: Expr) -> Result<Vec<Model>> {
+async fn expired(backend: &Backend, which: Expr) -> Result<Vec<Model>> {
     let over = Entity::find().filter(which).filter(Column::ExpiresAt.lte(now()));
     Ok(over.all(backend.database.write()).await?)
 }
@@ -241,7 +241,7 @@ fn file_name(full_path: &str) -> String {
         now().format("%Y-%m-%d_%H-%M-%3f"),
         full_path.replace('/', "_")
     );
-    let stem: String = stem.chars().take(LONGEST_STEM).collect();
+    let stem: String = stem.chars().take(MAX_STEM_LENGTH).collect();
     format!("{stem}_export.tar.gz")
 }
 
@@ -270,6 +270,6 @@ mod tests {
         );
         assert!(name.ends_with("_engines_steam_export.tar.gz"), "{name}");
         let long = file_name(&"a".repeat(300));
-        assert_eq!(long.len(), LONGEST_STEM + "_export.tar.gz".len());
+        assert_eq!(long.len(), MAX_STEM_LENGTH + "_export.tar.gz".len());
     }
 }

@@ -13,24 +13,25 @@ use storage::entities::{
     milestones, namespace_ancestors, namespaces, now, users,
 };
 
-use super::writer::Writer;
+use super::writer::ArchiveWriter;
 use crate::kernel::error::{Error, Result};
 use crate::transfers::layout::{
     ALL_FILE, GROUPS, MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, Relation, VERSION, VERSION_FILE,
 };
 use crate::transfers::records::{
-    Badge, Board, Bounded, Epic, EpicState, Group, Label, LabelName, List, ListType, Member, Milestone,
-    MilestoneName, MilestoneState, PROJECT_CREATION, SUBGROUP_CREATION, User, level_of, number_of,
+    BadgeRecord, BoardListRecord, BoardListType, BoardRecord, BoundedList, EpicRecord, EpicRecordState,
+    GroupRecord, LabelName, LabelRecord, MemberRecord, MilestoneName, MilestoneRecord, MilestoneRecordState,
+    PROJECT_CREATION, SUBGROUP_CREATION, UserRecord, level_of, number_of,
 };
 
 /// Rows read per statement.
 const ROWS: usize = 200;
 /// Maximum total length of the long texts in a batch, in characters. A single row may exceed it.
-const CHARACTERS: i64 = 256 << 10;
+const MAX_BATCH_CHARACTERS: i64 = 256 << 10;
 
 /// Private email addresses that an archive includes. Public ones are always included.
 #[derive(Debug, Clone, Copy)]
-pub struct Addresses {
+pub struct AddressPolicy {
     /// Whether all addresses are included.
     pub all: bool,
     /// ID of the user who exports, whose address is included.
@@ -41,10 +42,10 @@ pub struct Addresses {
 ///
 /// # Errors
 /// Returns `Error::Rejected` if the group exceeds a limit. Returns an error if the database fails.
-pub async fn refuse_too_much(db: &impl ConnectionTrait, root: i64) -> Result<()> {
+pub async fn check_limits(db: &impl ConnectionTrait, root: i64) -> Result<()> {
     let groups = namespace_ancestors::descendant_ids(db, root).await?.len();
     if groups > MOST_GROUPS {
-        return Err(too_much(format!("{MOST_GROUPS} groups")));
+        return Err(limit_error(format!("{MOST_GROUPS} groups")));
     }
     let mut of_groups: HashMap<i64, u64> = HashMap::new();
     macro_rules! count {
@@ -65,15 +66,15 @@ pub async fn refuse_too_much(db: &impl ConnectionTrait, root: i64) -> Result<()>
     }
     count!(milestones, labels, badges, members, boards, epics);
     if of_groups.values().any(|records| *records > MOST_OF_GROUP) {
-        return Err(too_much(format!("{MOST_OF_GROUP} records in one group")));
+        return Err(limit_error(format!("{MOST_OF_GROUP} records in one group")));
     }
     match of_groups.values().sum::<u64>() > MOST_RECORDS {
-        true => Err(too_much(format!("{MOST_RECORDS} records"))),
+        true => Err(limit_error(format!("{MOST_RECORDS} records"))),
         false => Ok(()),
     }
 }
 
-fn too_much(what: String) -> Error {
+fn limit_error(what: String) -> Error {
     Error::Rejected(format!("The group exceeds the import limit of {what}").into())
 }
 
@@ -85,10 +86,10 @@ fn too_much(what: String) -> Error {
 pub async fn write(
     snapshot: &DatabaseTransaction,
     root: i64,
-    addresses: Addresses,
-    writer: &mut Writer,
+    addresses: AddressPolicy,
+    writer: &mut ArchiveWriter,
 ) -> Result<()> {
-    refuse_too_much(snapshot, root).await?;
+    check_limits(snapshot, root).await?;
     writer.begin(VERSION_FILE.to_owned()).await?;
     writer.text(VERSION);
     // Subgroups need no visibility check, because a group is hidden together with its subgroups.
@@ -120,8 +121,8 @@ pub async fn write(
     Ok(())
 }
 
-fn attributes(group: namespaces::Model) -> Group {
-    Group {
+fn attributes(group: namespaces::Model) -> GroupRecord {
+    GroupRecord {
         id: group.id,
         parent_id: group.parent_id,
         name: group.name,
@@ -144,7 +145,7 @@ fn attributes(group: namespaces::Model) -> Group {
 }
 
 /// Returns the IDs of rows in batches that fit into memory, by the length of a long text column.
-async fn portions<E: EntityTrait>(
+async fn batches<E: EntityTrait>(
     snapshot: &DatabaseTransaction,
     rows: Select<E>,
     id: E::Column,
@@ -173,7 +174,7 @@ async fn portions<E: EntityTrait>(
             Some(last) => last.push(id),
             None => {
                 portions.push(vec![id]);
-                room = CHARACTERS;
+                room = MAX_BATCH_CHARACTERS;
             }
         }
         room -= length;
@@ -181,20 +182,20 @@ async fn portions<E: EntityTrait>(
     Ok(portions)
 }
 
-async fn milestones(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writer) -> Result<()> {
+async fn milestones(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut ArchiveWriter) -> Result<()> {
     use milestones::{self, Column, within};
 
     let all = || within(Scope::Group(group_id));
-    for portion in portions(snapshot, all(), Column::Id, Some(Column::Description)).await? {
+    for portion in batches(snapshot, all(), Column::Id, Some(Column::Description)).await? {
         let rows = all().filter(Column::Id.is_in(portion)).order_by_asc(Column::Id);
         for row in rows.all(snapshot).await? {
-            let record = Milestone {
+            let record = MilestoneRecord {
                 iid: row.iid,
                 title: row.title,
                 description: row.description,
                 state: match row.state {
-                    milestones::MilestoneState::Active => MilestoneState::Active,
-                    milestones::MilestoneState::Closed => MilestoneState::Closed,
+                    milestones::MilestoneState::Active => MilestoneRecordState::Active,
+                    milestones::MilestoneState::Closed => MilestoneRecordState::Closed,
                 },
                 start_date: row.start_date,
                 due_date: row.due_date,
@@ -205,14 +206,14 @@ async fn milestones(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut 
     Ok(())
 }
 
-async fn labels(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writer) -> Result<()> {
+async fn labels(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut ArchiveWriter) -> Result<()> {
     use labels::{Column, within};
 
     let all = || within(Scope::Group(group_id));
-    for portion in portions(snapshot, all(), Column::Id, Some(Column::Description)).await? {
+    for portion in batches(snapshot, all(), Column::Id, Some(Column::Description)).await? {
         let rows = all().filter(Column::Id.is_in(portion)).order_by_asc(Column::Id);
         for row in rows.all(snapshot).await? {
-            let record = Label {
+            let record = LabelRecord {
                 title: row.title,
                 color: row.color,
                 description: row.description,
@@ -224,11 +225,11 @@ async fn labels(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writ
     Ok(())
 }
 
-async fn badges(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writer) -> Result<()> {
+async fn badges(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut ArchiveWriter) -> Result<()> {
     let own = badges::inherited_by(Scope::Group(group_id), group_id).order_by_asc(badges::Column::Id);
     // The number of badges is limited, so all of them are loaded.
     for row in own.all(snapshot).await? {
-        let record = Badge {
+        let record = BadgeRecord {
             name: row.name,
             link_url: row.link_url,
             image_url: row.image_url,
@@ -242,8 +243,8 @@ async fn badges(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writ
 async fn members(
     snapshot: &DatabaseTransaction,
     group_id: i64,
-    addresses: Addresses,
-    writer: &mut Writer,
+    addresses: AddressPolicy,
+    writer: &mut ArchiveWriter,
 ) -> Result<()> {
     let mut after = 0;
     loop {
@@ -258,10 +259,10 @@ async fn members(
         after = last.id;
         for (row, user) in rows {
             if let Some(user) = user {
-                let record = Member {
+                let record = MemberRecord {
                     access_level: i32::from(row.access_level).into(),
                     expires_at: row.expires_at,
-                    user: Some(known_by(user, addresses)),
+                    user: Some(user_record(user, addresses)),
                 };
                 writer.line(&record).await?;
             }
@@ -271,8 +272,8 @@ async fn members(
 
 /// Returns the identity of a user in an archive. Group owners can add any user as a member, and must not
 /// learn email addresses that way.
-fn known_by(user: users::Model, addresses: Addresses) -> User {
-    User {
+fn user_record(user: users::Model, addresses: AddressPolicy) -> UserRecord {
+    UserRecord {
         id: user.id,
         username: Some(user.username),
         email: Some(user.email).filter(|_| addresses.all || user.id == addresses.own),
@@ -280,18 +281,18 @@ fn known_by(user: users::Model, addresses: Addresses) -> User {
     }
 }
 
-fn named(label: labels::Model) -> LabelName {
+fn label_name(label: labels::Model) -> LabelName {
     LabelName {
         title: label.title,
         color: Some(label.color),
     }
 }
 
-async fn boards(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writer) -> Result<()> {
+async fn boards(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut ArchiveWriter) -> Result<()> {
     use boards::{Column, within};
 
     let all = || within(Scope::Group(group_id));
-    for ids in portions(snapshot, all(), Column::Id, None).await? {
+    for ids in batches(snapshot, all(), Column::Id, None).await? {
         let rows = all().filter(Column::Id.is_in(ids.iter().copied()));
         let rows = rows.order_by_asc(Column::Id).all(snapshot).await?;
         let lists = board_lists::of(ids.iter().copied())
@@ -311,34 +312,37 @@ async fn boards(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writ
             let title = titles.get(&id?)?.clone();
             Some(MilestoneName { title })
         };
-        let mut on_boards: HashMap<i64, Vec<List>> = HashMap::new();
+        let mut on_boards: HashMap<i64, Vec<BoardListRecord>> = HashMap::new();
         for (list, label) in lists {
             let on_board = on_boards.entry(list.board_id).or_default();
-            on_board.push(List {
+            on_board.push(BoardListRecord {
                 list_type: match (list.label_id, list.milestone_id) {
-                    (Some(_), _) => ListType::Label,
-                    (None, Some(_)) => ListType::Milestone,
-                    (None, None) => ListType::Assignee,
+                    (Some(_), _) => BoardListType::Label,
+                    (None, Some(_)) => BoardListType::Milestone,
+                    (None, None) => BoardListType::Assignee,
                 },
                 position: i64::try_from(on_board.len()).ok(),
-                label: label.map(named),
+                label: label.map(label_name),
                 milestone: titled(list.milestone_id),
                 user_id: list.assignee_id,
             });
         }
         let mut by_board: HashMap<i64, Vec<LabelName>> = HashMap::new();
         for (row, label) in carried {
-            by_board.entry(row.board_id).or_default().extend(label.map(named));
+            by_board
+                .entry(row.board_id)
+                .or_default()
+                .extend(label.map(label_name));
         }
         for row in rows {
-            let record = Board {
+            let record = BoardRecord {
                 hide_backlog_list: Some(row.hide_backlog_list),
                 hide_closed_list: Some(row.hide_closed_list),
                 milestone: titled(row.milestone_id),
                 assignee_id: row.assignee_id,
                 weight: row.weight.map(i64::from),
-                labels: Bounded(by_board.remove(&row.id).unwrap_or_default()),
-                lists: Bounded(on_boards.remove(&row.id).unwrap_or_default()),
+                labels: BoundedList(by_board.remove(&row.id).unwrap_or_default()),
+                lists: BoundedList(on_boards.remove(&row.id).unwrap_or_default()),
                 name: row.name,
             };
             writer.line(&record).await?;
@@ -361,31 +365,31 @@ async fn titles(snapshot: &DatabaseTransaction, ids: Vec<i64>) -> Result<HashMap
     Ok(rows.into_iter().collect())
 }
 
-async fn epics(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writer) -> Result<()> {
+async fn epics(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut ArchiveWriter) -> Result<()> {
     use epics::{Column, Entity};
 
     let all = || Entity::find().filter(Column::NamespaceId.eq(group_id));
-    for ids in portions(snapshot, all(), Column::Id, Some(Column::Description)).await? {
+    for ids in batches(snapshot, all(), Column::Id, Some(Column::Description)).await? {
         let rows = all().filter(Column::Id.is_in(ids.iter().copied()));
         let rows = rows.order_by_asc(Column::Id).all(snapshot).await?;
         let mut carried = epic_labels::of(snapshot, ids).await?;
         for row in rows {
             let labels = carried.remove(&row.id).unwrap_or_default();
-            let record = Epic {
+            let record = EpicRecord {
                 id: row.id,
                 iid: row.iid,
                 title: row.title,
                 description: row.description,
                 state: match row.state {
-                    issues::IssueState::Opened => EpicState::Opened,
-                    issues::IssueState::Closed => EpicState::Closed,
+                    issues::IssueState::Opened => EpicRecordState::Opened,
+                    issues::IssueState::Closed => EpicRecordState::Closed,
                 },
                 confidential: row.confidential,
                 start_date: row.start_date,
                 due_date: row.due_date,
                 author_id: row.author_id,
                 parent_id: row.parent_id,
-                labels: Bounded(labels.into_iter().map(named).collect()),
+                labels: BoundedList(labels.into_iter().map(label_name).collect()),
             };
             writer.line(&record).await?;
         }

@@ -17,11 +17,11 @@ use crate::kernel::error::{Error, Result};
 use crate::transfers::stored_archives::broken;
 
 /// Bytes of a file that are buffered before they are sent to the thread.
-const PIECE: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 /// Maximum pieces that wait for the thread.
-const WAITING: usize = 2;
+const MAX_WAITING_CHUNKS: usize = 2;
 
-enum Piece {
+enum ArchiveChunk {
     /// Starts the file with this name and ends the previous one.
     Name(String),
     /// Content of the current file.
@@ -31,13 +31,13 @@ enum Piece {
 }
 
 /// An archive that is being written.
-pub struct Writer {
-    pieces: mpsc::Sender<Piece>,
+pub struct ArchiveWriter {
+    pieces: mpsc::Sender<ArchiveChunk>,
     gathered: Vec<u8>,
     thread: JoinHandle<io::Result<(File, u64)>>,
 }
 
-impl Writer {
+impl ArchiveWriter {
     /// Creates an empty archive.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Writer {
     pub fn new(backend: &Backend) -> Result<Self> {
         let (archive, entry) = (backend.objects.spool(), backend.objects.spool());
         let (archive, entry) = (archive.map_err(broken)?, entry.map_err(broken)?);
-        let (pieces, arriving) = mpsc::channel(WAITING);
+        let (pieces, arriving) = mpsc::channel(MAX_WAITING_CHUNKS);
         Ok(Self {
             pieces,
             gathered: Vec::new(),
@@ -59,7 +59,7 @@ impl Writer {
     /// Returns an error if the archive cannot be written.
     pub async fn begin(&mut self, name: String) -> Result<()> {
         self.flush().await?;
-        self.send(Piece::Name(name)).await
+        self.send(ArchiveChunk::Name(name)).await
     }
 
     /// Appends a record as a line to the current file.
@@ -70,7 +70,7 @@ impl Writer {
         serde_json::to_writer(&mut self.gathered, record).map_err(Error::internal)?;
         self.gathered.push(b'\n');
         match self.gathered.len() {
-            ..PIECE => Ok(()),
+            ..CHUNK_BYTES => Ok(()),
             _ => self.flush().await,
         }
     }
@@ -86,7 +86,7 @@ impl Writer {
     /// Returns an error if the archive cannot be written.
     pub async fn finish(mut self) -> Result<(File, u64)> {
         self.flush().await?;
-        self.send(Piece::End).await?;
+        self.send(ArchiveChunk::End).await?;
         self.thread.await.map_err(broken)?.map_err(broken)
     }
 
@@ -95,10 +95,10 @@ impl Writer {
             return Ok(());
         }
         let bytes = std::mem::take(&mut self.gathered);
-        self.send(Piece::Bytes(bytes)).await
+        self.send(ArchiveChunk::Bytes(bytes)).await
     }
 
-    async fn send(&mut self, piece: Piece) -> Result<()> {
+    async fn send(&mut self, piece: ArchiveChunk) -> Result<()> {
         if self.pieces.send(piece).await.is_ok() {
             return Ok(());
         }
@@ -110,17 +110,21 @@ impl Writer {
     }
 }
 
-fn write(archive: File, mut entry: File, mut arriving: mpsc::Receiver<Piece>) -> io::Result<(File, u64)> {
+fn write(
+    archive: File,
+    mut entry: File,
+    mut arriving: mpsc::Receiver<ArchiveChunk>,
+) -> io::Result<(File, u64)> {
     let compressed = GzEncoder::new(BufWriter::new(archive), Compression::default());
     let mut builder = Builder::new(compressed);
     let mut name = None;
     loop {
         match arriving.blocking_recv() {
-            Some(Piece::Bytes(bytes)) => entry.write_all(&bytes)?,
-            Some(Piece::Name(next)) => {
+            Some(ArchiveChunk::Bytes(bytes)) => entry.write_all(&bytes)?,
+            Some(ArchiveChunk::Name(next)) => {
                 append(&mut builder, name.replace(next), &mut entry)?;
             }
-            Some(Piece::End) => break,
+            Some(ArchiveChunk::End) => break,
             // The writer was dropped, so the archive is not needed.
             None => return Err(io::ErrorKind::BrokenPipe.into()),
         }

@@ -11,51 +11,51 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use sha2::{Digest, Sha256};
 use tar::{Archive, EntryType};
 
-use super::gzip_reader::Unpacked;
-use super::names::{self, Name};
+use super::gzip_reader::GzipReader;
+use super::names::{self, ArchiveEntry};
 use super::{checks, tree};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::record_validator::RecordValidator;
 use crate::transfers::layout::{MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, Relation};
-use crate::transfers::records::{Board, Epic, Group, Milestone};
+use crate::transfers::records::{BoardRecord, EpicRecord, GroupRecord, MilestoneRecord};
 
 /// Maximum uncompressed size of an archive, in bytes.
-pub(super) const MOST_BYTES: u64 = 512 << 20;
+pub(super) const MAX_BYTES: u64 = 512 << 20;
 /// Maximum files and directories in an archive.
-const MOST_ENTRIES: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 /// Maximum references to labels in boards and epics.
-const MOST_NAMES: usize = 500_000;
+const MAX_NAMES: usize = 500_000;
 /// Maximum length of a line, in bytes. A description of a million characters needs twelve bytes each if all
 /// are escaped.
-const LONGEST_LINE: u64 = 14 << 20;
+const MAX_LINE_BYTES: u64 = 14 << 20;
 /// Maximum length of a group's attributes, and of other files that are read as a whole, in bytes.
-const LONGEST_FILE: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Maximum length of an error text, in characters. It repeats content of the archive.
-const LONGEST_FAULT: usize = 300;
+const MAX_FAULT_LENGTH: usize = 300;
 
 /// Byte range of records in the temporary file.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Stretch {
+pub struct ByteRange {
     pub start: u64,
     pub end: u64,
 }
 
 /// A group of an archive.
 #[derive(Debug, Default)]
-pub struct Draft {
+pub struct GroupDraft {
     pub id: i64,
     pub parent_id: Option<i64>,
     pub name: String,
     pub path: String,
-    pub attributes: Option<Stretch>,
-    pub relations: [Option<Stretch>; Relation::ALL.len()],
+    pub attributes: Option<ByteRange>,
+    pub relations: [Option<ByteRange>; Relation::ALL.len()],
     /// Number of records of all relations.
     pub records: u64,
 }
 
 /// An epic, as other epics reference it.
 #[derive(Debug, Clone, Copy)]
-pub struct EpicName {
+pub struct EpicReference {
     pub group_id: i64,
     pub iid: i64,
     pub parent_id: Option<i64>,
@@ -63,25 +63,25 @@ pub struct EpicName {
 
 /// A valid archive.
 #[derive(Debug)]
-pub struct Opened {
+pub struct ImportArchive {
     /// The records.
     pub file: File,
     /// The groups, each after its parent, starting with the exported one.
-    pub groups: Vec<tree::Planted>,
+    pub groups: Vec<tree::GroupNode>,
     /// The epics, by their IDs in the archive.
-    pub epics: HashMap<i64, EpicName>,
+    pub epics: HashMap<i64, EpicReference>,
     /// Unknown relations, by group ID and name.
     pub strange: Vec<(i64, String)>,
 }
 
 /// Returns an error caused by the archive.
 pub fn fault(text: impl Display) -> Error {
-    let text: String = text.to_string().chars().take(LONGEST_FAULT).collect();
+    let text: String = text.to_string().chars().take(MAX_FAULT_LENGTH).collect();
     Error::Rejected(text.into())
 }
 
 /// Maps an I/O error. Errors of the operating system are internal; others are errors of the archive.
-fn unread(error: io::Error) -> Error {
+fn map_io_error(error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(_) => Error::internal(error),
         None => fault(format!("The archive cannot be read: {error}")),
@@ -92,8 +92,8 @@ fn unread(error: io::Error) -> Error {
 ///
 /// # Errors
 /// Returns `Error::Rejected` with the cause if the archive is invalid. Returns an error if the disk fails.
-pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Result<Opened> {
-    let mut reading = Reading {
+pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Result<ImportArchive> {
+    let mut reading = ArchiveReader {
         validator,
         spool: BufWriter::new(spool),
         position: 0,
@@ -105,15 +105,15 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
         epics: HashMap::new(),
         strange: Vec::new(),
     };
-    let mut archive = Archive::new(Unpacked::new(BufReader::new(archive), MOST_BYTES));
+    let mut archive = Archive::new(GzipReader::new(BufReader::new(archive), MAX_BYTES));
     let (mut entries, mut seen) = (0, HashSet::new());
     // Raw entries, because the library reads extension headers into memory regardless of their length.
-    for entry in archive.entries().map_err(unread)?.raw(true) {
-        let entry = entry.map_err(unread)?;
+    for entry in archive.entries().map_err(map_io_error)?.raw(true) {
+        let entry = entry.map_err(map_io_error)?;
         entries += 1;
-        if entries > MOST_ENTRIES {
+        if entries > MAX_ENTRIES {
             return Err(fault(format!(
-                "The archive has too many files and directories (maximum is {MOST_ENTRIES})"
+                "The archive has too many files and directories (maximum is {MAX_ENTRIES})"
             )));
         }
         let name = String::from_utf8(entry.header().path_bytes().into_owned())
@@ -121,7 +121,7 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
         match entry.header().entry_type() {
             EntryType::Regular => {}
             EntryType::Directory => {
-                Name::of_directory(&name)?;
+                ArchiveEntry::of_directory(&name)?;
                 continue;
             }
             // Extension headers contain timestamps and the like. Names in the layout are too short to need
@@ -133,8 +133,8 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
                 return Err(fault(text));
             }
         }
-        let place = Name::of_file(&name)?;
-        if !seen.insert(names::plain(&name).to_owned()) {
+        let place = ArchiveEntry::of_file(&name)?;
+        if !seen.insert(names::without_dot_prefix(&name).to_owned()) {
             return Err(fault(format!("The archive contains {name:?} more than once")));
         }
         reading.file(place, &name, BufReader::new(entry))?;
@@ -142,36 +142,36 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
     let mut unpacked = archive.into_inner();
     // An archive ends with two empty blocks, of which the first was read. Reading the rest verifies the gzip
     // checksum.
-    let rest = io::copy(&mut unpacked, &mut io::sink()).map_err(unread)?;
+    let rest = io::copy(&mut unpacked, &mut io::sink()).map_err(map_io_error)?;
     if rest < 512 {
         return Err(fault("The archive cannot be read: it is truncated"));
     }
     reading.finish()
 }
 
-struct Reading<'v> {
+struct ArchiveReader<'v> {
     validator: &'v dyn RecordValidator,
     spool: BufWriter<File>,
     position: u64,
     records: u64,
     names: usize,
-    drafts: HashMap<i64, Draft>,
+    drafts: HashMap<i64, GroupDraft>,
     all: Option<Vec<i64>>,
     version: bool,
-    epics: HashMap<i64, EpicName>,
+    epics: HashMap<i64, EpicReference>,
     strange: Vec<(i64, String)>,
 }
 
-impl Reading<'_> {
-    fn file(&mut self, place: Name, name: &str, mut content: impl BufRead) -> Result<()> {
+impl ArchiveReader<'_> {
+    fn file(&mut self, place: ArchiveEntry, name: &str, mut content: impl BufRead) -> Result<()> {
         match place {
-            Name::Version => {
-                let text = whole(&mut content, name)?;
-                checks::version(&text)?;
+            ArchiveEntry::Version => {
+                let text = read_small_file(&mut content, name)?;
+                checks::check_version(&text)?;
                 self.version = true;
             }
-            Name::Beside => {}
-            Name::All => {
+            ArchiveEntry::Beside => {}
+            ArchiveEntry::All => {
                 let mut all = Vec::new();
                 each_line(&mut content, name, |line| {
                     if all.len() == MOST_GROUPS {
@@ -184,10 +184,12 @@ impl Reading<'_> {
                 })?;
                 self.all = Some(all);
             }
-            Name::Group(id) => {
-                let text = whole(&mut content, name)?;
-                let group: Group = serde_json::from_str(&text).map_err(fault).map_err(at(name, 1))?;
-                checks::group(self.validator, &group).map_err(at(name, 1))?;
+            ArchiveEntry::Group(id) => {
+                let text = read_small_file(&mut content, name)?;
+                let group: GroupRecord = serde_json::from_str(&text)
+                    .map_err(fault)
+                    .map_err(with_position(name, 1))?;
+                checks::check_group(self.validator, &group).map_err(with_position(name, 1))?;
                 if group.id != id {
                     return Err(fault(format!("{name}: the ID belongs to the group {}", group.id)));
                 }
@@ -198,14 +200,14 @@ impl Reading<'_> {
                 draft.path = group.path;
                 draft.attributes = Some(attributes);
             }
-            Name::Relation(id, relation) => {
+            ArchiveEntry::Relation(id, relation) => {
                 let before = self.draft(id)?.records;
-                let (stretch, count) = self.relation(id, relation, before, name, content)?;
+                let (range, count) = self.relation(id, relation, before, name, content)?;
                 let draft = self.draft(id)?;
-                draft.relations[relation as usize] = Some(stretch);
+                draft.relations[relation as usize] = Some(range);
                 draft.records += count;
             }
-            Name::Strange(id, word) => {
+            ArchiveEntry::Strange(id, word) => {
                 self.draft(id)?;
                 self.strange.push((id, word));
             }
@@ -213,15 +215,15 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn draft(&mut self, id: i64) -> Result<&mut Draft> {
+    fn draft(&mut self, id: i64) -> Result<&mut GroupDraft> {
         if self.drafts.len() >= MOST_GROUPS && !self.drafts.contains_key(&id) {
             return Err(fault(format!(
                 "The archive has too many groups (maximum is {MOST_GROUPS})"
             )));
         }
-        Ok(self.drafts.entry(id).or_insert_with(|| Draft {
+        Ok(self.drafts.entry(id).or_insert_with(|| GroupDraft {
             id,
-            ..Draft::default()
+            ..GroupDraft::default()
         }))
     }
 
@@ -234,13 +236,13 @@ impl Reading<'_> {
         before: u64,
         name: &str,
         mut content: impl BufRead,
-    ) -> Result<(Stretch, u64)> {
+    ) -> Result<(ByteRange, u64)> {
         let start = self.position;
         let (mut numbers, mut titles) = (HashSet::new(), HashSet::new());
         let mut count = 0;
         each_line(&mut content, name, |line| {
             count += 1;
-            checks::room(relation, count)?;
+            checks::check_count(relation, count)?;
             if before + count > MOST_OF_GROUP {
                 return Err(fault(format!(
                     "the group has too many records (maximum is {MOST_OF_GROUP})"
@@ -254,40 +256,40 @@ impl Reading<'_> {
             }
             match relation {
                 Relation::Milestones => {
-                    let record: Milestone = serde_json::from_slice(line).map_err(fault)?;
-                    checks::milestone(self.validator, &record)?;
-                    once(&mut numbers, record.iid, "iid")?;
-                    once(&mut titles, mark(record.title.trim()), "title")?;
+                    let record: MilestoneRecord = serde_json::from_slice(line).map_err(fault)?;
+                    checks::check_milestone(self.validator, &record)?;
+                    check_unique(&mut numbers, record.iid, "iid")?;
+                    check_unique(&mut titles, text_digest(record.title.trim()), "title")?;
                     self.keep(&record)?;
                 }
                 Relation::Labels => {
                     let record = serde_json::from_slice(line).map_err(fault)?;
-                    checks::label(self.validator, &record)?;
-                    once(&mut titles, mark(record.title.trim()), "title")?;
+                    checks::check_label(self.validator, &record)?;
+                    check_unique(&mut titles, text_digest(record.title.trim()), "title")?;
                     self.keep(&record)?;
                 }
                 Relation::Badges => {
                     let record = serde_json::from_slice(line).map_err(fault)?;
-                    checks::badge(self.validator, &record)?;
+                    checks::check_badge(self.validator, &record)?;
                     self.keep(&record)?;
                 }
                 Relation::Members => {
                     let record = serde_json::from_slice(line).map_err(fault)?;
-                    checks::member(self.validator, &record)?;
+                    checks::check_member(self.validator, &record)?;
                     self.keep(&record)?;
                 }
                 Relation::Boards => {
-                    let record: Board = serde_json::from_slice(line).map_err(fault)?;
-                    checks::board(self.validator, &record)?;
+                    let record: BoardRecord = serde_json::from_slice(line).map_err(fault)?;
+                    checks::check_board(self.validator, &record)?;
                     self.count_names(record.labels.0.len() + record.lists.0.len())?;
                     self.keep(&record)?;
                 }
                 Relation::Epics => {
-                    let record: Epic = serde_json::from_slice(line).map_err(fault)?;
-                    checks::epic(self.validator, &record)?;
+                    let record: EpicRecord = serde_json::from_slice(line).map_err(fault)?;
+                    checks::check_epic(self.validator, &record)?;
                     self.count_names(record.labels.0.len())?;
-                    once(&mut numbers, record.iid, "iid")?;
-                    let named = EpicName {
+                    check_unique(&mut numbers, record.iid, "iid")?;
+                    let named = EpicReference {
                         group_id,
                         iid: record.iid,
                         parent_id: record.parent_id,
@@ -301,33 +303,33 @@ impl Reading<'_> {
             Ok(())
         })?;
         let end = self.position;
-        Ok((Stretch { start, end }, count))
+        Ok((ByteRange { start, end }, count))
     }
 
     fn count_names(&mut self, further: usize) -> Result<()> {
         self.names += further;
-        match self.names > MOST_NAMES {
+        match self.names > MAX_NAMES {
             true => Err(fault(format!(
-                "The archive refers to labels too often (maximum is {MOST_NAMES})"
+                "The archive refers to labels too often (maximum is {MAX_NAMES})"
             ))),
             false => Ok(()),
         }
     }
 
     /// Appends a record as a line to the temporary file.
-    fn keep(&mut self, record: &impl serde::Serialize) -> Result<Stretch> {
+    fn keep(&mut self, record: &impl serde::Serialize) -> Result<ByteRange> {
         let start = self.position;
         let mut line = serde_json::to_vec(record).map_err(Error::internal)?;
         line.push(b'\n');
         self.spool.write_all(&line).map_err(Error::internal)?;
         self.position += line.len() as u64;
-        Ok(Stretch {
+        Ok(ByteRange {
             start,
             end: self.position,
         })
     }
 
-    fn finish(self) -> Result<Opened> {
+    fn finish(self) -> Result<ImportArchive> {
         if !self.version {
             return Err(fault("The archive has no VERSION file"));
         }
@@ -337,14 +339,14 @@ impl Reading<'_> {
                  single-file format are not supported",
             )
         })?;
-        let groups = tree::plant(&all, self.drafts)?;
+        let groups = tree::sort_groups(&all, self.drafts)?;
         tree::check_epics(&groups, &self.epics)?;
         let mut file = self
             .spool
             .into_inner()
             .map_err(|error| Error::internal(error.into_error()))?;
         file.rewind().map_err(Error::internal)?;
-        Ok(Opened {
+        Ok(ImportArchive {
             file,
             groups,
             epics: self.epics,
@@ -354,14 +356,14 @@ impl Reading<'_> {
 }
 
 /// Adds the position in the archive to an error.
-fn at(name: &str, line: usize) -> impl Fn(Error) -> Error {
+fn with_position(name: &str, line: usize) -> impl Fn(Error) -> Error {
     move |error| match checks::text_of(&error) {
         Some(text) => fault(format!("{name}, line {line}: {text}")),
         None => error,
     }
 }
 
-fn once<T: Eq + std::hash::Hash>(seen: &mut HashSet<T>, value: T, what: &str) -> Result<()> {
+fn check_unique<T: Eq + std::hash::Hash>(seen: &mut HashSet<T>, value: T, what: &str) -> Result<()> {
     match seen.insert(value) {
         true => Ok(()),
         false => Err(fault(format!("{what} is used more than once"))),
@@ -369,19 +371,19 @@ fn once<T: Eq + std::hash::Hash>(seen: &mut HashSet<T>, value: T, what: &str) ->
 }
 
 /// Returns a 128-bit digest of a text for duplicate checks, which bounds memory.
-fn mark(text: &str) -> [u8; 16] {
+fn text_digest(text: &str) -> [u8; 16] {
     let digest: [u8; 32] = Sha256::digest(text).into();
     std::array::from_fn(|at| digest[at])
 }
 
 /// Reads a small file.
-fn whole(content: &mut impl Read, name: &str) -> Result<String> {
+fn read_small_file(content: &mut impl Read, name: &str) -> Result<String> {
     let mut bytes = Vec::new();
     content
-        .take(LONGEST_FILE + 1)
+        .take(MAX_FILE_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(unread)?;
-    if bytes.len() as u64 > LONGEST_FILE {
+        .map_err(map_io_error)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(fault(format!("{name} is too long")));
     }
     String::from_utf8(bytes).map_err(|_| fault(format!("{name} is not valid UTF-8")))
@@ -397,15 +399,15 @@ fn each_line(
     loop {
         line.clear();
         number += 1;
-        let mut bounded = content.take(LONGEST_LINE + 1);
-        if bounded.read_until(b'\n', &mut line).map_err(unread)? == 0 {
+        let mut bounded = content.take(MAX_LINE_BYTES + 1);
+        if bounded.read_until(b'\n', &mut line).map_err(map_io_error)? == 0 {
             return Ok(());
         }
-        if line.len() as u64 > LONGEST_LINE {
+        if line.len() as u64 > MAX_LINE_BYTES {
             return Err(fault(format!("{name}, line {number}: the line is too long")));
         }
         if !line.trim_ascii().is_empty() {
-            read(line.trim_ascii()).map_err(at(name, number))?;
+            read(line.trim_ascii()).map_err(with_position(name, number))?;
         }
     }
 }

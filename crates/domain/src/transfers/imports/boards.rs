@@ -8,63 +8,63 @@ use sea_orm::{
 };
 use storage::entities::{board_labels, board_lists, boards, milestones, namespace_ancestors, now};
 
-use super::report::Kind;
+use super::report::ItemKind;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
 use crate::planning::boards::{check_member, checked, lists};
-use crate::transfers::imports::importer::Entering;
+use crate::transfers::imports::importer::Importer;
 use crate::transfers::imports::labels_and_milestones::labels_named;
-use crate::transfers::imports::record_reader::Records;
+use crate::transfers::imports::record_reader::RecordReader;
 use crate::transfers::layout::Relation;
-use crate::transfers::records::{Board, List, ListType, MilestoneName};
+use crate::transfers::records::{BoardListRecord, BoardListType, BoardRecord, MilestoneName};
 
 /// Resources that the boards of a group reference, by their keys in the archive.
-struct Named {
+struct BoardReferences {
     labels: HashMap<String, i64>,
     milestones: HashMap<String, i64>,
     /// The users who have a role in the group.
     users: HashMap<i64, i64>,
 }
 
-impl Named {
+impl BoardReferences {
     fn milestone(&self, name: &MilestoneName) -> Option<i64> {
         self.milestones.get(&name.title).copied()
     }
 
     /// Returns the subject of a list, as label, milestone and user columns.
-    fn subject(&self, list: &List) -> Option<(Option<i64>, Option<i64>, Option<i64>)> {
+    fn subject(&self, list: &BoardListRecord) -> Option<(Option<i64>, Option<i64>, Option<i64>)> {
         let label = || self.labels.get(list.label.as_ref()?.title.trim()).copied();
         let milestone = || self.milestone(list.milestone.as_ref()?);
         let user = || self.users.get(&list.user_id?).copied();
         match list.list_type {
-            ListType::Label => label().map(|id| (Some(id), None, None)),
-            ListType::Milestone => milestone().map(|id| (None, Some(id), None)),
-            ListType::Assignee => user().map(|id| (None, None, Some(id))),
-            ListType::Other => None,
+            BoardListType::Label => label().map(|id| (Some(id), None, None)),
+            BoardListType::Milestone => milestone().map(|id| (None, Some(id), None)),
+            BoardListType::Assignee => user().map(|id| (None, None, Some(id))),
+            BoardListType::Other => None,
         }
     }
 }
 
-impl Entering<'_> {
-    pub(super) async fn enter_boards(
+impl Importer<'_> {
+    pub(super) async fn import_boards(
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
         place: &SpaceAccess,
     ) -> Result<()> {
-        let Some(stretch) = self.groups[at].records(Relation::Boards) else {
+        let Some(range) = self.groups[at].records(Relation::Boards) else {
             return Ok(());
         };
         let mut all = Vec::new();
-        let mut records = Records::<Board>::new(&mut self.file, stretch).await?;
+        let mut records = RecordReader::<BoardRecord>::new(&mut self.file, range).await?;
         // Their number and sizes are limited, so all of them are loaded.
         while let Some(batch) = records.next().await? {
             all.extend(batch);
         }
         let named = self.named(transaction, place, &all).await?;
         for board in all {
-            self.enter_board(transaction, at, place, &named, board).await?;
+            self.import_board(transaction, at, place, &named, board).await?;
         }
         Ok(())
     }
@@ -73,8 +73,8 @@ impl Entering<'_> {
         &self,
         transaction: &DatabaseTransaction,
         place: &SpaceAccess,
-        all: &[Board],
-    ) -> Result<Named> {
+        all: &[BoardRecord],
+    ) -> Result<BoardReferences> {
         let lists = || all.iter().flat_map(|board| &board.lists.0);
         let of_boards = all.iter().flat_map(|board| &board.labels.0);
         let of_lists = lists().filter_map(|list| list.label.as_ref());
@@ -98,20 +98,20 @@ impl Entering<'_> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Named {
+        Ok(BoardReferences {
             labels,
             milestones: milestones_named(transaction, place, titles).await?,
             users,
         })
     }
 
-    async fn enter_board(
+    async fn import_board(
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
         place: &SpaceAccess,
-        named: &Named,
-        mut record: Board,
+        named: &BoardReferences,
+        mut record: BoardRecord,
     ) -> Result<()> {
         let path = self.groups[at].full_path.as_str();
         let report = &mut self.report;
@@ -122,25 +122,25 @@ impl Entering<'_> {
             || !record.labels.0.is_empty();
         if narrows && !narrowed {
             let reason = "the plan of this server does not include board filters";
-            report.add(Kind::Board, path, &record.name, reason);
+            report.add(ItemKind::Board, path, &record.name, reason);
             record.labels.0.clear();
         }
         let milestone = record.milestone.as_ref().filter(|_| narrowed);
         let milestone_id = milestone.and_then(|name| named.milestone(name));
         if let Some(milestone) = milestone.filter(|_| milestone_id.is_none()) {
             let reason = "the milestone of the board filter is not in the archive";
-            report.add(Kind::Milestone, path, &milestone.title, reason);
+            report.add(ItemKind::Milestone, path, &milestone.title, reason);
         }
         let assignee = record.assignee_id.filter(|_| narrowed);
         let assignee_id = assignee.and_then(|source| named.users.get(&source).copied());
         if assignee.is_some() && assignee_id.is_none() {
             let reason = "the assignee of the board filter is not a member of the group";
-            report.add(Kind::Board, path, &record.name, reason);
+            report.add(ItemKind::Board, path, &record.name, reason);
         }
         let weight = record.weight.filter(|_| narrowed);
         if weight.is_some_and(|weight| weight < 0) {
             let reason = "the weight of the board filter is negative";
-            report.add(Kind::Board, path, &record.name, reason);
+            report.add(ItemKind::Board, path, &record.name, reason);
         }
         let weight = weight
             .filter(|weight| *weight >= 0)
@@ -171,26 +171,26 @@ impl Entering<'_> {
                 .exec_without_returning(transaction)
                 .await?;
         }
-        self.enter_lists(transaction, at, named, board.id, record).await
+        self.import_lists(transaction, at, named, board.id, record).await
     }
 
-    async fn enter_lists(
+    async fn import_lists(
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
-        named: &Named,
+        named: &BoardReferences,
         board_id: i64,
-        record: Board,
+        record: BoardRecord,
     ) -> Result<()> {
         let path = self.groups[at].full_path.as_str();
         let premium = self.backend.instance.plan >= InstancePlan::Premium;
         let mut listed = record.lists.0;
-        listed.retain(|list| list.list_type != ListType::Other);
+        listed.retain(|list| list.list_type != BoardListType::Other);
         listed.sort_by_key(|list| list.position);
         let (mut seen, mut rows) = (HashSet::new(), Vec::new());
         for list in listed {
-            let mut refuse = |reason: &str| self.report.add(Kind::List, path, &record.name, reason);
-            if list.list_type != ListType::Label && !premium {
+            let mut refuse = |reason: &str| self.report.add(ItemKind::List, path, &record.name, reason);
+            if list.list_type != BoardListType::Label && !premium {
                 refuse("the plan of this server does not include milestone and assignee lists");
                 continue;
             }

@@ -13,17 +13,17 @@ use crate::spaces::badges;
 use crate::transfers::imports::archive::fault;
 use crate::transfers::layout::Relation;
 use crate::transfers::records::{
-    Badge, Board, Epic, Group, Label, LabelName, Member, Milestone, PROJECT_CREATION, SUBGROUP_CREATION,
-    value_of, visibility_of,
+    BadgeRecord, BoardRecord, EpicRecord, GroupRecord, LabelName, LabelRecord, MemberRecord, MilestoneRecord,
+    PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of,
 };
 
 /// Scope of the rows that are built only for validation.
-const NOWHERE: Scope = Scope::Group(0);
+const VALIDATION_SCOPE: Scope = Scope::Group(0);
 /// Maximum IID in an archive, which leaves IIDs for later items.
-const HIGHEST_IID: i64 = i32::MAX as i64;
+const MAX_IID: i64 = i32::MAX as i64;
 
 /// Rejects an unknown version of the layout.
-pub fn version(text: &str) -> Result<()> {
+pub fn check_version(text: &str) -> Result<()> {
     let mut parts = text.trim().split('.');
     let known = (parts.next(), parts.next()) == (Some("0"), Some("2"));
     match known && parts.all(|part| part.parse::<u16>().is_ok()) {
@@ -36,7 +36,7 @@ pub fn version(text: &str) -> Result<()> {
 }
 
 /// Rejects records beyond the limit of a relation in one group.
-pub fn room(relation: Relation, count: u64) -> Result<()> {
+pub fn check_count(relation: Relation, count: u64) -> Result<()> {
     let most = match relation {
         Relation::Badges => badges::MAX_BADGES,
         Relation::Boards => boards::MOST,
@@ -49,8 +49,8 @@ pub fn room(relation: Relation, count: u64) -> Result<()> {
 }
 
 /// Rejects invalid attributes of a group.
-pub fn group(validator: &dyn RecordValidator, group: &Group) -> Result<()> {
-    contract(
+pub fn check_group(validator: &dyn RecordValidator, group: &GroupRecord) -> Result<()> {
+    check_attributes(
         validator,
         "create_group",
         json!({
@@ -59,13 +59,13 @@ pub fn group(validator: &dyn RecordValidator, group: &Group) -> Result<()> {
             "default_branch_protection": group.default_branch_protection,
         }),
     )?;
-    one_of("visibility_level", group.visibility_level, |level| {
+    check_one_of("visibility_level", group.visibility_level, |level| {
         visibility_of(level).is_some()
     })?;
-    one_of("project_creation_level", group.project_creation_level, |level| {
+    check_one_of("project_creation_level", group.project_creation_level, |level| {
         value_of(&PROJECT_CREATION, level).is_some()
     })?;
-    one_of(
+    check_one_of(
         "subgroup_creation_level",
         group.subgroup_creation_level,
         |level| value_of(&SUBGROUP_CREATION, level).is_some(),
@@ -73,8 +73,8 @@ pub fn group(validator: &dyn RecordValidator, group: &Group) -> Result<()> {
 }
 
 /// Rejects an invalid milestone.
-pub fn milestone(validator: &dyn RecordValidator, record: &Milestone) -> Result<()> {
-    contract(
+pub fn check_milestone(validator: &dyn RecordValidator, record: &MilestoneRecord) -> Result<()> {
+    check_attributes(
         validator,
         "create_group_milestone",
         json!({
@@ -82,7 +82,7 @@ pub fn milestone(validator: &dyn RecordValidator, record: &Milestone) -> Result<
             "due_date": record.due_date,
         }),
     )?;
-    iid(record.iid)?;
+    check_iid(record.iid)?;
     let new = NewMilestone {
         title: record.title.clone(),
         description: None,
@@ -93,9 +93,9 @@ pub fn milestone(validator: &dyn RecordValidator, record: &Milestone) -> Result<
 }
 
 /// Rejects an invalid label.
-pub fn label(validator: &dyn RecordValidator, record: &Label) -> Result<()> {
+pub fn check_label(validator: &dyn RecordValidator, record: &LabelRecord) -> Result<()> {
     let (name, color) = (&record.title, &record.color);
-    contract(
+    check_attributes(
         validator,
         "create_group_label",
         json!({ "name": name, "color": color, "description": record.description }),
@@ -106,18 +106,20 @@ pub fn label(validator: &dyn RecordValidator, record: &Label) -> Result<()> {
         description: None,
         priority: None,
     };
-    labels::checked(NOWHERE, new).map(drop)
+    labels::checked(VALIDATION_SCOPE, new).map(drop)
 }
 
-fn label_names(validator: &dyn RecordValidator, names: &[LabelName], most: usize) -> Result<()> {
+fn check_label_names(validator: &dyn RecordValidator, names: &[LabelName], most: usize) -> Result<()> {
     if names.len() > most {
         return Err(fault(format!("too many labels (maximum is {most})")));
     }
-    names.iter().try_for_each(|name| label_name(validator, name))
+    names
+        .iter()
+        .try_for_each(|name| check_label_name(validator, name))
 }
 
-fn label_name(validator: &dyn RecordValidator, name: &LabelName) -> Result<()> {
-    let record = Label {
+fn check_label_name(validator: &dyn RecordValidator, name: &LabelName) -> Result<()> {
+    let record = LabelRecord {
         title: name.title.clone(),
         color: name
             .color
@@ -126,27 +128,27 @@ fn label_name(validator: &dyn RecordValidator, name: &LabelName) -> Result<()> {
         description: None,
         r#type: None,
     };
-    label(validator, &record)
+    check_label(validator, &record)
 }
 
 /// Rejects an invalid badge.
-pub fn badge(validator: &dyn RecordValidator, record: &Badge) -> Result<()> {
+pub fn check_badge(validator: &dyn RecordValidator, record: &BadgeRecord) -> Result<()> {
     let (link, image) = (&record.link_url, &record.image_url);
-    contract(
+    check_attributes(
         validator,
         "create_group_badge",
         json!({ "name": record.name, "link_url": link, "image_url": image }),
     )?;
-    badges::valid_row(NOWHERE, None, link.clone(), image.clone()).map(drop)
+    badges::valid_row(VALIDATION_SCOPE, None, link.clone(), image.clone()).map(drop)
 }
 
 /// Rejects an invalid member.
-pub fn member(validator: &dyn RecordValidator, record: &Member) -> Result<()> {
+pub fn check_member(validator: &dyn RecordValidator, record: &MemberRecord) -> Result<()> {
     if AccessLevel::from_number(record.access_level).is_none() {
         return Err(Error::attribute("access_level", "is not included in the list"));
     }
     let level = record.access_level;
-    contract(
+    check_attributes(
         validator,
         "add_group_member",
         json!({ "user_id": record.user.as_ref().map_or(1, |user| user.id), "access_level": level, "expires_at": record.expires_at }),
@@ -154,30 +156,30 @@ pub fn member(validator: &dyn RecordValidator, record: &Member) -> Result<()> {
     let users = record.user.iter();
     let addresses = users.flat_map(|user| [&user.email, &user.public_email]).flatten();
     for address in addresses.filter(|address| !address.is_empty()) {
-        contract(validator, "create_own_email", json!({ "email": address }))?;
+        check_attributes(validator, "create_own_email", json!({ "email": address }))?;
     }
     Ok(())
 }
 
 /// Rejects an invalid board.
-pub fn board(validator: &dyn RecordValidator, record: &Board) -> Result<()> {
-    contract(validator, "create_group_board", json!({ "name": record.name }))?;
-    boards::checked(NOWHERE, &record.name)?;
+pub fn check_board(validator: &dyn RecordValidator, record: &BoardRecord) -> Result<()> {
+    check_attributes(validator, "create_group_board", json!({ "name": record.name }))?;
+    boards::checked(VALIDATION_SCOPE, &record.name)?;
     // A negative weight means none. The import reports it later.
     let weight = record.weight.filter(|weight| *weight >= 0);
-    contract(validator, "update_group_board", json!({ "weight": weight }))?;
-    label_names(validator, &record.labels.0, boards::MOST_LABELS)?;
+    check_attributes(validator, "update_group_board", json!({ "weight": weight }))?;
+    check_label_names(validator, &record.labels.0, boards::MOST_LABELS)?;
     record
         .lists
         .0
         .iter()
         .filter_map(|list| list.label.as_ref())
-        .try_for_each(|name| label_name(validator, name))
+        .try_for_each(|name| check_label_name(validator, name))
 }
 
 /// Rejects an invalid epic.
-pub fn epic(validator: &dyn RecordValidator, record: &Epic) -> Result<()> {
-    contract(
+pub fn check_epic(validator: &dyn RecordValidator, record: &EpicRecord) -> Result<()> {
+    check_attributes(
         validator,
         "create_epic",
         json!({
@@ -185,7 +187,7 @@ pub fn epic(validator: &dyn RecordValidator, record: &Epic) -> Result<()> {
             "due_date": record.due_date,
         }),
     )?;
-    iid(record.iid)?;
+    check_iid(record.iid)?;
     let new = epics::NewEpic {
         title: record.title.clone(),
         start_date: record.start_date,
@@ -193,17 +195,17 @@ pub fn epic(validator: &dyn RecordValidator, record: &Epic) -> Result<()> {
         ..epics::NewEpic::default()
     };
     epics::checked(0, new)?;
-    label_names(validator, &record.labels.0, labels::MOST)
+    check_label_names(validator, &record.labels.0, labels::MOST)
 }
 
-fn iid(number: i64) -> Result<()> {
-    match (1..=HIGHEST_IID).contains(&number) {
+fn check_iid(number: i64) -> Result<()> {
+    match (1..=MAX_IID).contains(&number) {
         true => Ok(()),
         false => Err(Error::attribute("iid", "is not a number in range")),
     }
 }
 
-fn one_of(name: &'static str, number: Option<i64>, known: impl Fn(i64) -> bool) -> Result<()> {
+fn check_one_of(name: &'static str, number: Option<i64>, known: impl Fn(i64) -> bool) -> Result<()> {
     match number.is_none_or(known) {
         true => Ok(()),
         false => Err(Error::attribute(name, "is not included in the list")),
@@ -211,7 +213,7 @@ fn one_of(name: &'static str, number: Option<i64>, known: impl Fn(i64) -> bool) 
 }
 
 /// Checks attributes against the rules of the operation that accepts them.
-fn contract(validator: &dyn RecordValidator, operation: &str, attributes: Value) -> Result<()> {
+fn check_attributes(validator: &dyn RecordValidator, operation: &str, attributes: Value) -> Result<()> {
     let Value::Object(attributes) = attributes else {
         return Ok(());
     };

@@ -8,7 +8,7 @@ use storage::entities::imported_groups::{ActiveModel, Entity, of_import};
 use storage::entities::{Visibility, namespace_ancestors, namespaces, now};
 
 use super::checks::text_of;
-use super::report::{Kind, Report};
+use super::report::{ImportReport, ItemKind};
 use super::save_report;
 use crate::instance::settings;
 use crate::kernel::error::{Error, Result};
@@ -17,33 +17,33 @@ use crate::kernel::policy::InstancePlan;
 use crate::kernel::settings::InstanceSettings;
 use crate::spaces::groups::{self, GroupSettings, MAX_DEPTH, NewGroup};
 use crate::transfers::imports::archive::fault;
-use crate::transfers::imports::importer::Entering;
-use crate::transfers::imports::record_reader::Records;
-use crate::transfers::records::{Group, PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of};
+use crate::transfers::imports::importer::Importer;
+use crate::transfers::imports::record_reader::RecordReader;
+use crate::transfers::records::{GroupRecord, PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of};
 
-impl Entering<'_> {
+impl Importer<'_> {
     /// Creates the subgroups, unless an earlier attempt has done so.
     ///
     /// # Errors
     /// Returns `Error::Rejected` or `Error::InvalidAttributes` if a group cannot be created. Returns
     /// `Error::NotFound` if the top group was deleted. Returns an error if the database or the disk fails.
-    pub async fn plant(&mut self) -> Result<()> {
+    pub async fn create_groups(&mut self) -> Result<()> {
         let backend = self.backend;
         let made = of_import(backend.database.write(), self.import_id).await?;
         if made.is_empty() {
-            self.report = Report::default();
+            self.report = ImportReport::default();
             let in_force = settings::get(backend).await?;
             return backend
                 .database
-                .transaction(async |transaction| self.plant_all(transaction, in_force).await)
+                .transaction(async |transaction| self.create_all_groups(transaction, in_force).await)
                 .await;
         }
         let made = made.into_iter().map(|row| (row.source_id, row.namespace_id));
-        self.planted = made.collect();
+        self.nodes = made.collect();
         Ok(())
     }
 
-    async fn plant_all(
+    async fn create_all_groups(
         &mut self,
         transaction: &DatabaseTransaction,
         in_force: InstanceSettings,
@@ -70,14 +70,18 @@ impl Entering<'_> {
             if settings.membership_lock == Some(true) && self.backend.instance.plan < InstancePlan::Starter {
                 let reason = "the plan of this server does not include this feature";
                 self.report
-                    .add(Kind::Setting, &group.full_path, "membership_lock", reason);
+                    .add(ItemKind::Setting, &group.full_path, "membership_lock", reason);
             }
             if settings.share_with_group_lock == Some(false) && !unlocks {
                 // Inherits the value of the parent group.
                 settings.share_with_group_lock = None;
                 let reason = "the parent group locks sharing, and the importing user is not its Owner";
-                self.report
-                    .add(Kind::Setting, &group.full_path, "share_with_group_lock", reason);
+                self.report.add(
+                    ItemKind::Setting,
+                    &group.full_path,
+                    "share_with_group_lock",
+                    reason,
+                );
             }
             let model = match record.parent_id.and_then(|id| made.get(&id)).filter(|_| at > 0) {
                 None => {
@@ -101,7 +105,7 @@ impl Entering<'_> {
                     made.map_err(|error| within(&group.full_path, error))?
                 }
             };
-            note_visibility(
+            report_visibility(
                 &mut self.report,
                 &group.full_path,
                 record.visibility_level,
@@ -109,13 +113,13 @@ impl Entering<'_> {
             );
             made.insert(record.id, model);
         }
-        self.note_strange();
+        self.report_unknown_files();
         self.report.groups = self.groups.len() as u64;
-        self.planted = made
+        self.nodes = made
             .into_iter()
             .map(|(source, group)| (source, group.id))
             .collect();
-        let rows = self.planted.iter().map(|(source_id, namespace_id)| ActiveModel {
+        let rows = self.nodes.iter().map(|(source_id, namespace_id)| ActiveModel {
             import_id: Set(self.import_id),
             source_id: Set(*source_id),
             namespace_id: Set(*namespace_id),
@@ -127,20 +131,20 @@ impl Entering<'_> {
         save_report(transaction, self.import_id, &self.report).await?;
         // Users can see the top group already. Its contents are imported in the same transaction, so
         // conflicts with their changes show up here or never.
-        self.enter_group(transaction, 0).await
+        self.import_group(transaction, 0).await
     }
 
-    async fn attributes(&mut self, at: usize) -> Result<Group> {
+    async fn attributes(&mut self, at: usize) -> Result<GroupRecord> {
         let missing = || Error::internal("an imported group has no attributes");
-        let stretch = self.groups[at].draft.attributes.ok_or_else(missing)?;
-        let records = Records::<Group>::new(&mut self.file, stretch)
+        let range = self.groups[at].draft.attributes.ok_or_else(missing)?;
+        let records = RecordReader::<GroupRecord>::new(&mut self.file, range)
             .await?
             .next()
             .await?;
         records.into_iter().flatten().next().ok_or_else(missing)
     }
 
-    fn note_strange(&mut self) {
+    fn report_unknown_files(&mut self) {
         let paths: HashMap<i64, &str> = self
             .groups
             .iter()
@@ -149,7 +153,7 @@ impl Entering<'_> {
         for (id, word) in &self.strange {
             let path = paths.get(id).copied().unwrap_or_default();
             self.report.add(
-                Kind::Relation,
+                ItemKind::Relation,
                 path,
                 word,
                 "this server does not support this kind of record",
@@ -166,16 +170,16 @@ fn within(path: &str, error: Error) -> Error {
     }
 }
 
-fn note_visibility(report: &mut Report, path: &str, said: Option<i64>, is: Visibility) {
+fn report_visibility(report: &mut ImportReport, path: &str, said: Option<i64>, is: Visibility) {
     let said = said.and_then(visibility_of).filter(|said| *said > is);
     if let Some(said) = said {
         let word = |one: Visibility| one.as_str();
         let reason = format!("lowered from {} to {}", word(said), word(is));
-        report.add(Kind::Visibility, path, path, reason);
+        report.add(ItemKind::Visibility, path, path, reason);
     }
 }
 
-fn settings_of(record: &Group) -> GroupSettings {
+fn settings_of(record: &GroupRecord) -> GroupSettings {
     let nullable = |value: Option<bool>| value.map_or(Patch::Keep, Patch::Set);
     GroupSettings {
         description: Some(record.description.clone().unwrap_or_default()),

@@ -9,35 +9,35 @@ use storage::entities::iid_counters::{self, IidKind};
 use storage::entities::issues::IssueState;
 use storage::entities::{epic_labels, fold, now};
 
-use super::report::Kind;
+use super::report::ItemKind;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
 use crate::kernel::policy::InstancePlan;
 use crate::planning::epics::{NewEpic, checked};
-use crate::transfers::imports::archive::Stretch;
-use crate::transfers::imports::importer::{Entering, refused};
+use crate::transfers::imports::archive::ByteRange;
+use crate::transfers::imports::importer::{Importer, map_insert_error};
 use crate::transfers::imports::labels_and_milestones::labels_named;
-use crate::transfers::imports::record_reader::Records;
+use crate::transfers::imports::record_reader::RecordReader;
 use crate::transfers::layout::Relation;
-use crate::transfers::records::{Epic, EpicState};
+use crate::transfers::records::{EpicRecord, EpicRecordState};
 
-impl Entering<'_> {
-    pub(super) async fn enter_epics(
+impl Importer<'_> {
+    pub(super) async fn import_epics(
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
         place: &SpaceAccess,
     ) -> Result<()> {
-        let Some(stretch) = self.groups[at].records(Relation::Epics) else {
+        let Some(range) = self.groups[at].records(Relation::Epics) else {
             return Ok(());
         };
         if self.backend.instance.plan < InstancePlan::Premium {
             let reason = "the plan of this server does not include epics";
             let path = &self.groups[at].full_path;
-            self.report.add(Kind::Relation, path, "epics", reason);
+            self.report.add(ItemKind::Relation, path, "epics", reason);
             return Ok(());
         }
-        let mut records = Records::<Epic>::new(&mut self.file, stretch).await?;
+        let mut records = RecordReader::<EpicRecord>::new(&mut self.file, range).await?;
         while let Some(batch) = records.next().await? {
             let (path, report) = (&self.groups[at].full_path, &mut self.report);
             let names = batch.iter().flat_map(|record| &record.labels.0);
@@ -49,7 +49,7 @@ impl Entering<'_> {
                     .and_then(|source| self.people.get(&source).copied());
                 if record.author_id.is_some() && author.is_none() {
                     let reason = "the author is unknown; the importing user is set as the author";
-                    report.add(Kind::Epic, path, &record.title, reason);
+                    report.add(ItemKind::Epic, path, &record.title, reason);
                 }
                 let titles = record.labels.0.iter().map(|label| label.title.trim());
                 let mut ids: Vec<i64> = titles.filter_map(|title| labels.get(title).copied()).collect();
@@ -67,12 +67,12 @@ impl Entering<'_> {
             Entity::insert_many(rows)
                 .exec_without_returning(transaction)
                 .await
-                .map_err(refused("an epic"))?;
+                .map_err(map_insert_error("an epic"))?;
             let last = numbers.iter().copied().max().unwrap_or(0);
             iid_counters::reserve(transaction, place.scope(), IidKind::Epics, last).await?;
-            label(transaction, place.namespace.id, numbers, carried).await?;
+            add_labels(transaction, place.namespace.id, numbers, carried).await?;
         }
-        self.relate(transaction, at, place.namespace.id, stretch).await
+        self.relate(transaction, at, place.namespace.id, range).await
     }
 
     /// Sets the parents of epics after all epics exist.
@@ -81,9 +81,9 @@ impl Entering<'_> {
         transaction: &DatabaseTransaction,
         at: usize,
         group_id: i64,
-        stretch: Stretch,
+        range: ByteRange,
     ) -> Result<()> {
-        let mut records = Records::<Epic>::new(&mut self.file, stretch).await?;
+        let mut records = RecordReader::<EpicRecord>::new(&mut self.file, range).await?;
         while let Some(batch) = records.next().await? {
             let parts = batch
                 .iter()
@@ -92,7 +92,7 @@ impl Entering<'_> {
             let mut related = Vec::new();
             for (record, parent) in parts {
                 let parent = self.epics.get(&parent);
-                let above = parent.and_then(|name| Some((*self.planted.get(&name.group_id)?, name.iid)));
+                let above = parent.and_then(|name| Some((*self.nodes.get(&name.group_id)?, name.iid)));
                 match above {
                     Some((group, iid)) => {
                         wanted.entry(group).or_default().push(iid);
@@ -101,26 +101,26 @@ impl Entering<'_> {
                     None => {
                         let path = &self.groups[at].full_path;
                         let reason = "the parent epic is not in the archive";
-                        self.report.add(Kind::Epic, path, &record.title, reason);
+                        self.report.add(ItemKind::Epic, path, &record.title, reason);
                     }
                 }
             }
             let mut ids = HashMap::new();
             for (group, numbers) in wanted {
-                let found = numbered(transaction, group, numbers).await?;
+                let found = epics_by_iid(transaction, group, numbers).await?;
                 ids.extend(found.into_iter().map(|(iid, id)| ((group, iid), id)));
             }
             // A parent that was deleted meanwhile is skipped.
             let known = |(iid, parent)| Some((iid, ids.get(&parent).copied()?));
             let parents: Vec<(i64, i64)> = related.into_iter().filter_map(known).collect();
-            put_below(transaction, group_id, &parents).await?;
+            set_parents(transaction, group_id, &parents).await?;
         }
         Ok(())
     }
 }
 
 /// Sets the parents of epics of a group in one statement. Epics are given by IID, parents by ID.
-async fn put_below(transaction: &DatabaseTransaction, group_id: i64, parents: &[(i64, i64)]) -> Result<()> {
+async fn set_parents(transaction: &DatabaseTransaction, group_id: i64, parents: &[(i64, i64)]) -> Result<()> {
     if parents.is_empty() {
         return Ok(());
     }
@@ -136,7 +136,7 @@ async fn put_below(transaction: &DatabaseTransaction, group_id: i64, parents: &[
     Ok(())
 }
 
-fn epic(place: &SpaceAccess, record: Epic, author: i64, importer: i64) -> Result<ActiveModel> {
+fn epic(place: &SpaceAccess, record: EpicRecord, author: i64, importer: i64) -> Result<ActiveModel> {
     let folded = record
         .description
         .as_deref()
@@ -150,7 +150,7 @@ fn epic(place: &SpaceAccess, record: Epic, author: i64, importer: i64) -> Result
         confidential: record.confidential,
         ..NewEpic::default()
     };
-    let closed = record.state == EpicState::Closed;
+    let closed = record.state == EpicRecordState::Closed;
     let row = checked(place.namespace.id, new)?;
     let at = now();
     Ok(ActiveModel {
@@ -172,7 +172,7 @@ fn epic(place: &SpaceAccess, record: Epic, author: i64, importer: i64) -> Result
 }
 
 /// Returns the IDs of epics of a group by IID.
-async fn numbered(
+async fn epics_by_iid(
     transaction: &DatabaseTransaction,
     group_id: i64,
     numbers: Vec<i64>,
@@ -186,7 +186,7 @@ async fn numbered(
 }
 
 /// Adds labels to epics of a group, given by IID.
-async fn label(
+async fn add_labels(
     transaction: &DatabaseTransaction,
     group_id: i64,
     numbers: Vec<i64>,
@@ -197,7 +197,7 @@ async fn label(
         return Ok(());
     }
     let mut rows = Vec::new();
-    for (iid, epic_id) in numbered(transaction, group_id, numbers).await? {
+    for (iid, epic_id) in epics_by_iid(transaction, group_id, numbers).await? {
         let labels = carried.remove(&iid).unwrap_or_default();
         rows.extend(labels.into_iter().map(|label_id| epic_labels::ActiveModel {
             epic_id: Set(epic_id),

@@ -7,14 +7,14 @@ use flate2::bufread::GzDecoder;
 /// Reader of the concatenated members of a gzip file. Only zeros may follow the last member, as tools that
 /// write in blocks append them.
 #[derive(Debug)]
-pub struct Unpacked<R: BufRead> {
+pub struct GzipReader<R: BufRead> {
     /// The current member; `None` after the last one.
     member: Option<GzDecoder<R>>,
     most: u64,
     read: u64,
 }
 
-impl<R: BufRead> Unpacked<R> {
+impl<R: BufRead> GzipReader<R> {
     /// Creates a reader that fails after `most` bytes.
     pub fn new(file: R, most: u64) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl<R: BufRead> Unpacked<R> {
     }
 }
 
-impl<R: BufRead> Read for Unpacked<R> {
+impl<R: BufRead> Read for GzipReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while let Some(member) = &mut self.member {
             let read = member.read(buffer)?;
@@ -44,7 +44,7 @@ impl<R: BufRead> Read for Unpacked<R> {
                 return self.count(read);
             }
             self.member = match self.member.take() {
-                Some(ended) => further(ended.into_inner())?,
+                Some(ended) => next_member(ended.into_inner())?,
                 None => None,
             };
         }
@@ -53,7 +53,7 @@ impl<R: BufRead> Read for Unpacked<R> {
 }
 
 /// Returns the next member, or `None` if only zeros follow.
-fn further<R: BufRead>(mut file: R) -> io::Result<Option<GzDecoder<R>>> {
+fn next_member<R: BufRead>(mut file: R) -> io::Result<Option<GzDecoder<R>>> {
     if file.fill_buf()?.first().is_some_and(|byte| *byte != 0) {
         return Ok(Some(GzDecoder::new(file)));
     }
@@ -91,7 +91,7 @@ mod tests {
 
     fn unpacked(file: &[u8], most: u64) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
-        Unpacked::new(file, most).read_to_end(&mut content)?;
+        GzipReader::new(file, most).read_to_end(&mut content)?;
         Ok(content)
     }
 

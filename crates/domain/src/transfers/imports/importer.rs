@@ -11,18 +11,18 @@ use storage::entities::imported_groups::{ActiveModel, Column, Entity};
 use storage::entities::{AccessLevel, access, now};
 use tokio::fs::File;
 
-use super::report::Report;
-use super::tree::Planted;
-use super::{live, save_report};
+use super::report::ImportReport;
+use super::tree::GroupNode;
+use super::{lock_group, save_report};
 use crate::identity::access::GroupAccess;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::transfers::imports::archive::{EpicName, Opened, fault};
+use crate::transfers::imports::archive::{EpicReference, ImportArchive, fault};
 
 /// An import in progress.
-pub struct Entering<'a> {
+pub struct Importer<'a> {
     pub(super) backend: &'a Backend,
     pub(super) caller: Caller,
     pub(super) import_id: i64,
@@ -36,17 +36,17 @@ pub struct Entering<'a> {
     pub(super) highest: Option<AccessLevel>,
     /// The records.
     pub(super) file: File,
-    pub(super) groups: Vec<Planted>,
-    pub(super) epics: HashMap<i64, EpicName>,
+    pub(super) groups: Vec<GroupNode>,
+    pub(super) epics: HashMap<i64, EpicReference>,
     pub(super) strange: Vec<(i64, String)>,
     /// IDs of local users by their IDs in the archive.
     pub(super) people: HashMap<i64, i64>,
     /// IDs of local groups by their IDs in the archive.
-    pub(super) planted: HashMap<i64, i64>,
-    pub(super) report: Report,
+    pub(super) nodes: HashMap<i64, i64>,
+    pub(super) report: ImportReport,
 }
 
-impl<'a> Entering<'a> {
+impl<'a> Importer<'a> {
     /// Creates the state for starting or resuming an import.
     ///
     /// # Errors
@@ -55,12 +55,12 @@ impl<'a> Entering<'a> {
         backend: &'a Backend,
         access: GroupAccess,
         import_id: i64,
-        opened: Opened,
-        report: Report,
+        opened: ImportArchive,
+        report: ImportReport,
     ) -> Result<Self> {
         let importer = access.caller.signed_in()?.id;
         Ok(Self {
-            highest: highest(backend, &access, importer).await?,
+            highest: max_role(backend, &access, importer).await?,
             backend,
             caller: access.caller,
             import_id,
@@ -72,7 +72,7 @@ impl<'a> Entering<'a> {
             epics: opened.epics,
             strange: opened.strange,
             people: HashMap::new(),
-            planted: HashMap::new(),
+            nodes: HashMap::new(),
             report,
         })
     }
@@ -82,12 +82,12 @@ impl<'a> Entering<'a> {
     /// # Errors
     /// Returns `Error::Rejected` if a resource created meanwhile conflicts. Returns an error if the database
     /// or the disk fails.
-    pub async fn enter(&mut self) -> Result<()> {
+    pub async fn run(&mut self) -> Result<()> {
         let backend = self.backend;
         for at in 0..self.groups.len() {
             backend
                 .database
-                .transaction(async |transaction| self.enter_group(transaction, at).await)
+                .transaction(async |transaction| self.import_group(transaction, at).await)
                 .await?;
         }
         Ok(())
@@ -97,7 +97,7 @@ impl<'a> Entering<'a> {
     ///
     /// # Errors
     /// Fails like [`Self::enter`].
-    pub(super) async fn enter_group(&mut self, transaction: &DatabaseTransaction, at: usize) -> Result<()> {
+    pub(super) async fn import_group(&mut self, transaction: &DatabaseTransaction, at: usize) -> Result<()> {
         let source_id = self.groups[at].draft.id;
         let waiting = Entity::find()
             .filter(Column::ImportId.eq(self.import_id))
@@ -108,7 +108,7 @@ impl<'a> Entering<'a> {
             .await?;
         // Imported by an earlier attempt, or deleted with its group.
         let Some(waiting) = waiting else { return Ok(()) };
-        let Some(group) = live(transaction, waiting.namespace_id).await? else {
+        let Some(group) = lock_group(transaction, waiting.namespace_id).await? else {
             return Ok(());
         };
         let place = SpaceAccess::from(GroupAccess {
@@ -117,12 +117,12 @@ impl<'a> Entering<'a> {
             role: Some(AccessLevel::Owner),
             above: false,
         });
-        self.enter_milestones(transaction, at, &place).await?;
-        self.enter_labels(transaction, at, &place).await?;
-        self.enter_badges(transaction, at, &place).await?;
-        self.enter_members(transaction, at, place.namespace.id).await?;
-        self.enter_boards(transaction, at, &place).await?;
-        self.enter_epics(transaction, at, &place).await?;
+        self.import_milestones(transaction, at, &place).await?;
+        self.import_labels(transaction, at, &place).await?;
+        self.import_badges(transaction, at, &place).await?;
+        self.import_members(transaction, at, place.namespace.id).await?;
+        self.import_boards(transaction, at, &place).await?;
+        self.import_epics(transaction, at, &place).await?;
         let done = ActiveModel {
             id: Set(waiting.id),
             entered_at: Set(Some(now())),
@@ -135,7 +135,7 @@ impl<'a> Entering<'a> {
 
 /// Returns the maximum role that the importer may assign: any role at the top level, and the importer's own
 /// role in the parent otherwise.
-async fn highest(backend: &Backend, access: &GroupAccess, importer: i64) -> Result<Option<AccessLevel>> {
+async fn max_role(backend: &Backend, access: &GroupAccess, importer: i64) -> Result<Option<AccessLevel>> {
     match access.group.parent_id.filter(|_| !access.caller.is_admin()) {
         None => Ok(Some(AccessLevel::Owner)),
         Some(parent) => {
@@ -146,7 +146,7 @@ async fn highest(backend: &Backend, access: &GroupAccess, importer: i64) -> Resu
 }
 
 /// Maps a database error of an insert. A unique violation means that a conflicting row was created meanwhile.
-pub fn refused(what: &'static str) -> impl Fn(DbErr) -> Error {
+pub fn map_insert_error(what: &'static str) -> impl Fn(DbErr) -> Error {
     move |error| match Violation::of(&error) {
         Some(Violation::Unique(_)) => fault(format!(
             "The group already has {what} with the same IID or title as one in the archive"

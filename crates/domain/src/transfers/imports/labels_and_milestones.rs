@@ -9,38 +9,38 @@ use storage::entities::iid_counters::{self, IidKind};
 
 use storage::entities::{Scope, badges, fold, labels, milestones, now};
 
-use super::report::Kind;
+use super::report::ItemKind;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
 use crate::planning::labels::{DEFAULT_COLOR, NewLabel, named};
 use crate::planning::milestones::NewMilestone;
 use crate::planning::{labels as of_labels, milestones as of_milestones};
 use crate::spaces::badges as of_badges;
-use crate::transfers::imports::importer::{Entering, refused};
-use crate::transfers::imports::record_reader::Records;
+use crate::transfers::imports::importer::{Importer, map_insert_error};
+use crate::transfers::imports::record_reader::RecordReader;
 use crate::transfers::layout::Relation;
-use crate::transfers::records::{Badge, Label, LabelName, Milestone, MilestoneState};
+use crate::transfers::records::{BadgeRecord, LabelName, LabelRecord, MilestoneRecord, MilestoneRecordState};
 
 /// Labels inserted per statement, because databases limit the number of parameters.
 const BATCH: usize = 500;
 
-impl Entering<'_> {
-    pub(super) async fn enter_milestones(
+impl Importer<'_> {
+    pub(super) async fn import_milestones(
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
         place: &SpaceAccess,
     ) -> Result<()> {
-        let Some(stretch) = self.groups[at].records(Relation::Milestones) else {
+        let Some(range) = self.groups[at].records(Relation::Milestones) else {
             return Ok(());
         };
-        let mut records = Records::<Milestone>::new(&mut self.file, stretch).await?;
+        let mut records = RecordReader::<MilestoneRecord>::new(&mut self.file, range).await?;
         while let Some(batch) = records.next().await? {
             let last = batch.iter().map(|record| record.iid).max().unwrap_or(0);
             let rows: Result<Vec<_>> = batch.into_iter().map(|record| milestone(place, record)).collect();
             let mut rows = rows?;
             let wanted = rows.iter().map(|row| row.title.as_ref().as_str());
-            let taken = titles_above(
+            let taken = inherited_titles(
                 transaction,
                 self.above,
                 milestones::available,
@@ -52,29 +52,29 @@ impl Entering<'_> {
             for title in taken {
                 let reason = "an ancestor group has a milestone with this title, which is used instead";
                 self.report
-                    .add(Kind::Milestone, &self.groups[at].full_path, &title, reason);
+                    .add(ItemKind::Milestone, &self.groups[at].full_path, &title, reason);
             }
             if !rows.is_empty() {
                 milestones::Entity::insert_many(rows)
                     .exec_without_returning(transaction)
                     .await
-                    .map_err(refused("a milestone"))?;
+                    .map_err(map_insert_error("a milestone"))?;
             }
             iid_counters::reserve(transaction, place.scope(), IidKind::Milestones, last).await?;
         }
         Ok(())
     }
 
-    pub(super) async fn enter_labels(
+    pub(super) async fn import_labels(
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
         place: &SpaceAccess,
     ) -> Result<()> {
-        let Some(stretch) = self.groups[at].records(Relation::Labels) else {
+        let Some(range) = self.groups[at].records(Relation::Labels) else {
             return Ok(());
         };
-        let mut records = Records::<Label>::new(&mut self.file, stretch).await?;
+        let mut records = RecordReader::<LabelRecord>::new(&mut self.file, range).await?;
         while let Some(batch) = records.next().await? {
             let rows = batch.into_iter().map(|record| {
                 let new = NewLabel {
@@ -87,7 +87,7 @@ impl Entering<'_> {
             });
             let mut rows: Vec<labels::ActiveModel> = rows.collect::<Result<_>>()?;
             let wanted = rows.iter().map(|row| row.title.as_ref().as_str());
-            let taken = titles_above(
+            let taken = inherited_titles(
                 transaction,
                 self.above,
                 labels::available,
@@ -99,23 +99,23 @@ impl Entering<'_> {
             for title in taken {
                 let reason = "an ancestor group has a label with this title, which is used instead";
                 self.report
-                    .add(Kind::Label, &self.groups[at].full_path, &title, reason);
+                    .add(ItemKind::Label, &self.groups[at].full_path, &title, reason);
             }
             insert_labels(transaction, rows).await?;
         }
         Ok(())
     }
 
-    pub(super) async fn enter_badges(
+    pub(super) async fn import_badges(
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
         place: &SpaceAccess,
     ) -> Result<()> {
-        let Some(stretch) = self.groups[at].records(Relation::Badges) else {
+        let Some(range) = self.groups[at].records(Relation::Badges) else {
             return Ok(());
         };
-        let mut records = Records::<Badge>::new(&mut self.file, stretch).await?;
+        let mut records = RecordReader::<BadgeRecord>::new(&mut self.file, range).await?;
         while let Some(batch) = records.next().await? {
             let rows = batch.into_iter().map(|record| {
                 of_badges::valid_row(place.scope(), record.name, record.link_url, record.image_url)
@@ -131,7 +131,7 @@ impl Entering<'_> {
 /// Returns the titles that exist in ancestors of the imported group, sorted. Manual creation would reject
 /// such a title. Titles may repeat within the archive, because an ancestor's item may be newer than a
 /// subgroup's.
-async fn titles_above<E: EntityTrait>(
+async fn inherited_titles<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     above: Option<i64>,
     available: fn(Scope, i64) -> Select<E>,
@@ -151,7 +151,7 @@ async fn titles_above<E: EntityTrait>(
     Ok(found.into_iter().collect())
 }
 
-fn milestone(place: &SpaceAccess, record: Milestone) -> Result<milestones::ActiveModel> {
+fn milestone(place: &SpaceAccess, record: MilestoneRecord) -> Result<milestones::ActiveModel> {
     let folded = record
         .description
         .as_deref()
@@ -171,8 +171,8 @@ fn milestone(place: &SpaceAccess, record: Milestone) -> Result<milestones::Activ
         title_key: Set(fold(row.title.as_ref())),
         description_key: Set(folded),
         state: Set(match record.state {
-            MilestoneState::Active => milestones::MilestoneState::Active,
-            MilestoneState::Closed => milestones::MilestoneState::Closed,
+            MilestoneRecordState::Active => milestones::MilestoneState::Active,
+            MilestoneRecordState::Closed => milestones::MilestoneState::Closed,
         }),
         created_at: Set(at),
         updated_at: Set(at),
@@ -185,7 +185,7 @@ async fn insert_labels(transaction: &DatabaseTransaction, rows: Vec<labels::Acti
         labels::Entity::insert_many(some.to_vec())
             .exec_without_returning(transaction)
             .await
-            .map_err(refused("a label"))?;
+            .map_err(map_insert_error("a label"))?;
     }
     Ok(())
 }

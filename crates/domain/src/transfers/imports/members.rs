@@ -10,16 +10,16 @@ use sea_orm::{
 use storage::entities::members::ActiveModel;
 use storage::entities::{AccessLevel, fold, members, now, user_emails, users};
 
-use super::report::Kind;
+use super::report::ItemKind;
 use crate::kernel::error::Result;
 use crate::spaces::members::inherited_levels;
-use crate::transfers::imports::importer::Entering;
-use crate::transfers::imports::record_reader::Records;
+use crate::transfers::imports::importer::Importer;
+use crate::transfers::imports::record_reader::RecordReader;
 use crate::transfers::layout::Relation;
-use crate::transfers::records::{Member, User};
+use crate::transfers::records::{MemberRecord, UserRecord};
 
 /// Returns the email addresses of an archive user, case-folded.
-pub fn addresses(user: Option<&User>) -> impl Iterator<Item = String> + '_ {
+pub fn addresses(user: Option<&UserRecord>) -> impl Iterator<Item = String> + '_ {
     let all = user
         .into_iter()
         .flat_map(|user| [&user.email, &user.public_email])
@@ -33,7 +33,10 @@ pub fn addresses(user: Option<&User>) -> impl Iterator<Item = String> + '_ {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn known(db: &impl ConnectionTrait, addresses: &HashSet<String>) -> Result<HashMap<String, i64>> {
+pub async fn users_by_email(
+    db: &impl ConnectionTrait,
+    addresses: &HashSet<String>,
+) -> Result<HashMap<String, i64>> {
     let primary: Vec<(String, i64)> = users::not_deleted()
         .select_only()
         .columns([users::Column::EmailKey, users::Column::Id])
@@ -58,7 +61,7 @@ pub async fn known(db: &impl ConnectionTrait, addresses: &HashSet<String>) -> Re
 }
 
 /// Returns the name of an archive user for the report.
-fn called(user: Option<&User>) -> String {
+fn display_name(user: Option<&UserRecord>) -> String {
     let Some(user) = user else {
         return "unknown".to_owned();
     };
@@ -67,24 +70,24 @@ fn called(user: Option<&User>) -> String {
     names.next().cloned().unwrap_or_else(|| user.id.to_string())
 }
 
-impl Entering<'_> {
+impl Importer<'_> {
     /// Maps the users of the archive to local users.
     ///
     /// # Errors
     /// Returns an error if the database or the disk fails.
-    pub(super) async fn find_people(&mut self) -> Result<()> {
+    pub(super) async fn map_users(&mut self) -> Result<()> {
         let groups = self.groups.iter();
         let all: Vec<_> = groups
             .filter_map(|group| group.records(Relation::Members))
             .collect();
-        for stretch in all {
-            let mut records = Records::<Member>::new(&mut self.file, stretch).await?;
+        for range in all {
+            let mut records = RecordReader::<MemberRecord>::new(&mut self.file, range).await?;
             while let Some(batch) = records.next().await? {
                 let wanted = batch
                     .iter()
                     .flat_map(|member| addresses(member.user.as_ref()))
                     .collect();
-                let known = known(self.backend.database.read(), &wanted).await?;
+                let known = users_by_email(self.backend.database.read(), &wanted).await?;
                 for user in batch.iter().filter_map(|member| member.user.as_ref()) {
                     let found = addresses(Some(user)).find_map(|address| known.get(&address).copied());
                     if let Some(user_id) = found {
@@ -101,14 +104,14 @@ impl Entering<'_> {
     ///
     /// # Errors
     /// Returns an error if the database or the disk fails.
-    pub(super) async fn enter_members(
+    pub(super) async fn import_members(
         &mut self,
         transaction: &DatabaseTransaction,
         at: usize,
         group_id: i64,
     ) -> Result<()> {
         let group = &self.groups[at];
-        let Some(stretch) = group.records(Relation::Members) else {
+        let Some(range) = group.records(Relation::Members) else {
             return Ok(());
         };
         let direct: Vec<i64> = members::Entity::find()
@@ -119,30 +122,32 @@ impl Entering<'_> {
             .all(transaction)
             .await?;
         let mut direct: HashSet<i64> = direct.into_iter().collect();
-        let mut records = Records::<Member>::new(&mut self.file, stretch).await?;
+        let mut records = RecordReader::<MemberRecord>::new(&mut self.file, range).await?;
         while let Some(batch) = records.next().await? {
-            let user_of = |member: &Member| self.people.get(&member.user.as_ref()?.id).copied();
+            let user_of = |member: &MemberRecord| self.people.get(&member.user.as_ref()?.id).copied();
             let users = batch.iter().filter_map(user_of);
             let above = inherited_levels(transaction, group_id, users).await?;
             let mut rows = Vec::new();
             for member in batch {
                 let found = user_of(&member);
-                let bounds = Bounds {
+                let bounds = RoleLimits {
                     highest: self.highest,
                     above: found.and_then(|user_id| above.get(&user_id).copied()),
                     there: found.is_some_and(|user_id| direct.contains(&user_id)),
                 };
                 let (said, ends) = (AccessLevel::from_number(member.access_level), member.expires_at);
-                let name = || called(member.user.as_ref());
+                let name = || display_name(member.user.as_ref());
                 match (found, bounds.level(said, ends)) {
                     (None, _) => {
                         let reason = "no user has confirmed this email address";
-                        self.report.add(Kind::Member, &group.full_path, &name(), reason);
+                        self.report
+                            .add(ItemKind::Member, &group.full_path, &name(), reason);
                     }
                     // The importer owns the whole group already.
                     (Some(user_id), Err(_)) if user_id == self.importer => {}
                     (Some(_), Err(reason)) => {
-                        self.report.add(Kind::Member, &group.full_path, &name(), reason);
+                        self.report
+                            .add(ItemKind::Member, &group.full_path, &name(), reason);
                     }
                     (Some(user_id), Ok(level)) => {
                         if let Some(said) = said.filter(|said| level < *said) {
@@ -151,7 +156,8 @@ impl Entering<'_> {
                                 said.name(),
                                 level.name()
                             );
-                            self.report.add(Kind::Level, &group.full_path, &name(), reason);
+                            self.report
+                                .add(ItemKind::Level, &group.full_path, &name(), reason);
                         }
                         direct.insert(user_id);
                         let at = now();
@@ -179,7 +185,7 @@ impl Entering<'_> {
 }
 
 /// Limits of the role of a member.
-struct Bounds {
+struct RoleLimits {
     /// The maximum role that the importer may assign.
     highest: Option<AccessLevel>,
     /// The role inherited from ancestor groups.
@@ -188,7 +194,7 @@ struct Bounds {
     there: bool,
 }
 
-impl Bounds {
+impl RoleLimits {
     /// Returns the role of a member, or the reason why there is none.
     fn level(&self, said: Option<AccessLevel>, ends: Option<NaiveDate>) -> Result<AccessLevel, &'static str> {
         let said = said.ok_or("the role is unknown")?;

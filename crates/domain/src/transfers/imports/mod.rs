@@ -32,7 +32,7 @@ use sea_orm::{
 };
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
-pub use report::{Kind, Progress, Report, Status, Unmapped};
+pub use report::{ImportProgress, ImportReport, ImportStatus, ItemKind, UnmappedItem};
 
 use storage::database::Violation;
 use storage::entities::group_imports::{self, ActiveModel, Column, Entity, ImportState, Model};
@@ -48,27 +48,27 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::rate_limit::{self, Quota};
 use crate::spaces::groups::{self, GroupSettings, NewGroup};
-use crate::transfers::imports::archive::{Opened, fault};
-use crate::transfers::imports::importer::Entering;
+use crate::transfers::imports::archive::{ImportArchive, fault};
+use crate::transfers::imports::importer::Importer;
 use crate::transfers::jobs::import_group::ImportGroup;
 use crate::transfers::stored_archives::{SWEPT, broken, secret};
 
 /// Age from which an archive without a group is removed. Younger ones may belong to a request in progress.
-const ADRIFT: TimeDelta = TimeDelta::hours(24);
+const ORPHAN_AGE: TimeDelta = TimeDelta::hours(24);
 /// First bytes of a gzip file.
-const GZIP: [u8; 3] = [0x1F, 0x8B, 0x08];
+const GZIP_SIGNATURE: [u8; 3] = [0x1F, 0x8B, 0x08];
 /// Import quota of a user.
-const IMPORTS: Quota = Quota {
+const IMPORT_QUOTA: Quota = Quota {
     action: "group_import",
     most: 6,
     within: TimeDelta::minutes(1),
 };
 /// Error for a second import of a user at the same time.
-const ANOTHER: &str = "You already have an import in progress; wait until it finishes";
+const IMPORT_IN_PROGRESS: &str = "You already have an import in progress; wait until it finishes";
 /// The constraint that allows one import per user.
-const ONE_AT_A_TIME: &str = "uq_group_imports_user_id";
+const IMPORT_CONSTRAINT: &str = "uq_group_imports_user_id";
 /// Error for an import that repeatedly failed because of the server.
-const GIVEN_UP: &str = "The import failed because of an internal error; see the server log";
+const IMPORT_FAILED: &str = "The import failed because of an internal error; see the server log";
 
 /// Attributes of the group of a new import.
 #[derive(Debug)]
@@ -87,14 +87,14 @@ pub struct NewImport {
 /// Returns `Error::Forbidden` or `Error::NotFound` like the creation of a group. Returns `Error::Rejected` or
 /// `Error::InvalidAttributes` if the name, path or archive is invalid. Returns `Error::RateLimited` if the
 /// quota is exceeded. Returns `Error::Conflict` if another import of the caller is running.
-pub async fn begin(
+pub async fn create(
     backend: &Backend,
     caller: &Caller,
     new: NewImport,
     mut archive: UploadedFile,
 ) -> Result<()> {
     let user_id = caller.signed_in()?.id;
-    rate_limit::consume(backend, user_id, IMPORTS).await?;
+    rate_limit::consume(backend, user_id, IMPORT_QUOTA).await?;
     let new = NewGroup {
         name: new.name,
         path: new.path,
@@ -105,17 +105,17 @@ pub async fn begin(
     let admitted = groups::check(backend, caller, new)
         .await?
         .with_imported_visibility(caller);
-    refuse_other_than_gzip(&mut archive).await?;
+    check_gzip(&mut archive).await?;
     // Checked before the archive is stored. Concurrent starts are prevented when the group is created.
     if group_imports::is_importing(backend.database.read(), user_id).await? {
-        return Err(Error::Conflict(ANOTHER.into()));
+        return Err(Error::Conflict(IMPORT_IN_PROGRESS.into()));
     }
     let at = now();
     let row = ActiveModel {
         user_id: Set(Some(user_id)),
         secret: Set(Some(secret())),
         state: Set(ImportState::Scheduled),
-        report: Set(told(&Report::default())?),
+        report: Set(serialize_report(&ImportReport::default())?),
         created_at: Set(at),
         updated_at: Set(at),
         ..Default::default()
@@ -129,7 +129,7 @@ pub async fn begin(
                 namespace_id: Set(Some(group.id)),
                 ..Default::default()
             };
-            mine.update(transaction).await.map_err(refused)?;
+            mine.update(transaction).await.map_err(map_insert_error)?;
             let job = ImportGroup { import_id: row.id };
             jobs::enqueue(transaction, &job).await.map_err(Error::internal)
         })
@@ -147,22 +147,22 @@ pub async fn begin(
     }
 }
 
-fn refused(error: DbErr) -> Error {
-    match Violation::is_unique(&error, ONE_AT_A_TIME) {
-        true => Error::Conflict(ANOTHER.into()),
+fn map_insert_error(error: DbErr) -> Error {
+    match Violation::is_unique(&error, IMPORT_CONSTRAINT) {
+        true => Error::Conflict(IMPORT_IN_PROGRESS.into()),
         false => error.into(),
     }
 }
 
-async fn refuse_other_than_gzip(archive: &mut UploadedFile) -> Result<()> {
+async fn check_gzip(archive: &mut UploadedFile) -> Result<()> {
     let mut start = Vec::new();
     (&mut archive.file)
-        .take(GZIP.len() as u64)
+        .take(GZIP_SIGNATURE.len() as u64)
         .read_to_end(&mut start)
         .await
         .map_err(Error::internal)?;
     archive.file.rewind().await.map_err(Error::internal)?;
-    match start == GZIP {
+    match start == GZIP_SIGNATURE {
         true => Ok(()),
         false => Err(Error::attribute(
             "file",
@@ -175,12 +175,12 @@ async fn refuse_other_than_gzip(archive: &mut UploadedFile) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub async fn status(backend: &Backend, access: &GroupAccess) -> Result<Status> {
+pub async fn status(backend: &Backend, access: &GroupAccess) -> Result<ImportStatus> {
     let db = backend.database.read();
     let group_id = access.group.id;
     let import = match group_imports::of_group(db, group_id).await? {
         None => None,
-        Some(row) => Some(Progress {
+        Some(row) => Some(ImportProgress {
             state: row.state,
             report: read_report(&row)?,
             entered: imported_groups::Entity::find()
@@ -192,7 +192,7 @@ pub async fn status(backend: &Backend, access: &GroupAccess) -> Result<Status> {
             created_at: row.created_at,
         }),
     };
-    Ok(Status { group_id, import })
+    Ok(ImportStatus { group_id, import })
 }
 
 /// Runs or resumes an import. Errors of the archive or the caller end it permanently.
@@ -206,7 +206,7 @@ pub async fn run(backend: &Backend, import_id: i64) -> Result<()> {
     let Some(row) = found else { return Ok(()) };
     if matches!(row.state, ImportState::Scheduled | ImportState::Started) && row.namespace_id.is_some() {
         set_state(backend.database.write(), import_id, ImportState::Started, None).await?;
-        let (state, why) = match carry_out(backend, &row).await {
+        let (state, why) = match execute(backend, &row).await {
             Ok(()) => (ImportState::Finished, None),
             Err(error) => match checks::text_of(&error) {
                 Some(text) => (ImportState::Failed, Some(text)),
@@ -222,12 +222,12 @@ pub async fn run(backend: &Backend, import_id: i64) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if the database or the storage fails.
-pub async fn give_up(backend: &Backend, import_id: i64) -> Result<()> {
+pub async fn mark_failed(backend: &Backend, import_id: i64) -> Result<()> {
     let db = backend.database.write();
     let Some(row) = Entity::find_by_id(import_id).one(db).await? else {
         return Ok(());
     };
-    set_state(db, import_id, ImportState::Failed, Some(GIVEN_UP.to_owned())).await?;
+    set_state(db, import_id, ImportState::Failed, Some(IMPORT_FAILED.to_owned())).await?;
     discard(backend, &row).await
 }
 
@@ -247,14 +247,14 @@ async fn set_state(
     Ok(())
 }
 
-async fn carry_out(backend: &Backend, row: &Model) -> Result<()> {
+async fn execute(backend: &Backend, row: &Model) -> Result<()> {
     let access = importer(backend, row).await?;
     let opened = open(backend, row).await?;
     let report = read_report(row)?;
-    let mut entering = Entering::new(backend, access, row.id, opened, report).await?;
-    entering.find_people().await?;
-    entering.plant().await?;
-    entering.enter().await
+    let mut entering = Importer::new(backend, access, row.id, opened, report).await?;
+    entering.map_users().await?;
+    entering.create_groups().await?;
+    entering.run().await
 }
 
 /// Returns the access of the importing user, who has to be an Owner of the group.
@@ -272,7 +272,7 @@ async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
 }
 
 /// Downloads the archive and reads it.
-async fn open(backend: &Backend, row: &Model) -> Result<Opened> {
+async fn open(backend: &Backend, row: &Model) -> Result<ImportArchive> {
     let key = key(row)?;
     let size = backend.objects.size(&key).await?;
     let size = size.ok_or_else(|| broken("the archive is not in the object storage"))?;
@@ -303,9 +303,9 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
     let db = backend.database.write();
     let lost = group_imports::without_job(db, ImportGroup::KIND, SWEPT).await?;
     for row in &lost {
-        give_up(backend, row.id).await?;
+        mark_failed(backend, row.id).await?;
     }
-    let over = group_imports::with_obsolete_archive(db, now() - ADRIFT, SWEPT).await?;
+    let over = group_imports::with_obsolete_archive(db, now() - ORPHAN_AGE, SWEPT).await?;
     for row in &over {
         discard(backend, row).await?;
         if row.namespace_id.is_none() {
@@ -319,7 +319,7 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
 ///
 /// # Errors
 /// Returns an error if the storage or the database fails.
-pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
+pub async fn delete_archive(backend: &Backend, group_id: i64) -> Result<()> {
     let db = backend.database.write();
     let Some(row) = group_imports::of_group(db, group_id).await? else {
         return Ok(());
@@ -348,18 +348,18 @@ fn key(row: &Model) -> Result<String> {
     Ok(format!("group_imports/{secret}"))
 }
 
-fn read_report(row: &Model) -> Result<Report> {
+fn read_report(row: &Model) -> Result<ImportReport> {
     serde_json::from_str(&row.report).map_err(Error::internal)
 }
 
-fn told(report: &Report) -> Result<String> {
+fn serialize_report(report: &ImportReport) -> Result<String> {
     serde_json::to_string(report).map_err(Error::internal)
 }
 
 /// Stores the report in the transaction of the changes it describes.
-async fn save_report(db: &impl ConnectionTrait, import_id: i64, report: &Report) -> Result<()> {
+async fn save_report(db: &impl ConnectionTrait, import_id: i64, report: &ImportReport) -> Result<()> {
     Entity::update_many()
-        .col_expr(Column::Report, Expr::value(told(report)?))
+        .col_expr(Column::Report, Expr::value(serialize_report(report)?))
         .col_expr(Column::UpdatedAt, Expr::value(now()))
         .filter(Column::Id.eq(import_id))
         .exec(db)
@@ -368,7 +368,7 @@ async fn save_report(db: &impl ConnectionTrait, import_id: i64, report: &Report)
 }
 
 /// Locks a group that is being filled. Returns `None` if it was deleted or is being deleted.
-async fn live(db: &impl ConnectionTrait, id: i64) -> Result<Option<namespaces::Model>> {
+async fn lock_group(db: &impl ConnectionTrait, id: i64) -> Result<Option<namespaces::Model>> {
     let found = namespaces::lock(db, id).await?;
     Ok(found.filter(|group| group.deletion_started_at.is_none()))
 }
@@ -381,7 +381,7 @@ async fn live(db: &impl ConnectionTrait, id: i64) -> Result<Option<namespaces::M
 pub async fn run_job(backend: Backend, job: ImportGroup, attempt: JobAttempt) -> Result<(), JobFailure> {
     let done = run(&backend, job.import_id).await;
     if done.is_err() && attempt.is_last() {
-        give_up(&backend, job.import_id).await?;
+        mark_failed(&backend, job.import_id).await?;
     }
     Ok(done?)
 }

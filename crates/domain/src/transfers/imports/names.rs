@@ -5,11 +5,11 @@ use crate::transfers::imports::archive::fault;
 use crate::transfers::layout::{ALL_FILE, GROUPS, Relation, VERSION_FILE};
 
 /// Maximum length of an ignored file's name, in bytes.
-const LONGEST: usize = 64;
+const MAX_IGNORED_NAME_BYTES: usize = 64;
 
 /// Kind of a file in an archive.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Name {
+pub enum ArchiveEntry {
     /// Version of the layout.
     Version,
     /// File next to the version that describes the source server. Ignored.
@@ -25,27 +25,27 @@ pub enum Name {
 }
 
 /// Returns a name without the optional prefix `./`.
-pub fn plain(name: &str) -> &str {
+pub fn without_dot_prefix(name: &str) -> &str {
     name.strip_prefix("./").unwrap_or(name)
 }
 
-impl Name {
+impl ArchiveEntry {
     /// Parses the name of a file.
     ///
     /// # Errors
     /// Returns `Error::Rejected` if the name is not part of the layout.
     pub fn of_file(name: &str) -> Result<Self> {
-        let plain = plain(name);
+        let plain = without_dot_prefix(name);
         match plain {
             VERSION_FILE => return Ok(Self::Version),
             ALL_FILE => return Ok(Self::All),
             _ => {}
         }
         let capital = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
-        if !plain.is_empty() && plain.len() <= LONGEST && plain.bytes().all(capital) {
+        if !plain.is_empty() && plain.len() <= MAX_IGNORED_NAME_BYTES && plain.bytes().all(capital) {
             return Ok(Self::Beside);
         }
-        below_groups(plain).ok_or_else(|| strange(name))
+        below_groups(plain).ok_or_else(|| unknown_name(name))
     }
 
     /// Checks the name of a directory.
@@ -53,27 +53,27 @@ impl Name {
     /// # Errors
     /// Returns `Error::Rejected` if the name is not part of the layout.
     pub fn of_directory(name: &str) -> Result<()> {
-        let plain = plain(name);
+        let plain = without_dot_prefix(name);
         let plain = plain.strip_suffix('/').unwrap_or(plain);
         let of_group = || plain.strip_prefix(GROUPS)?.strip_prefix('/').and_then(number);
         let root = matches!(name, "." | "./");
         let known = root || plain == "tree" || plain == GROUPS || of_group().is_some();
-        if known { Ok(()) } else { Err(strange(name)) }
+        if known { Ok(()) } else { Err(unknown_name(name)) }
     }
 }
 
-fn below_groups(plain: &str) -> Option<Name> {
+fn below_groups(plain: &str) -> Option<ArchiveEntry> {
     let rest = plain.strip_prefix(GROUPS)?.strip_prefix('/')?;
     let Some((group, file)) = rest.split_once('/') else {
-        return number(rest.strip_suffix(".json")?).map(Name::Group);
+        return number(rest.strip_suffix(".json")?).map(ArchiveEntry::Group);
     };
     let (id, word) = (number(group)?, file.strip_suffix(".ndjson")?);
     if let Some(relation) = Relation::of_word(word) {
-        return Some(Name::Relation(id, relation));
+        return Some(ArchiveEntry::Relation(id, relation));
     }
     let small = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-    let word_like = !word.is_empty() && word.len() <= LONGEST && word.bytes().all(small);
-    word_like.then(|| Name::Strange(id, word.to_owned()))
+    let word_like = !word.is_empty() && word.len() <= MAX_IGNORED_NAME_BYTES && word.bytes().all(small);
+    word_like.then(|| ArchiveEntry::Strange(id, word.to_owned()))
 }
 
 /// Parses an ID: digits without leading zeros.
@@ -82,7 +82,7 @@ fn number(text: &str) -> Option<i64> {
     text.parse().ok().filter(|_| digits)
 }
 
-fn strange(name: &str) -> crate::kernel::error::Error {
+fn unknown_name(name: &str) -> crate::kernel::error::Error {
     fault(format!(
         "The archive contains an unexpected file or directory: {name:?}"
     ))
@@ -95,21 +95,24 @@ mod tests {
     #[test]
     fn names_of_the_layout_are_known() {
         for (name, known) in [
-            ("VERSION", Name::Version),
-            ("./VERSION", Name::Version),
-            ("SOME_REVISION", Name::Beside),
-            ("tree/groups/_all.ndjson", Name::All),
-            ("./tree/groups/17.json", Name::Group(17)),
-            ("tree/groups/17/epics.ndjson", Name::Relation(17, Relation::Epics)),
+            ("VERSION", ArchiveEntry::Version),
+            ("./VERSION", ArchiveEntry::Version),
+            ("SOME_REVISION", ArchiveEntry::Beside),
+            ("tree/groups/_all.ndjson", ArchiveEntry::All),
+            ("./tree/groups/17.json", ArchiveEntry::Group(17)),
+            (
+                "tree/groups/17/epics.ndjson",
+                ArchiveEntry::Relation(17, Relation::Epics),
+            ),
             (
                 "tree/groups/17/wikis.ndjson",
-                Name::Strange(17, "wikis".to_owned()),
+                ArchiveEntry::Strange(17, "wikis".to_owned()),
             ),
         ] {
-            assert_eq!(Name::of_file(name).expect(name), known);
+            assert_eq!(ArchiveEntry::of_file(name).expect(name), known);
         }
         for name in ["./", "tree", "./tree/groups/", "tree/groups/17/"] {
-            assert!(Name::of_directory(name).is_ok(), "{name}");
+            assert!(ArchiveEntry::of_directory(name).is_ok(), "{name}");
         }
     }
 
@@ -133,7 +136,7 @@ mod tests {
             "tree/groups//17.json",
             "tree/projects/17.json",
         ] {
-            assert!(Name::of_file(name).is_err(), "{name:?}");
+            assert!(ArchiveEntry::of_file(name).is_err(), "{name:?}");
         }
         for name in [
             "/",
@@ -143,7 +146,7 @@ mod tests {
             "uploads/",
             "tree/groups/17/18/",
         ] {
-            assert!(Name::of_directory(name).is_err(), "{name:?}");
+            assert!(ArchiveEntry::of_directory(name).is_err(), "{name:?}");
         }
     }
 }

@@ -8,29 +8,29 @@ use tokio::fs::File;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, BufReader, Take};
 
 use crate::kernel::error::{Error, Result};
-use crate::transfers::imports::archive::Stretch;
+use crate::transfers::imports::archive::ByteRange;
 use crate::transfers::stored_archives::broken;
 
 /// Maximum records in a batch.
-const ROWS: usize = 100;
+const MAX_BATCH_RECORDS: usize = 100;
 /// Bytes after which a batch ends. A single record may exceed it.
-const BYTES: usize = 1 << 20;
+const MAX_BATCH_BYTES: usize = 1 << 20;
 
 /// The records of a group and relation.
-pub struct Records<'a, T> {
+pub struct RecordReader<'a, T> {
     lines: BufReader<Take<&'a mut File>>,
     kind: PhantomData<T>,
 }
 
-impl<'a, T: DeserializeOwned> Records<'a, T> {
+impl<'a, T: DeserializeOwned> RecordReader<'a, T> {
     /// Opens the records in a byte range of the file.
     ///
     /// # Errors
     /// Returns an error if the disk fails.
-    pub async fn new(file: &'a mut File, stretch: Stretch) -> Result<Self> {
-        file.seek(SeekFrom::Start(stretch.start)).await.map_err(broken)?;
+    pub async fn new(file: &'a mut File, range: ByteRange) -> Result<Self> {
+        file.seek(SeekFrom::Start(range.start)).await.map_err(broken)?;
         Ok(Self {
-            lines: BufReader::new(file.take(stretch.end - stretch.start)),
+            lines: BufReader::new(file.take(range.end - range.start)),
             kind: PhantomData,
         })
     }
@@ -42,7 +42,7 @@ impl<'a, T: DeserializeOwned> Records<'a, T> {
     pub async fn next(&mut self) -> Result<Option<Vec<T>>> {
         let (mut records, mut bytes) = (Vec::new(), 0);
         let mut line = Vec::new();
-        while records.len() < ROWS && bytes < BYTES {
+        while records.len() < MAX_BATCH_RECORDS && bytes < MAX_BATCH_BYTES {
             line.clear();
             let read = self.lines.read_until(b'\n', &mut line).await.map_err(broken)?;
             if read == 0 {

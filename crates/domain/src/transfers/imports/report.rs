@@ -4,26 +4,26 @@ use serde::{Deserialize, Serialize};
 use storage::entities::group_imports::ImportState;
 
 /// Maximum items that are listed individually.
-const MOST: usize = 100;
+const MAX_ITEMS: usize = 100;
 /// Maximum length of names in the report, in characters.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_LENGTH: usize = 255;
 
 /// Result of an import.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Report {
+pub struct ImportReport {
     /// Number of groups in the archive; 0 until it is read.
     pub groups: u64,
     /// Number of items that were skipped or changed.
     pub unmapped_count: u64,
     /// The first of these items.
-    pub unmapped: Vec<Unmapped>,
+    pub unmapped: Vec<UnmappedItem>,
 }
 
 /// An item that was skipped or changed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Unmapped {
+pub struct UnmappedItem {
     /// Kind of the item.
-    pub kind: Kind,
+    pub kind: ItemKind,
     /// Path of its group within the archive.
     pub group: String,
     /// Name of the item.
@@ -35,7 +35,7 @@ pub struct Unmapped {
 /// Kind of a skipped or changed item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ItemKind {
     /// A skipped member.
     Member,
     /// The role of a member.
@@ -60,16 +60,16 @@ pub enum Kind {
 
 /// Import status of a group.
 #[derive(Debug, Clone)]
-pub struct Status {
+pub struct ImportStatus {
     /// The group.
     pub group_id: i64,
     /// The import, unless the group was created otherwise.
-    pub import: Option<Progress>,
+    pub import: Option<ImportProgress>,
 }
 
 /// Progress of an import.
 #[derive(Debug, Clone)]
-pub struct Progress {
+pub struct ImportProgress {
     /// State of the import.
     pub state: ImportState,
     /// Error that ended it.
@@ -79,16 +79,16 @@ pub struct Progress {
     /// Number of completely imported groups.
     pub entered: u64,
     /// The report so far.
-    pub report: Report,
+    pub report: ImportReport,
 }
 
-impl Report {
+impl ImportReport {
     /// Adds a skipped or changed item.
-    pub fn add(&mut self, kind: Kind, group: &str, name: &str, reason: impl Into<String>) {
+    pub fn add(&mut self, kind: ItemKind, group: &str, name: &str, reason: impl Into<String>) {
         self.unmapped_count += 1;
-        if self.unmapped.len() < MOST {
-            let cut = |text: &str| text.chars().take(LONGEST_NAME).collect();
-            self.unmapped.push(Unmapped {
+        if self.unmapped.len() < MAX_ITEMS {
+            let cut = |text: &str| text.chars().take(MAX_NAME_LENGTH).collect();
+            self.unmapped.push(UnmappedItem {
                 kind,
                 group: cut(group),
                 name: cut(name),

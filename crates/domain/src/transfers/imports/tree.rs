@@ -7,22 +7,22 @@ use storage::entities::fold;
 use crate::kernel::error::Result;
 use crate::planning::epics;
 use crate::spaces::groups::{MAX_DEPTH, check_names};
-use crate::transfers::imports::archive::{Draft, EpicName, Stretch, fault};
+use crate::transfers::imports::archive::{ByteRange, EpicReference, GroupDraft, fault};
 use crate::transfers::layout::Relation;
 
 /// A group and its position in the hierarchy.
 #[derive(Debug)]
-pub struct Planted {
-    pub draft: Draft,
+pub struct GroupNode {
+    pub draft: GroupDraft,
     /// Number of its ancestors in the archive.
     pub depth: usize,
     /// Its path within the archive, starting with the exported group.
     pub full_path: String,
 }
 
-impl Planted {
+impl GroupNode {
     /// Returns the byte range of its records of a relation, if any.
-    pub fn records(&self, relation: Relation) -> Option<Stretch> {
+    pub fn records(&self, relation: Relation) -> Option<ByteRange> {
         self.draft.relations[relation as usize]
     }
 }
@@ -31,7 +31,7 @@ impl Planted {
 ///
 /// # Errors
 /// Returns `Error::Rejected` if the groups do not form a tree or siblings conflict.
-pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted>> {
+pub fn sort_groups(all: &[i64], mut drafts: HashMap<i64, GroupDraft>) -> Result<Vec<GroupNode>> {
     let Some(root) = all.first().copied() else {
         return Err(fault("The archive contains no group"));
     };
@@ -53,7 +53,7 @@ pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted
             below.entry(parent).or_default().push(*id);
         }
     }
-    let mut planted: Vec<Planted> = Vec::with_capacity(all.len());
+    let mut nodes: Vec<GroupNode> = Vec::with_capacity(all.len());
     // Groups after this position have not been visited yet.
     let mut at = 0;
     let mut next = vec![(root, 0, String::new())];
@@ -72,7 +72,7 @@ pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted
                 .into_iter()
                 .map(|child| (child, depth + 1, format!("{full_path}/"))),
         );
-        planted.push(Planted {
+        nodes.push(GroupNode {
             draft,
             depth,
             full_path,
@@ -82,13 +82,13 @@ pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted
     if let Some(id) = drafts.keys().next() {
         return Err(fault(format!("The group {id} is its own ancestor")));
     }
-    check_siblings(&planted)?;
-    Ok(planted)
+    check_siblings(&nodes)?;
+    Ok(nodes)
 }
 
-fn check_siblings(planted: &[Planted]) -> Result<()> {
+fn check_siblings(nodes: &[GroupNode]) -> Result<()> {
     let (mut names, mut paths) = (HashSet::new(), HashSet::new());
-    for group in planted.iter().skip(1) {
+    for group in nodes.iter().skip(1) {
         let (draft, full_path) = (&group.draft, &group.full_path);
         if let Err(error) = check_names(Some(&draft.name), Some(&draft.path), false) {
             let text = super::checks::text_of(&error).unwrap_or_default();
@@ -110,8 +110,8 @@ fn check_siblings(planted: &[Planted]) -> Result<()> {
 ///
 /// # Errors
 /// Returns `Error::Rejected` if an epic has an invalid parent.
-pub fn check_epics(planted: &[Planted], all: &HashMap<i64, EpicName>) -> Result<()> {
-    let parents: HashMap<i64, i64> = planted
+pub fn check_epics(nodes: &[GroupNode], all: &HashMap<i64, EpicReference>) -> Result<()> {
+    let parents: HashMap<i64, i64> = nodes
         .iter()
         .skip(1)
         .filter_map(|group| Some((group.draft.id, group.draft.parent_id?)))
