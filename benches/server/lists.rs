@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use domain::kernel::Backend;
-use domain::operations::first_start::Chosen;
+use domain::operations::first_start::GivenCredentials;
 use domain::secrets::Secret;
 use holdfast::config::Options;
 use holdfast::server;
@@ -128,7 +128,7 @@ impl Instance {
         let observer: StatementObserver = Arc::new(move |_, _| {
             counted.fetch_add(1, Ordering::Relaxed);
         });
-        let chosen = Chosen {
+        let chosen = GivenCredentials {
             token: Some(Secret::new(TOKEN.to_owned())),
             password: None,
         };

@@ -155,7 +155,7 @@ pub(super) async fn run(command: Command) -> Outcome {
             common,
         } => {
             let (settings, backend) = common.open().await?;
-            let _presence = startup::arrive(&backend, &settings.data_dir).await?;
+            let _presence = startup::register_node(&backend, &settings.data_dir).await?;
             let made =
                 repository_import::import(&backend, &project, visibility.into(), path, author.as_deref())
                     .await

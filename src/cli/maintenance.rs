@@ -22,8 +22,8 @@ pub(super) struct Copy {
 /// Prints one line for each problem; exits with 1 if there are any.
 pub(super) async fn doctor(common: Common) -> Outcome {
     let (settings, backend) = common.open().await?;
-    let deserted = startup::is_deserted(&settings.data_dir).await?;
-    let findings = examination::examine(&backend, deserted).await?;
+    let deserted = startup::is_only_node(&settings.data_dir).await?;
+    let findings = examination::check(&backend, deserted).await?;
     for problem in &findings.problems {
         print(&format!("{problem}\n"));
     }

@@ -15,9 +15,9 @@ use domain::integrations::webhooks;
 use domain::kernel::cache::Caches;
 use domain::kernel::upload_slots::UploadSlots;
 use domain::kernel::{Backend, BackendParts, Instance};
-use domain::operations::first_start::{self, Chosen, MadeUp};
-use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, Opening, Serving};
-use domain::operations::startup::{self, Presence};
+use domain::operations::first_start::{self, GeneratedCredentials, GivenCredentials};
+use domain::operations::instance_identity::{self, DataDirectory, DatabaseKind, OpenMode, ServeLock};
+use domain::operations::startup::{self, NodeRegistration};
 use domain::review::merge_requests::MergeRequestUpdates;
 use domain::secrets::{Keyring, Secret};
 use domain::transfers::jobs::import_group::ImportGroup;
@@ -51,7 +51,7 @@ pub async fn open(
     observer: Option<database::StatementObserver>,
     base_url: String,
 ) -> Result<Backend, Error> {
-    let opened = open_as(settings, observer, base_url, Opening::Existing).await?;
+    let opened = open_as(settings, observer, base_url, OpenMode::Existing).await?;
     Ok(opened.0)
 }
 
@@ -59,13 +59,13 @@ async fn open_as(
     settings: &Settings,
     observer: Option<database::StatementObserver>,
     base_url: String,
-    opening: Opening,
-) -> Result<(Backend, Option<Serving>), Error> {
+    opening: OpenMode,
+) -> Result<(Backend, Option<ServeLock>), Error> {
     let directory = settings.data_dir.clone();
-    let identity = DataDirectory::read(&directory, &settings.database_url, opening)?;
+    let identity = DataDirectory::open(&directory, &settings.database_url, opening)?;
     // Before the database is opened, so that the second of two first starts never meets a half-made one.
     let serving = match (opening, DatabaseKind::of_url(&settings.database_url)) {
-        (Opening::Create, DatabaseKind::Sqlite) => Some(instance_identity::serve_alone(&directory)?),
+        (OpenMode::Create, DatabaseKind::Sqlite) => Some(instance_identity::lock_directory(&directory)?),
         _ => None,
     };
     let options = database::DatabaseOptions {
@@ -76,7 +76,7 @@ async fn open_as(
     };
     let database = Database::connect(&settings.database_url, &options).await?;
     identity.check(&database).await?;
-    if opening == Opening::Create {
+    if opening == OpenMode::Create {
         tokio::fs::create_dir_all(&directory)
             .await
             .map_err(|cause| Error::Io {
@@ -90,8 +90,8 @@ async fn open_as(
     let prepare = move || -> Result<(Keyring, RepositoryStore, ObjectStorage), Error> {
         let key = directory.join(instance_identity::KEY);
         let keyring = match opening {
-            Opening::Create => Keyring::open(&key)?,
-            Opening::Existing => Keyring::open_existing(&key)?,
+            OpenMode::Create => Keyring::open(&key)?,
+            OpenMode::Existing => Keyring::open_existing(&key)?,
         };
         let objects = ObjectStorage::open(objects.as_deref(), &directory)?;
         let repositories =
@@ -129,9 +129,9 @@ async fn open_as(
 
 /// Returns the given credentials of the first administrator.
 #[must_use]
-pub fn chosen(options: &Options) -> Chosen {
+pub fn chosen(options: &Options) -> GivenCredentials {
     let secret = |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).map(Secret::new);
-    Chosen {
+    GivenCredentials {
         token: secret(&options.root_token),
         password: secret(&options.root_password),
     }
@@ -141,14 +141,14 @@ pub fn chosen(options: &Options) -> Chosen {
 pub struct Bound {
     listener: TcpListener,
     settings: Settings,
-    _presence: Presence,
-    _serving: Option<Serving>,
+    _presence: NodeRegistration,
+    _serving: Option<ServeLock>,
     /// The backend of the services.
     pub backend: Backend,
     /// The listen address.
     pub address: SocketAddr,
     /// Credentials generated at the first start.
-    pub made_up: Option<MadeUp>,
+    pub made_up: Option<GeneratedCredentials>,
 }
 
 /// Opens the backend and binds the address. From then on connections wait instead of failing.
@@ -157,7 +157,7 @@ pub struct Bound {
 /// If the backend cannot be opened or the address cannot be bound.
 pub async fn bind(
     settings: Settings,
-    chosen: Chosen,
+    chosen: GivenCredentials,
     observer: Option<database::StatementObserver>,
 ) -> Result<Bound, Error> {
     health::recorder();
@@ -168,8 +168,8 @@ pub async fn bind(
     let listener = listen(settings.listen).map_err(io)?;
     let address = listener.local_addr().unwrap_or(settings.listen);
     let base_url = public_url(&settings, address);
-    let (backend, serving) = open_as(&settings, observer, base_url, Opening::Create).await?;
-    let presence = startup::arrive(&backend, &settings.data_dir).await?;
+    let (backend, serving) = open_as(&settings, observer, base_url, OpenMode::Create).await?;
+    let presence = startup::register_node(&backend, &settings.data_dir).await?;
     let made_up = first_start::first_start(&backend, chosen).await?;
     Ok(Bound {
         listener,
@@ -291,7 +291,7 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
 pub async fn work(settings: &Settings, stop: impl Future<Output = ()>) -> Result<(), Error> {
     let base_url = public_url(settings, settings.listen);
     let backend = open(settings, None, base_url).await?;
-    let _presence = startup::arrive(&backend, &settings.data_dir).await?;
+    let _presence = startup::register_node(&backend, &settings.data_dir).await?;
     let stopping = CancellationToken::new();
     let jobs = run_jobs(backend.clone(), settings.drain_timeout, stopping.clone());
     let stop = async {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use domain::operations::first_start::Chosen;
+use domain::operations::first_start::GivenCredentials;
 use holdfast::config::Options;
 use holdfast::server;
 use tokio::sync::oneshot;
@@ -93,7 +93,7 @@ impl TestServer {
             }
         });
         let settings = options.settings().expect("settings");
-        let bound = server::bind(settings, Chosen::default(), Some(observer)).await.expect("a server");
+        let bound = server::bind(settings, GivenCredentials::default(), Some(observer)).await.expect("a server");
         let (base, backend) = (format!("http://{}", bound.address), bound.backend.clone());
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {

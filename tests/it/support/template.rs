@@ -5,7 +5,7 @@
 use std::io;
 use std::path::Path;
 
-use domain::operations::first_start::Chosen;
+use domain::operations::first_start::GivenCredentials;
 use domain::secrets::Secret;
 use holdfast::config::Options;
 use holdfast::server;
@@ -29,7 +29,7 @@ pub async fn create(directory: &Path, database_url: Option<String>, preset: &Pre
         no_worker: Some(true),
         ..Options::default()
     };
-    let chosen = Chosen {
+    let chosen = GivenCredentials {
         token: Some(Secret::new(preset.token.to_owned())),
         password: Some(Secret::new(preset.password.to_owned())),
     };

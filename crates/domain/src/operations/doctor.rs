@@ -15,11 +15,11 @@ use crate::registry;
 /// Projects read per statement.
 const BATCH: u64 = 200;
 /// Age up to which an unfinished change may still be in progress in a running server.
-const LONGEST_CHANGE: TimeDelta = TimeDelta::hours(4);
+const MAX_CHANGE_AGE: TimeDelta = TimeDelta::hours(4);
 
 /// Result of a check.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Findings {
+pub struct CheckResult {
     /// Number of projects.
     pub projects: usize,
     /// Problems, one line each.
@@ -30,10 +30,10 @@ pub struct Findings {
 ///
 /// # Errors
 /// Returns an error if the database cannot be read. Errors of a repository become findings.
-pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
+pub async fn check(backend: &Backend, deserted: bool) -> Result<CheckResult> {
     // Listed before the rows, so that new repositories are not reported as orphans.
     let mut orphans: HashSet<RepositoryId> = backend.repositories.stored().await?.into_iter().collect();
-    let mut findings = Findings::default();
+    let mut findings = CheckResult::default();
     let mut after = 0;
     loop {
         let batch = projects::Entity::find()
@@ -54,7 +54,7 @@ pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
             }
             let above = namespace.map(|namespace| namespace.full_path).unwrap_or_default();
             let name = format!("project {} ({above}/{})", project.id, project.path);
-            let problems = match of_project(backend, &project).await {
+            let problems = match check_project(backend, &project).await {
                 Ok(problems) => problems,
                 Err(error) => vec![error.to_string()],
             };
@@ -71,7 +71,7 @@ pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
     findings
         .problems
         .extend(registry::integrity::check(backend).await?);
-    let before = if deserted { now() } else { now() - LONGEST_CHANGE };
+    let before = if deserted { now() } else { now() - MAX_CHANGE_AGE };
     for intent in ref_updates::pending(backend.database.read(), before).await? {
         findings.problems.push(format!(
             "project {}: the ref update announced at {} was never recorded; restart the server to recover it",
@@ -82,7 +82,7 @@ pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
     Ok(findings)
 }
 
-async fn of_project(backend: &Backend, project: &projects::Model) -> git::Result<Vec<String>> {
+async fn check_project(backend: &Backend, project: &projects::Model) -> git::Result<Vec<String>> {
     let id = RepositoryId::of_project(project.id);
     if !backend.repositories.exists(&id).await? {
         return Ok(vec!["its repository is missing".to_owned()]);

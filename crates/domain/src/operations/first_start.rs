@@ -13,7 +13,7 @@ use crate::secrets::{Secret, Token};
 
 /// Credentials that the operator chose for the first administrator.
 #[derive(Debug, Clone, Default)]
-pub struct Chosen {
+pub struct GivenCredentials {
     /// The token.
     pub token: Option<Secret>,
     /// The password.
@@ -22,7 +22,7 @@ pub struct Chosen {
 
 /// Generated credentials of the first administrator, to be printed once; absent if the operator chose them.
 #[derive(Debug)]
-pub struct MadeUp {
+pub struct GeneratedCredentials {
     /// The token.
     pub token: Option<Secret>,
     /// The password.
@@ -33,7 +33,10 @@ pub struct MadeUp {
 ///
 /// # Errors
 /// Returns an error if a chosen password is too short or a database query fails.
-pub async fn first_start(backend: &Backend, chosen: Chosen) -> Result<Option<MadeUp>> {
+pub async fn first_start(
+    backend: &Backend,
+    chosen: GivenCredentials,
+) -> Result<Option<GeneratedCredentials>> {
     if has_users(backend).await? {
         return Ok(None);
     }
@@ -73,7 +76,7 @@ pub async fn first_start(backend: &Backend, chosen: Chosen) -> Result<Option<Mad
     };
     let (_, token) = access_tokens::create(backend, new).await?;
     let made_token = (!chosen_token).then(|| Secret::new(token));
-    Ok(Some(MadeUp {
+    Ok(Some(GeneratedCredentials {
         token: made_token,
         password: made_password,
     }))

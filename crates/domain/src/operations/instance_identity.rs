@@ -18,8 +18,8 @@ use crate::secrets::Keyring;
 use storage::database::Database;
 use storage::entities::instances::{self, InstanceIdentity};
 
-use directory::Contents;
-pub use serve_lock::{Serving, serve_alone};
+use directory::DirectoryContents;
+pub use serve_lock::{ServeLock, lock_directory};
 
 /// The file of the data directory that names the instance.
 pub const FILE: &str = "instance.json";
@@ -32,7 +32,7 @@ const STORE: &str = ".store-id";
 
 /// How an instance is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opening {
+pub enum OpenMode {
     /// It is created when there is none.
     Create,
     /// It must exist.
@@ -193,9 +193,9 @@ fn short(fingerprint: &str) -> &str {
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
-    opening: Opening,
+    opening: OpenMode,
     kind: DatabaseKind,
-    record: Option<directory::Record>,
+    record: Option<directory::IdentityFile>,
     must_exist: bool,
 }
 
@@ -204,10 +204,10 @@ impl DataDirectory {
     ///
     /// # Errors
     /// [`Error::NoDirectory`], [`Error::Kind`], [`Error::Damaged`], [`Error::Io`].
-    pub fn read(path: &Path, database_url: &str, opening: Opening) -> Result<Self, Error> {
-        let record = directory::Record::read(path)?;
-        let contents = Contents::read(path)?;
-        if opening == Opening::Existing && record.is_none() && !contents.has_key {
+    pub fn open(path: &Path, database_url: &str, opening: OpenMode) -> Result<Self, Error> {
+        let record = directory::IdentityFile::read(path)?;
+        let contents = DirectoryContents::read(path)?;
+        if opening == OpenMode::Existing && record.is_none() && !contents.has_key {
             return Err(Error::NoDirectory(path.to_owned()));
         }
         let kind = DatabaseKind::of_url(database_url);
@@ -220,7 +220,7 @@ impl DataDirectory {
                 found: kind,
             });
         }
-        let must_exist = opening == Opening::Existing || record.is_some() || contents.has_repositories;
+        let must_exist = opening == OpenMode::Existing || record.is_some() || contents.has_repositories;
         Ok(Self {
             path: path.to_owned(),
             opening,
@@ -245,7 +245,7 @@ impl DataDirectory {
         let identity = identity(database).await?;
         let is_in_use = is_in_use(database).await?;
         let path = self.path.clone();
-        let contents = blocking(move || Contents::read(&path)).await?;
+        let contents = blocking(move || DirectoryContents::read(&path)).await?;
         if let Some(record) = &self.record
             && identity.as_ref().map(|identity| &identity.instance_id) != Some(&record.instance_id)
         {
@@ -264,15 +264,15 @@ impl DataDirectory {
             missing,
         };
         match is_in_use {
-            InUse::No if self.must_exist => Err(Error::EmptyDatabase(self.path.clone())),
-            InUse::No => Ok(()),
+            DatabaseUse::No if self.must_exist => Err(Error::EmptyDatabase(self.path.clone())),
+            DatabaseUse::No => Ok(()),
             _ if !contents.has_key => Err(missing("no key")),
-            InUse::WithProjects if !contents.has_repositories => Err(missing("no repositories")),
-            InUse::WithUsers | InUse::WithProjects => Ok(()),
+            DatabaseUse::WithProjects if !contents.has_repositories => Err(missing("no repositories")),
+            DatabaseUse::WithUsers | DatabaseUse::WithProjects => Ok(()),
         }
     }
 
-    fn compare(&self, identity: InstanceIdentity, contents: Contents) -> Result<(), Error> {
+    fn compare(&self, identity: InstanceIdentity, contents: DirectoryContents) -> Result<(), Error> {
         let key = match contents.has_key {
             true => Some(
                 Keyring::open_existing(&self.path.join(KEY))?
@@ -300,12 +300,12 @@ impl DataDirectory {
     /// # Errors
     /// [`Error`].
     pub async fn claim(&self, database: &Database, keyring: &Keyring) -> Result<(), Error> {
-        if self.opening == Opening::Existing || self.record.is_some() {
+        if self.opening == OpenMode::Existing || self.record.is_some() {
             return Ok(());
         }
         if instances::get(database.read()).await?.is_none() {
             let path = self.path.clone();
-            let store = blocking(move || directory::own_store(&path)).await?;
+            let store = blocking(move || directory::store_id(&path)).await?;
             instances::put_first(database.write(), new_identity(store, keyring)).await?;
         }
         self.finish(database).await
@@ -318,9 +318,9 @@ impl DataDirectory {
         let Some(identity) = instances::get(database.write()).await? else {
             return Err(Error::EmptyDatabase(path));
         };
-        let (contents, path) = blocking(move || Ok((Contents::read(&path)?, path))).await?;
+        let (contents, path) = blocking(move || Ok((DirectoryContents::read(&path)?, path))).await?;
         self.compare(identity.clone(), contents)?;
-        let record = directory::Record::new(identity.instance_id, kind);
+        let record = directory::IdentityFile::new(identity.instance_id, kind);
         blocking(move || record.write(&path)).await
     }
 }
@@ -343,11 +343,11 @@ pub async fn renew(path: &Path, database_url: &str, database: &Database) -> Resu
         });
     }
     let owned = path.to_owned();
-    let store = blocking(move || directory::own_store(&owned)).await?;
+    let store = blocking(move || directory::store_id(&owned)).await?;
     instances::replace(database.write(), new_identity(store, &keyring)).await?;
     let directory = DataDirectory {
         path: path.to_owned(),
-        opening: Opening::Create,
+        opening: OpenMode::Create,
         kind: DatabaseKind::of_url(database_url),
         record: None,
         must_exist: true,
@@ -365,19 +365,19 @@ fn new_identity(store: String, keyring: &Keyring) -> InstanceIdentity {
 
 /// Whether a database is in use, judged by tables that exist in every version of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InUse {
+enum DatabaseUse {
     No,
     WithUsers,
     WithProjects,
 }
 
-async fn is_in_use(database: &Database) -> Result<InUse, Error> {
+async fn is_in_use(database: &Database) -> Result<DatabaseUse, Error> {
     if !has_row(database, "users").await? {
-        return Ok(InUse::No);
+        return Ok(DatabaseUse::No);
     }
     match has_row(database, "projects").await? {
-        true => Ok(InUse::WithProjects),
-        false => Ok(InUse::WithUsers),
+        true => Ok(DatabaseUse::WithProjects),
+        false => Ok(DatabaseUse::WithUsers),
     }
 }
 

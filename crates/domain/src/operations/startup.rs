@@ -18,16 +18,16 @@ const LOCK: &str = "presence.lock";
 
 /// The presence of a process in a data directory; it ends on drop.
 #[derive(Debug)]
-pub struct Presence(#[expect(dead_code, reason = "held for its lock")] File);
+pub struct NodeRegistration(#[expect(dead_code, reason = "held for its lock")] File);
 
 /// Registers a process in a data directory. If no other process is present, recovers the work of killed
 /// servers before others can register.
 ///
 /// # Errors
 /// Returns an error if the file cannot be locked, or if a database query or a Git operation fails.
-pub async fn arrive(backend: &Backend, data_dir: &Path) -> Result<Presence> {
+pub async fn register_node(backend: &Backend, data_dir: &Path) -> Result<NodeRegistration> {
     let path = data_dir.join(LOCK);
-    let (file, alone) = blocking(move || try_alone(&path)).await?;
+    let (file, alone) = blocking(move || try_lock_exclusive(&path)).await?;
     if alone {
         let released = jobs::requeue_abandoned(backend.database.write()).await?;
         if released > 0 {
@@ -40,7 +40,7 @@ pub async fn arrive(backend: &Backend, data_dir: &Path) -> Result<Presence> {
     }
     blocking(move || {
         file.lock_shared()?;
-        Ok(Presence(file))
+        Ok(NodeRegistration(file))
     })
     .await
 }
@@ -49,12 +49,14 @@ pub async fn arrive(backend: &Backend, data_dir: &Path) -> Result<Presence> {
 ///
 /// # Errors
 /// Returns an error if the file cannot be locked.
-pub async fn is_deserted(data_dir: &Path) -> Result<bool> {
+pub async fn is_only_node(data_dir: &Path) -> Result<bool> {
     let path: PathBuf = data_dir.join(LOCK);
-    blocking(move || try_alone(&path)).await.map(|(_, alone)| alone)
+    blocking(move || try_lock_exclusive(&path))
+        .await
+        .map(|(_, alone)| alone)
 }
 
-fn try_alone(path: &Path) -> std::io::Result<(File, bool)> {
+fn try_lock_exclusive(path: &Path) -> std::io::Result<(File, bool)> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)

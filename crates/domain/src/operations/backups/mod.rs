@@ -41,7 +41,7 @@ const BATCH: u64 = 200;
 
 /// Description of a backup.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct BackupManifest {
     format: u32,
     /// Version of the server that wrote it.
     pub version: String,
@@ -49,15 +49,15 @@ pub struct Manifest {
     pub created_at: DateTime<Utc>,
     /// Number of repositories.
     pub repositories: usize,
-    database: Contents,
+    database: DatabaseFormat,
 }
 
 /// Format of the database copy.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Contents {
+enum DatabaseFormat {
     Sqlite,
-    Postgresql(postgresql::Dump),
+    Postgresql(postgresql::DatabaseDump),
 }
 
 /// Writes a backup into an empty or new directory.
@@ -65,19 +65,19 @@ enum Contents {
 /// # Errors
 /// Returns `Error::Rejected` if the directory is not empty. Returns an error if the database or a disk fails.
 /// An incomplete backup has no manifest and [`restore`] rejects it.
-pub async fn backup(backend: &Backend, data_dir: &Path, target: &Path) -> Result<Manifest> {
-    claim_empty(target)?;
+pub async fn backup(backend: &Backend, data_dir: &Path, target: &Path) -> Result<BackupManifest> {
+    create_private_directory(target)?;
     let database = match backend.database.backend() {
         DatabaseBackend::Sqlite => {
             copy_sqlite(&backend.database, &target.join(SQLITE)).await?;
-            Contents::Sqlite
+            DatabaseFormat::Sqlite
         }
-        _ => Contents::Postgresql(postgresql::dump(&backend.database, target).await?),
+        _ => DatabaseFormat::Postgresql(postgresql::dump(&backend.database, target).await?),
     };
     let repositories = copy_repositories(backend, &target.join(REPOSITORIES)).await?;
     copy_objects(&backend.objects, target).await?;
     copy_private(&data_dir.join(KEY), &target.join(KEY)).map_err(Error::internal)?;
-    let manifest = Manifest {
+    let manifest = BackupManifest {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         created_at: now(),
@@ -100,25 +100,25 @@ pub async fn restore(
     data_dir: &Path,
     database_url: &str,
     object_store_url: Option<&str>,
-) -> Result<Manifest> {
+) -> Result<BackupManifest> {
     let text = fs::read(source.join(MANIFEST)).map_err(|error| {
-        refused(format!(
+        rejected(format!(
             "{} does not contain a complete backup: {error}",
             source.display()
         ))
     })?;
-    let manifest: Manifest =
-        serde_json::from_slice(&text).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;
+    let manifest: BackupManifest =
+        serde_json::from_slice(&text).map_err(|error| rejected(format!("{MANIFEST}: {error}")))?;
     if manifest.format != FORMAT {
-        return Err(refused(format!(
+        return Err(rejected(format!(
             "the backup has the unsupported format {}",
             manifest.format
         )));
     }
-    claim_empty(data_dir)?;
+    create_private_directory(data_dir)?;
     match &manifest.database {
-        Contents::Sqlite => restore_sqlite(source, database_url)?,
-        Contents::Postgresql(dump) => postgresql::restore(dump, source, database_url).await?,
+        DatabaseFormat::Sqlite => restore_sqlite(source, database_url)?,
+        DatabaseFormat::Postgresql(dump) => postgresql::restore(dump, source, database_url).await?,
     }
     copy_private(&source.join(KEY), &data_dir.join(KEY)).map_err(Error::internal)?;
     let (from, to) = (source.join(REPOSITORIES), data_dir.join(REPOSITORIES));
@@ -144,12 +144,12 @@ pub async fn restore(
     Ok(manifest)
 }
 
-fn refused(text: String) -> Error {
+fn rejected(text: String) -> Error {
     Error::Rejected(text.into())
 }
 
 /// Creates a directory that only its owner can access, or checks that an existing one is empty.
-fn claim_empty(directory: &Path) -> Result<()> {
+fn create_private_directory(directory: &Path) -> Result<()> {
     let made = || -> io::Result<bool> {
         fs::create_dir_all(directory)?;
         fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
@@ -157,15 +157,15 @@ fn claim_empty(directory: &Path) -> Result<()> {
     };
     match made() {
         Ok(true) => Ok(()),
-        Ok(false) => Err(refused(format!("{} is not empty", directory.display()))),
-        Err(error) => Err(refused(format!("{}: {error}", directory.display()))),
+        Ok(false) => Err(rejected(format!("{} is not empty", directory.display()))),
+        Err(error) => Err(rejected(format!("{}: {error}", directory.display()))),
     }
 }
 
 async fn copy_sqlite(database: &Database, target: &Path) -> Result<()> {
     let path = target
         .to_str()
-        .ok_or_else(|| refused("the path of the backup must be valid UTF-8".to_owned()))?;
+        .ok_or_else(|| rejected("the path of the backup must be valid UTF-8".to_owned()))?;
     // Created beforehand with private permissions, so that it is never readable by others.
     write_private(target, b"").map_err(Error::internal)?;
     let statement =
@@ -177,14 +177,14 @@ async fn copy_sqlite(database: &Database, target: &Path) -> Result<()> {
 }
 
 fn restore_sqlite(source: &Path, database_url: &str) -> Result<()> {
-    let wrong = || refused("the backup is for SQLite, but the database URL is not".to_owned());
+    let wrong = || rejected("the backup is for SQLite, but the database URL is not".to_owned());
     if !database_url.starts_with("sqlite:") {
         return Err(wrong());
     }
     let options = SqliteConnectOptions::from_str(database_url).map_err(|_| wrong())?;
     let target = options.get_filename();
     if target.exists() {
-        return Err(refused(format!("{} already exists", target.display())));
+        return Err(rejected(format!("{} already exists", target.display())));
     }
     if let Some(parent) = target.parent() {
         fs::create_dir_all(parent).map_err(Error::internal)?;
@@ -248,18 +248,18 @@ async fn copy_repository(backend: &Backend, copies: &RepositoryStore, id: &Repos
 /// Copies a file so that only its owner can read it.
 fn copy_private(from: &Path, to: &Path) -> io::Result<()> {
     let mut source = File::open(from)?;
-    let mut target = private(to)?;
+    let mut target = create_private(to)?;
     io::copy(&mut source, &mut target)?;
     target.sync_all()
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = private(path)?;
+    let mut file = create_private(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
-fn private(path: &Path) -> io::Result<File> {
+fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).open(path)
 }

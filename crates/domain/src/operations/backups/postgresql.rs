@@ -15,20 +15,20 @@ const MIGRATIONS: &str = "seaql_migrations";
 
 /// Contents of a dump.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Dump {
+pub(super) struct DatabaseDump {
     /// The applied migrations.
     migrations: Vec<String>,
     /// The tables, each after the tables it references.
-    tables: Vec<Table>,
+    tables: Vec<DumpedTable>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Table {
+struct DumpedTable {
     name: String,
     columns: Vec<String>,
 }
 
-impl Table {
+impl DumpedTable {
     fn file(&self) -> String {
         format!("{}.copy", self.name)
     }
@@ -45,14 +45,14 @@ fn quote(name: &str) -> String {
 }
 
 /// Copies every table in one snapshot.
-pub(super) async fn dump(database: &Database, target: &Path) -> Result<Dump> {
+pub(super) async fn dump(database: &Database, target: &Path) -> Result<DatabaseDump> {
     let pool = database.read().get_postgres_connection_pool();
     let mut transaction = pool.begin().await.map_err(Error::internal)?;
     sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         .execute(&mut *transaction)
         .await
         .map_err(Error::internal)?;
-    let dump = Dump {
+    let dump = DatabaseDump {
         migrations: migrations(&mut transaction).await?,
         tables: tables(&mut transaction).await?,
     };
@@ -76,7 +76,7 @@ pub(super) async fn dump(database: &Database, target: &Path) -> Result<Dump> {
 }
 
 /// Creates the schema in an empty database and copies every table into it, in one transaction.
-pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> Result<()> {
+pub(super) async fn restore(dump: &DatabaseDump, source: &Path, database_url: &str) -> Result<()> {
     if !database_url.starts_with("postgres") {
         let text = "the backup is for PostgreSQL, but the database URL is not";
         return Err(Error::Rejected(text.into()));
@@ -99,7 +99,8 @@ pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> R
     for table in &dump.tables {
         // The names come from a file. Only names of the schema itself may reach a statement.
         let known = known.iter().find(|known| known.name == table.name);
-        let has_columns = |known: &&Table| table.columns.iter().all(|column| known.columns.contains(column));
+        let has_columns =
+            |known: &&DumpedTable| table.columns.iter().all(|column| known.columns.contains(column));
         if known.filter(has_columns).is_none() {
             return Err(Error::Rejected(
                 format!("the database schema has no such table: {}", table.name).into(),
@@ -115,7 +116,7 @@ pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> R
             .map_err(Error::internal)?;
         copy.read_from(file).await.map_err(Error::internal)?;
         copy.finish().await.map_err(Error::internal)?;
-        continue_ids(&mut transaction, table).await?;
+        advance_sequence(&mut transaction, table).await?;
     }
     transaction.commit().await.map_err(Error::internal)?;
     pool.close().await;
@@ -123,7 +124,7 @@ pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> R
 }
 
 /// Sets the ID sequence of a table to continue after the copied rows.
-async fn continue_ids(connection: &mut PgConnection, table: &Table) -> Result<()> {
+async fn advance_sequence(connection: &mut PgConnection, table: &DumpedTable) -> Result<()> {
     if !table.columns.iter().any(|column| column == "id") {
         return Ok(());
     }
@@ -154,7 +155,7 @@ async fn migrations(connection: &mut PgConnection) -> Result<Vec<String>> {
 
 /// Returns the tables of the schema, each after the tables it references. References of a table to itself are
 /// ignored, because they are checked after the whole table is copied.
-async fn tables(connection: &mut PgConnection) -> Result<Vec<Table>> {
+async fn tables(connection: &mut PgConnection) -> Result<Vec<DumpedTable>> {
     let rows = sqlx::query(
         "SELECT t.relname::text, \
            array(SELECT attname::text FROM pg_attribute WHERE attrelid = t.oid AND attnum > 0 \
@@ -167,7 +168,7 @@ async fn tables(connection: &mut PgConnection) -> Result<Vec<Table>> {
     .fetch_all(connection)
     .await
     .map_err(Error::internal)?;
-    let mut waiting: Vec<(Table, Vec<String>)> = Vec::new();
+    let mut waiting: Vec<(DumpedTable, Vec<String>)> = Vec::new();
     for row in rows {
         let name: String = row.try_get(0).map_err(Error::internal)?;
         if name == MIGRATIONS {
@@ -175,9 +176,9 @@ async fn tables(connection: &mut PgConnection) -> Result<Vec<Table>> {
         }
         let columns = row.try_get(1).map_err(Error::internal)?;
         let refers_to = row.try_get(2).map_err(Error::internal)?;
-        waiting.push((Table { name, columns }, refers_to));
+        waiting.push((DumpedTable { name, columns }, refers_to));
     }
-    let mut sorted: Vec<Table> = Vec::new();
+    let mut sorted: Vec<DumpedTable> = Vec::new();
     while !waiting.is_empty() {
         let is_ready = |refers_to: &[String]| {
             refers_to

@@ -13,7 +13,7 @@ const FORMAT: u32 = 1;
 
 /// The content of [`FILE`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct IdentityFile {
     format: u32,
     /// ID of the instance.
     pub(super) instance_id: String,
@@ -21,7 +21,7 @@ pub(super) struct Record {
     pub(super) database: DatabaseKind,
 }
 
-impl Record {
+impl IdentityFile {
     pub(super) fn new(instance_id: String, database: DatabaseKind) -> Self {
         Self {
             format: FORMAT,
@@ -68,7 +68,7 @@ impl Record {
 
 /// The parts of an instance that exist in a data directory.
 #[derive(Debug)]
-pub(super) struct Contents {
+pub(super) struct DirectoryContents {
     /// Whether it has a key.
     pub(super) has_key: bool,
     /// Whether it has any repository.
@@ -77,7 +77,7 @@ pub(super) struct Contents {
     pub(super) store: Option<String>,
 }
 
-impl Contents {
+impl DirectoryContents {
     /// Reads a data directory that need not exist.
     pub(super) fn read(directory: &Path) -> Result<Self, Error> {
         let repositories = directory.join(REPOSITORIES);
@@ -115,7 +115,7 @@ fn store(directory: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Returns the ID of the repository store, which is made up when there is none.
-pub(super) fn own_store(directory: &Path) -> Result<String, Error> {
+pub(super) fn store_id(directory: &Path) -> Result<String, Error> {
     let path = directory.join(REPOSITORIES).join(STORE);
     create(&path, &format!("{}\n", uuid::Uuid::new_v4()))?;
     store(directory)?.ok_or_else(|| Error::Io {
@@ -169,14 +169,17 @@ mod tests {
     #[test]
     fn record_is_read_as_it_was_written_and_never_replaced() {
         let directory = tempfile::tempdir().expect("a directory");
-        assert_eq!(Record::read(directory.path()).expect("no file"), None);
-        let record = Record::new("a".to_owned(), DatabaseKind::Postgresql);
+        assert_eq!(IdentityFile::read(directory.path()).expect("no file"), None);
+        let record = IdentityFile::new("a".to_owned(), DatabaseKind::Postgresql);
         record.write(directory.path()).expect("a file");
         record.write(directory.path()).expect("the same file");
-        let other = Record::new("b".to_owned(), DatabaseKind::Postgresql);
+        let other = IdentityFile::new("b".to_owned(), DatabaseKind::Postgresql);
         let refused = other.write(directory.path()).expect_err("another file");
         assert!(matches!(refused, Error::Instance { .. }), "{refused}");
-        assert_eq!(Record::read(directory.path()).expect("a file"), Some(record));
+        assert_eq!(
+            IdentityFile::read(directory.path()).expect("a file"),
+            Some(record)
+        );
         assert_eq!(fs::read_dir(directory.path()).expect("entries").count(), 1);
     }
 
@@ -190,7 +193,7 @@ mod tests {
             b"{\"format\": 2, \"instance_id\": \"a\", \"database\": \"sqlite\"}",
         ] {
             fs::write(directory.path().join(FILE), text).expect("a file");
-            let refused = Record::read(directory.path())
+            let refused = IdentityFile::read(directory.path())
                 .expect_err("a damaged file")
                 .to_string();
             assert!(
@@ -206,7 +209,7 @@ mod tests {
         fs::create_dir(directory.path().join(REPOSITORIES)).expect("a directory");
         let ids: Vec<String> = std::thread::scope(|scope| {
             let tasks: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| own_store(directory.path()).expect("an ID")))
+                .map(|_| scope.spawn(|| store_id(directory.path()).expect("an ID")))
                 .collect();
             tasks
                 .into_iter()
@@ -219,7 +222,7 @@ mod tests {
     #[test]
     fn file_that_cannot_be_written_is_named() {
         let directory = tempfile::tempdir().expect("a directory");
-        let refused = own_store(directory.path()).expect_err("no directory").to_string();
+        let refused = store_id(directory.path()).expect_err("no directory").to_string();
         assert!(refused.contains("repositories/.store-id: "), "{refused}");
     }
 }

@@ -11,13 +11,13 @@ const LOCK: &str = "serve.lock";
 
 /// The lock of a data directory. Dropping it releases the lock.
 #[derive(Debug)]
-pub struct Serving(#[expect(dead_code, reason = "held for its lock")] File);
+pub struct ServeLock(#[expect(dead_code, reason = "held for its lock")] File);
 
 /// Locks a data directory for this server; creates the directory. Blocks, but not for another server.
 ///
 /// # Errors
 /// [`Error::Served`] when another process serves the directory, [`Error::Io`].
-pub fn serve_alone(directory: &Path) -> Result<Serving, Error> {
+pub fn lock_directory(directory: &Path) -> Result<ServeLock, Error> {
     let path = directory.join(LOCK);
     let failed = |cause| Error::Io {
         path: path.clone(),
@@ -36,7 +36,7 @@ pub fn serve_alone(directory: &Path) -> Result<Serving, Error> {
             file.set_len(0).map_err(failed)?;
             file.write_all(format!("{}\n", std::process::id()).as_bytes())
                 .map_err(failed)?;
-            Ok(Serving(file))
+            Ok(ServeLock(file))
         }
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
@@ -59,10 +59,12 @@ mod tests {
     #[test]
     fn directory_is_served_once_and_again_after_the_end() {
         let directory = tempfile::tempdir().expect("a directory");
-        let serving = serve_alone(directory.path()).expect("the first");
-        let refused = serve_alone(directory.path()).expect_err("the second").to_string();
+        let serving = lock_directory(directory.path()).expect("the first");
+        let refused = lock_directory(directory.path())
+            .expect_err("the second")
+            .to_string();
         assert!(refused.contains(&std::process::id().to_string()), "{refused}");
         drop(serving);
-        serve_alone(directory.path()).expect("the next");
+        lock_directory(directory.path()).expect("the next");
     }
 }
