@@ -9,11 +9,11 @@ use poem_openapi::{OpenApi, OpenApiService};
 
 use crate::api::edge::Edge;
 use crate::api::routes;
-use crate::config::Settings;
+use crate::config::ServerSettings;
 use crate::web;
-use crate::web::git_http::GitHttp;
-use crate::web::registry::Registry;
-use crate::web::uploads::Uploads;
+use crate::web::git_http::GitHttpMiddleware;
+use crate::web::registry::RegistryMiddleware;
+use crate::web::uploads::UploadMiddleware;
 
 /// State of the handlers.
 #[derive(Clone)]
@@ -23,7 +23,10 @@ pub struct App {
 }
 
 /// Returns the endpoint for all requests.
-pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output = poem::Response> + use<> {
+pub fn endpoint(
+    backend: &Backend,
+    settings: &ServerSettings,
+) -> impl Endpoint<Output = poem::Response> + use<> {
     let edge = Edge::new(
         App {
             backend: backend.clone(),
@@ -41,14 +44,14 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
         .nest("/oauth", web::oauth::routes(backend))
         .at(web::oauth::METADATA_PATH, web::oauth::metadata_route(backend))
         .nest("/", api);
-    let git = GitHttp {
+    let git = GitHttpMiddleware {
         backend: backend.clone(),
         max_push_bytes: settings.max_push_bytes,
     };
-    let uploads = Uploads {
+    let uploads = UploadMiddleware {
         backend: backend.clone(),
     };
-    let registry = Registry {
+    let registry = RegistryMiddleware {
         backend: backend.clone(),
     };
     web::wrap(routes.with(git).with(uploads).with(registry), backend, settings).boxed()

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use domain::kernel::Backend;
 use domain::operations::first_start::GivenCredentials;
 use domain::secrets::Secret;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use holdfast::server;
 use sea_orm::ConnectionTrait;
 use storage::database::StatementObserver;
@@ -116,12 +116,12 @@ struct List {
 
 impl Instance {
     async fn start(directory: &Path, url: Option<String>) -> Result<Self> {
-        let options = Options {
+        let options = ConfigOptions {
             listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
             data_dir: Some(directory.to_owned()),
             database_url: url,
             no_worker: Some(true),
-            ..Options::default()
+            ..ConfigOptions::default()
         };
         let statements = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&statements);

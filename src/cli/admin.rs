@@ -19,7 +19,7 @@ use super::context::{Common, Outcome, print, shown};
 
 /// A subcommand of `admin`.
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(super) enum AdminCommand {
     /// Create a user
     CreateUser {
         /// User name
@@ -61,8 +61,8 @@ pub(super) enum Command {
         #[arg(long)]
         project: String,
         /// Visibility of a created project
-        #[arg(long, value_enum, default_value_t = Exposure::Private)]
-        visibility: Exposure,
+        #[arg(long, value_enum, default_value_t = VisibilityArgument::Private)]
+        visibility: VisibilityArgument,
         /// Name of the user who is recorded as author [default: the owner of a personal namespace, or else
         /// the first administrator]
         #[arg(long)]
@@ -87,26 +87,26 @@ pub(super) enum Command {
 
 /// [`Visibility`] as a command-line value.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Exposure {
+pub(super) enum VisibilityArgument {
     Private,
     Internal,
     Public,
 }
 
-impl From<Exposure> for Visibility {
-    fn from(exposure: Exposure) -> Self {
+impl From<VisibilityArgument> for Visibility {
+    fn from(exposure: VisibilityArgument) -> Self {
         match exposure {
-            Exposure::Private => Self::Private,
-            Exposure::Internal => Self::Internal,
-            Exposure::Public => Self::Public,
+            VisibilityArgument::Private => Self::Private,
+            VisibilityArgument::Internal => Self::Internal,
+            VisibilityArgument::Public => Self::Public,
         }
     }
 }
 
 /// Runs a subcommand.
-pub(super) async fn run(command: Command) -> Outcome {
+pub(super) async fn run(command: AdminCommand) -> Outcome {
     match command {
-        Command::CreateUser {
+        AdminCommand::CreateUser {
             username,
             email,
             name,
@@ -124,7 +124,7 @@ pub(super) async fn run(command: Command) -> Outcome {
             };
             create_user(common, new).await
         }
-        Command::CreateToken {
+        AdminCommand::CreateToken {
             username,
             name,
             scopes,
@@ -147,7 +147,7 @@ pub(super) async fn run(command: Command) -> Outcome {
             print(&format!("{token}\n"));
             Ok(ExitCode::SUCCESS)
         }
-        Command::ImportRepo {
+        AdminCommand::ImportRepo {
             project,
             visibility,
             author,
@@ -167,7 +167,7 @@ pub(super) async fn run(command: Command) -> Outcome {
             ));
             Ok(ExitCode::SUCCESS)
         }
-        Command::SyncMembers {
+        AdminCommand::SyncMembers {
             group,
             allow_empty,
             common,

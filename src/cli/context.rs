@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use domain::kernel::Backend;
 use domain::kernel::error::Error;
-use holdfast::config::{Options, Settings};
+use holdfast::config::{ConfigOptions, ServerSettings};
 use holdfast::server;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -15,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 #[derive(Debug, Args)]
 pub(super) struct Common {
     #[command(flatten)]
-    options: Options,
+    options: ConfigOptions,
     /// Settings file [default: holdfast.toml if it exists]
     #[arg(long, env = "HOLDFAST_CONFIG")]
     config: Option<PathBuf>,
@@ -24,14 +24,14 @@ pub(super) struct Common {
 impl Common {
     /// Returns the options merged with the settings file, and initializes the log with their filter, else
     /// with `filter`.
-    pub(super) fn read(self, filter: &str) -> Result<Options, server::Error> {
+    pub(super) fn read(self, filter: &str) -> Result<ConfigOptions, server::Error> {
         let options = self.options.over_file(self.config.as_deref())?;
         log(&options, filter);
         Ok(options)
     }
 
     /// Opens an existing instance and logs only warnings.
-    pub(super) async fn open(self) -> Result<(Settings, Backend), Box<dyn std::error::Error>> {
+    pub(super) async fn open(self) -> Result<(ServerSettings, Backend), Box<dyn std::error::Error>> {
         let settings = self.read("warn")?.settings()?;
         let base_url = server::public_url(&settings, settings.listen);
         let backend = server::open(&settings, None, base_url).await?;
@@ -64,7 +64,7 @@ pub(super) fn shown(error: Error) -> String {
 }
 
 /// Initializes the log with the filter of the options, else with `filter`.
-pub(super) fn log(options: &Options, filter: &str) {
+pub(super) fn log(options: &ConfigOptions, filter: &str) {
     let filter = options.log.as_deref().unwrap_or(filter);
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt()

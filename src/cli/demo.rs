@@ -8,7 +8,7 @@ use clap::Args;
 use domain::kernel::Backend;
 use domain::secrets::{Secret, Token};
 use domain::spaces::repository_import;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use holdfast::server::{self, demo};
 use storage::entities::Visibility;
 use tokio::process::{Child, Command};
@@ -17,7 +17,7 @@ use super::context::{Outcome, log, print, shown, stopped};
 
 /// Options of a demo. It reads no settings file, so that it never fills an existing database.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct DemoOptions {
     /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, env = "HOLDFAST_LISTEN")]
     listen: Option<SocketAddr>,
@@ -36,23 +36,23 @@ pub(super) struct Arguments {
 }
 
 /// Fills an instance in a temporary directory and serves it until it is stopped.
-pub(super) async fn run(arguments: Arguments) -> Outcome {
-    let data = Data::new()?;
+pub(super) async fn run(arguments: DemoOptions) -> Outcome {
+    let data = DemoDirectory::new()?;
     let password = Token::generate("").expose().to_owned();
     let token = arguments.root_token.filter(|token| !token.is_empty());
     let token = token.unwrap_or_else(|| Token::generate("").expose().to_owned());
-    let options = Options {
+    let options = ConfigOptions {
         listen: arguments.listen,
         data_dir: Some(data.directory.clone()),
         compat: arguments.compat,
         log: arguments.log,
         root_token: Some(token.clone()),
         root_password: Some(password.clone()),
-        ..Options::default()
+        ..ConfigOptions::default()
     };
     log(&options, "warn");
     let stopped = stopped()?;
-    let bound = server::bind(options.settings()?, server::chosen(&options), None).await?;
+    let bound = server::bind(options.settings()?, server::given_credentials(&options), None).await?;
     bound
         .fill(&Secret::new(token.clone()), &Secret::new(password.clone()))
         .await?;
@@ -65,7 +65,7 @@ pub(super) async fn run(arguments: Arguments) -> Outcome {
          Token of root: {token}\nUsers: root, {}; password of each: {password}\nStart with: {base}/api/v4/projects/{}\n\
          API: {base}/api/v4\nDocs: {base}/docs\nHealth: {base}/-/health\n",
         env!("CARGO_PKG_VERSION"),
-        demo::PEOPLE.join(", "),
+        demo::USERS.join(", "),
         demo::PROJECT.replace('/', "%2F"),
     ));
     bound.serve(stopped).await?;
@@ -85,13 +85,8 @@ async fn import(backend: &Backend, path: PathBuf) -> Result<(), String> {
         .unwrap_or_default();
     let (group, _) = demo::PROJECT.split_once('/').unwrap_or((demo::PROJECT, ""));
     let project = format!("{group}/{}", name.strip_suffix(".git").unwrap_or(name));
-    let imported = repository_import::import(
-        backend,
-        &project,
-        Visibility::Public,
-        whole,
-        Some(demo::PEOPLE[0]),
-    );
+    let imported =
+        repository_import::import(backend, &project, Visibility::Public, whole, Some(demo::USERS[0]));
     imported.await.map(|_| ()).map_err(shown)
 }
 
@@ -100,12 +95,12 @@ async fn import(backend: &Backend, path: PathBuf) -> Result<(), String> {
 const WATCH: &str = r#"trap '' HUP INT TERM; read -r _; rm -rf -- "$1" || rm -rf -- "$1""#;
 
 /// The directory of the demo, and a process that removes it when this process ends, even if it is killed.
-struct Data {
+struct DemoDirectory {
     directory: PathBuf,
     watcher: Child,
 }
 
-impl Data {
+impl DemoDirectory {
     fn new() -> std::io::Result<Self> {
         let directory = tempfile::Builder::new().prefix("holdfast-demo-").tempdir()?;
         let watcher = Command::new("sh")

@@ -12,7 +12,7 @@ use super::context::{Common, Outcome, print};
 
 /// Options of `backup` and `restore`.
 #[derive(Debug, Args)]
-pub(super) struct Copy {
+pub(super) struct BackupOptions {
     /// Directory of the backup
     directory: PathBuf,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(super) async fn doctor(common: Common) -> Outcome {
 }
 
 /// Writes a backup.
-pub(super) async fn backup(copy: Copy) -> Outcome {
+pub(super) async fn backup(copy: BackupOptions) -> Outcome {
     let (settings, backend) = copy.common.open().await?;
     let made = backups::backup(&backend, &settings.data_dir, &copy.directory).await?;
     print(&format!(
@@ -49,7 +49,7 @@ pub(super) async fn backup(copy: Copy) -> Outcome {
 }
 
 /// Restores a backup.
-pub(super) async fn restore(copy: Copy) -> Outcome {
+pub(super) async fn restore(copy: BackupOptions) -> Outcome {
     let settings = copy.common.read("warn")?.settings()?;
     let made = backups::restore(
         &copy.directory,

@@ -27,30 +27,30 @@ enum Command {
     /// Serve the API, Git and the documentation (the default)
     Serve(Common),
     /// Serve a temporary instance with sample data
-    Demo(demo::Arguments),
+    Demo(demo::DemoOptions),
     /// Run only background jobs
     Worker(Common),
     /// Print the OpenAPI document
     Openapi {
         /// Format of the document
-        #[arg(long, value_enum, default_value_t = Format::Json)]
-        format: Format,
+        #[arg(long, value_enum, default_value_t = LogFormat::Json)]
+        format: LogFormat,
     },
     /// Create users, tokens and projects without the API
     Admin {
         #[command(subcommand)]
-        command: admin::Command,
+        command: admin::AdminCommand,
     },
     /// Check the database and all objects of the repositories
     Doctor(Common),
     /// Export a backup of the instance to an empty directory, also while the server runs
-    Backup(maintenance::Copy),
+    Backup(maintenance::BackupOptions),
     /// Import a backup into an empty data directory and an empty database
-    Restore(maintenance::Copy),
+    Restore(maintenance::BackupOptions),
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
+enum LogFormat {
     Json,
     Yaml,
 }
@@ -60,7 +60,7 @@ pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
-        Err(error) => return complain(&error.to_string()),
+        Err(error) => return print_error(&error.to_string()),
     };
     let outcome = runtime.block_on(async {
         match cli.command {
@@ -70,8 +70,8 @@ pub fn run() -> ExitCode {
             Some(Command::Worker(common)) => work(common).await,
             Some(Command::Openapi { format }) => {
                 print(match format {
-                    Format::Json => DOCUMENT_JSON,
-                    Format::Yaml => DOCUMENT_YAML,
+                    LogFormat::Json => DOCUMENT_JSON,
+                    LogFormat::Yaml => DOCUMENT_YAML,
                 });
                 Ok(ExitCode::SUCCESS)
             }
@@ -81,10 +81,10 @@ pub fn run() -> ExitCode {
             Some(Command::Restore(copy)) => maintenance::restore(copy).await,
         }
     });
-    outcome.unwrap_or_else(|error| complain(&error.to_string()))
+    outcome.unwrap_or_else(|error| print_error(&error.to_string()))
 }
 
-fn complain(text: &str) -> ExitCode {
+fn print_error(text: &str) -> ExitCode {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "holdfast: {text}");
     ExitCode::FAILURE
@@ -93,7 +93,7 @@ fn complain(text: &str) -> ExitCode {
 async fn serve(common: Common) -> Outcome {
     let options = common.read("info,sqlx=warn,sea_orm_migration=warn")?;
     let stopped = stopped()?;
-    let bound = server::bind(options.settings()?, server::chosen(&options), None).await?;
+    let bound = server::bind(options.settings()?, server::given_credentials(&options), None).await?;
     let base = &bound.backend.instance.base_url;
     let mut greeting = format!("Holdfast {} is ready\n", env!("CARGO_PKG_VERSION"));
     if let Some(made) = &bound.made_up {

@@ -17,7 +17,7 @@ use domain::kernel::policy::InstancePlan;
 /// (`HOLDFAST_DATA_DIR`) and the file (`data_dir`) use the same names.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Options {
+pub struct ConfigOptions {
     /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, env = "HOLDFAST_LISTEN")]
     pub listen: Option<SocketAddr>,
@@ -96,7 +96,7 @@ pub struct Options {
 
 /// The resolved settings.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ServerSettings {
     /// Address and port to listen on.
     pub listen: SocketAddr,
     /// Directory of repositories, keys and the embedded database.
@@ -141,7 +141,7 @@ pub struct Settings {
 
 /// Reason why settings are rejected.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ConfigError {
     /// The file cannot be read or parsed.
     #[error("settings file {path}: {cause}")]
     File {
@@ -170,18 +170,18 @@ const MAX_LAYER_BYTES: u64 = 10 << 30;
 /// Default maximum number of accounts that the identity provider of a group can create.
 const MAX_SCIM_USERS: u32 = 10_000;
 
-impl Options {
+impl ConfigOptions {
     /// Returns these options merged over those of a file: `file`, or `holdfast.toml` if it exists.
     ///
     /// # Errors
     /// If a given file cannot be read, or the file is not a valid settings file.
-    pub fn over_file(self, file: Option<&Path>) -> Result<Self, Error> {
+    pub fn over_file(self, file: Option<&Path>) -> Result<Self, ConfigError> {
         let path = match file {
             Some(path) => path,
             None if Path::new(DEFAULT_FILE).is_file() => Path::new(DEFAULT_FILE),
             None => return Ok(self),
         };
-        let fault = |cause: String| Error::File {
+        let fault = |cause: String| ConfigError::File {
             path: path.to_owned(),
             cause,
         };
@@ -227,22 +227,22 @@ impl Options {
     ///
     /// # Errors
     /// If a value is invalid.
-    pub fn settings(&self) -> Result<Settings, Error> {
+    pub fn settings(&self) -> Result<ServerSettings, ConfigError> {
         let data_dir = self.data_dir.clone().unwrap_or_else(|| PathBuf::from("data"));
         let embedded = || format!("sqlite://{}", data_dir.join("holdfast.db").display());
         let plan = match &self.plan {
             Some(plan) => plan
                 .parse()
-                .map_err(|cause| Error::Value { name: "plan", cause })?,
+                .map_err(|cause| ConfigError::Value { name: "plan", cause })?,
             None => InstancePlan::Ultimate,
         };
         let trusted_proxies = Networks::parse(self.trusted_proxies.as_deref().unwrap_or_default());
-        let trusted_proxies = trusted_proxies.map_err(|cause| Error::Value {
+        let trusted_proxies = trusted_proxies.map_err(|cause| ConfigError::Value {
             name: "trusted_proxies",
             cause,
         })?;
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Ok(Settings {
+        Ok(ServerSettings {
             listen: self
                 .listen
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
@@ -256,7 +256,10 @@ impl Options {
             trusted_proxies,
             request_timeout: Duration::from_secs(self.request_timeout.unwrap_or(60).max(1)),
             idle_timeout: Duration::from_secs(self.idle_timeout.unwrap_or(60).max(1)),
-            max_connections: self.max_connections.unwrap_or_else(places).max(1),
+            max_connections: self
+                .max_connections
+                .unwrap_or_else(default_max_connections)
+                .max(1),
             drain_timeout: Duration::from_secs(self.drain_timeout.unwrap_or(30)),
             database_connections: self.database_connections.unwrap_or(10).max(1),
             git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
@@ -271,14 +274,14 @@ impl Options {
 
 /// Returns the default maximum number of connections: half of the file limit. The other half is for
 /// repositories, the database and pipes of the git program.
-fn places() -> usize {
+fn default_max_connections() -> usize {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let files = files.and_then(|files| usize::try_from(files).ok());
     (files.unwrap_or(usize::MAX) / 2).min(8192)
 }
 
-fn base_url(text: &str) -> Result<String, Error> {
-    let fault = |cause: &str| Error::Value {
+fn base_url(text: &str) -> Result<String, ConfigError> {
+    let fault = |cause: &str| ConfigError::Value {
         name: "base_url",
         cause: cause.to_owned(),
     };
@@ -300,16 +303,16 @@ fn base_url(text: &str) -> Result<String, Error> {
 mod tests {
     use super::*;
 
-    fn options(text: &str) -> Result<Options, Error> {
+    fn options(text: &str) -> Result<ConfigOptions, ConfigError> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("holdfast.toml");
         std::fs::write(&path, text).expect("a file");
-        Options::default().over_file(Some(&path))
+        ConfigOptions::default().over_file(Some(&path))
     }
 
     #[test]
     fn defaults_serve_on_loopback_with_embedded_sqlite() {
-        let settings = Options::default().settings().expect("settings");
+        let settings = ConfigOptions::default().settings().expect("settings");
         assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
         assert_eq!(settings.database_url, "sqlite://data/holdfast.db");
         assert_eq!(
@@ -322,9 +325,9 @@ mod tests {
     fn given_options_win_over_the_file() {
         let file = "listen = \"127.0.0.1:1\"\nplan = \"free\"\ncompat = true\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]";
         let file = options(file).expect("a file");
-        let given = Options {
+        let given = ConfigOptions {
             plan: Some("premium".to_owned()),
-            ..Options::default()
+            ..ConfigOptions::default()
         };
         let settings = given.over(file).settings().expect("settings");
         assert_eq!(
@@ -337,20 +340,20 @@ mod tests {
     #[test]
     fn unknown_settings_and_bad_values_are_named() {
         assert!(options("lisen = \"127.0.0.1:1\"").is_err_and(|error| error.to_string().contains("lisen")));
-        let refused = |options: Options| options.settings().map_err(|error| error.to_string()).err();
-        let plan = Options {
+        let refused = |options: ConfigOptions| options.settings().map_err(|error| error.to_string()).err();
+        let plan = ConfigOptions {
             plan: Some("gold".to_owned()),
-            ..Options::default()
+            ..ConfigOptions::default()
         };
         assert!(refused(plan).is_some_and(|text| text.contains("gold")));
-        let url = Options {
+        let url = ConfigOptions {
             base_url: Some("ftp://h".to_owned()),
-            ..Options::default()
+            ..ConfigOptions::default()
         };
         assert!(refused(url).is_some_and(|text| text.contains("base_url")));
-        let proxies = Options {
+        let proxies = ConfigOptions {
             trusted_proxies: Some(vec!["proxy.example".to_owned()]),
-            ..Options::default()
+            ..ConfigOptions::default()
         };
         assert!(refused(proxies).is_some_and(|text| text.contains("trusted_proxies: proxy.example")));
     }

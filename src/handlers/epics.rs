@@ -9,8 +9,8 @@ use domain::planning::state_event::StateEvent;
 use crate::api::routes::EpicsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
-use crate::views::epic::{Parts, epic};
-use crate::views::issue::only;
+use crate::views::epic::{EpicViewOptions, epic};
+use crate::views::issue::state_filter;
 use contract::timestamp::Timestamp;
 use contract::{
     CreateEpicRequest, DeleteEpicRequest, Epic, EpicOrder, GetEpicRequest, IssueStateEvent, ListEpicsRequest,
@@ -23,7 +23,7 @@ fn filter(request: ListEpicsRequest) -> Filter {
         author_username: request.author_username,
         labels: request.labels.unwrap_or_default(),
         search: request.search,
-        state: request.state.and_then(only),
+        state: request.state.and_then(state_filter),
         created_after: request.created_after.map(Timestamp::to_utc),
         created_before: request.created_before.map(Timestamp::to_utc),
         updated_after: request.updated_after.map(Timestamp::to_utc),
@@ -45,7 +45,7 @@ fn filter(request: ListEpicsRequest) -> Filter {
 impl App {
     /// Returns an epic as shown in its own group.
     fn epic(&self, row: Row) -> Epic {
-        let parts = Parts {
+        let parts = EpicViewOptions {
             group_id: row.epic.namespace_id,
             labels_details: false,
         };
@@ -60,7 +60,7 @@ impl EpicsApi for App {
         request: ListEpicsRequest,
         page: PageRequest,
     ) -> Result<Page<Epic>> {
-        let parts = Parts {
+        let parts = EpicViewOptions {
             group_id: access.group.id,
             labels_details: request.with_labels_details,
         };

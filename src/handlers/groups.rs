@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::enums::Convert;
 use crate::views::group::{detail, group};
-use crate::views::project::{Parts, project};
+use crate::views::project::{ProjectViewOptions, project};
 use contract::{
     CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupFilter, GroupOrder, GroupSettings,
     ListDescendantGroupsRequest, ListDescendantsRequest, ListGroupProjectsRequest, ListGroupsRequest,
@@ -161,10 +161,10 @@ impl GroupsApi for App {
             ascending: request.sort == Some(SortDirection::Asc),
             ..projects::ProjectFilter::default()
         };
-        let parts = Parts {
+        let parts = ProjectViewOptions {
             simple: request.simple,
             custom_attributes: request.with_custom_attributes,
-            ..Parts::default()
+            ..ProjectViewOptions::default()
         };
         let mut page = projects::list(&self.backend, &access.caller, &filter, &page).await?;
         if parts.custom_attributes {

@@ -16,7 +16,7 @@ use crate::api::routes::IssuesApi;
 use crate::app::App;
 use crate::handlers::issuables::{issuable_filter, said};
 use crate::handlers::patch::IntoPatch;
-use crate::views::issue::{Parts, issue, only, time_stats};
+use crate::views::issue::{IssueViewOptions, issue, state_filter, time_stats};
 use crate::views::users::reference;
 use contract::timestamp::Timestamp;
 use contract::{
@@ -34,7 +34,7 @@ use contract::{
 /// If the scope is unknown.
 fn issue_filter(filter: IssueFilter, shared: IssuableFilter) -> Result<Filter> {
     Ok(Filter {
-        state: filter.state.and_then(only),
+        state: filter.state.and_then(state_filter),
         weight: filter.weight.and_then(said),
         confidential: filter.confidential,
         order: order(filter.order_by),
@@ -65,7 +65,7 @@ impl App {
         page: PageRequest,
         labels_details: bool,
     ) -> Result<Page<Issue>> {
-        let parts = Parts {
+        let parts = IssueViewOptions {
             elsewhere: !matches!(place, Place::Project(_)),
             labels_details,
         };
@@ -99,7 +99,7 @@ impl App {
     }
 
     fn issue(&self, row: issues::Row) -> Issue {
-        issue(&self.backend.instance, row, Parts::default())
+        issue(&self.backend.instance, row, IssueViewOptions::default())
     }
 
     async fn issue_times(&self, access: ProjectAccess, iid: i64, change: TimesChange) -> Result<TimeStats> {

@@ -19,8 +19,8 @@ use crate::api::routes::MergeRequestsApi;
 use crate::app::App;
 use crate::handlers::issuables::issuable_filter;
 use crate::handlers::patch::IntoPatch;
-use crate::views::issue::{Parts, issue, time_stats};
-use crate::views::merge_request::{merge_request, only, simple};
+use crate::views::issue::{IssueViewOptions, issue, time_stats};
+use crate::views::merge_request::{merge_request, simple, state_filter};
 use crate::views::users::reference;
 use contract::{
     AddMergeRequestSpentTimeRequest, CreateMergeRequestRequest, DeleteMergeRequestRequest,
@@ -41,7 +41,7 @@ use contract::{
 /// If the scope is unknown.
 fn merge_request_filter(filter: MergeRequestFilter, shared: IssuableFilter) -> Result<Filter> {
     Ok(Filter {
-        state: filter.state.and_then(only),
+        state: filter.state.and_then(state_filter),
         source_branch: filter.source_branch,
         target_branch: filter.target_branch,
         source_project_id: filter.source_project_id,
@@ -77,14 +77,14 @@ fn refuse_reviewers(ids: &[i64]) -> Result<()> {
 /// View options of list items.
 #[derive(Debug, Clone, Copy, Default)]
 struct Shown {
-    parts: Parts,
+    parts: IssueViewOptions,
     simple: bool,
 }
 
 impl Shown {
     fn new(elsewhere: bool, labels_details: bool, view: Option<MergeRequestView>) -> Self {
         Self {
-            parts: Parts {
+            parts: IssueViewOptions {
                 elsewhere,
                 labels_details,
             },
@@ -138,9 +138,9 @@ impl App {
     }
 
     pub(super) fn merge_request(&self, row: Row, asked: &ProjectAccess) -> MergeRequest {
-        let parts = Parts {
+        let parts = IssueViewOptions {
             elsewhere: row.merge_request.target_project_id != asked.project.id,
-            ..Parts::default()
+            ..IssueViewOptions::default()
         };
         merge_request(&self.backend.instance, row, parts)
     }
@@ -327,9 +327,9 @@ impl MergeRequestsApi for App {
         let iid = request.merge_request_iid;
         let page = closing_issues::closes(&self.backend, &access, iid, &page).await?;
         Ok(page.map(|row| {
-            let parts = Parts {
+            let parts = IssueViewOptions {
                 elsewhere: row.issue.project_id != access.project.id,
-                ..Parts::default()
+                ..IssueViewOptions::default()
             };
             issue(&self.backend.instance, row, parts)
         }))

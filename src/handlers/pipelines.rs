@@ -9,7 +9,7 @@ use domain::kernel::urls;
 use crate::api::routes::PipelinesApi;
 use crate::app::App;
 use crate::views::enums::Convert;
-use crate::views::pipeline::{At, pipeline, reference, variable};
+use crate::views::pipeline::{ProjectLocation, pipeline, reference, variable};
 use contract::{
     CancelPipelineRequest, CreatePipelineRequest, DeletePipelineRequest, GetPipelineRequest,
     ListPipelineVariablesRequest, ListPipelinesRequest, Pipeline, PipelineOrder, PipelineReference,
@@ -23,9 +23,9 @@ impl App {
     }
 
     /// Returns the location of a project's pages.
-    pub(super) fn at<'a>(&'a self, path: &'a str) -> At<'a> {
+    pub(super) fn at<'a>(&'a self, path: &'a str) -> ProjectLocation<'a> {
         let base = &self.backend.instance.base_url;
-        At { base, path }
+        ProjectLocation { base, path }
     }
 }
 

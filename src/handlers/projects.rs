@@ -14,7 +14,7 @@ use crate::api::routes::ProjectsApi;
 use crate::app::App;
 use crate::handlers::patch::IntoPatch;
 use crate::views::enums::Convert;
-use crate::views::project::{Parts, languages, project};
+use crate::views::project::{self, languages, project};
 use contract::timestamp::Timestamp;
 use contract::{
     CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectsRequest,
@@ -94,12 +94,12 @@ pub(super) fn project_filter(filter: ProjectFilter) -> projects::ProjectFilter {
 }
 
 /// Returns the additional attributes of the projects in a list.
-pub(super) fn view_options(options: &ProjectViewOptions) -> Parts {
-    Parts {
+pub(super) fn view_options(options: &ProjectViewOptions) -> project::ProjectViewOptions {
+    project::ProjectViewOptions {
         simple: options.simple,
         statistics: options.statistics,
         custom_attributes: options.with_custom_attributes,
-        ..Parts::default()
+        ..project::ProjectViewOptions::default()
     }
 }
 
@@ -120,7 +120,7 @@ impl App {
         access: InstanceAccess,
         filter: projects::ProjectFilter,
         page: PageRequest,
-        parts: Parts,
+        parts: project::ProjectViewOptions,
     ) -> Result<Page<Project>> {
         let mut page = projects::list(&self.backend, &access.caller, &filter, &page).await?;
         if parts.custom_attributes {
@@ -132,7 +132,11 @@ impl App {
     /// Returns a project after an update, with secrets if `secrets` is set.
     pub(super) async fn changed(&self, access: ProjectAccess, secrets: bool) -> Result<Project> {
         let row = projects::get(&self.backend, access, secrets).await?;
-        Ok(project(&self.backend.instance, &row, Parts::default()))
+        Ok(project(
+            &self.backend.instance,
+            &row,
+            project::ProjectViewOptions::default(),
+        ))
     }
 }
 
@@ -203,7 +207,7 @@ impl ProjectsApi for App {
         if request.with_custom_attributes {
             projects::add_custom_attributes(&self.backend, &caller, std::slice::from_mut(&mut row)).await?;
         }
-        let parts = Parts {
+        let parts = project::ProjectViewOptions {
             simple: false,
             statistics: request.statistics,
             license: request.license,

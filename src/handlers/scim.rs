@@ -7,7 +7,7 @@ use domain::spaces::scim::{self, NewScimUser};
 use crate::api::response::WithHeaders;
 use crate::api::routes::ScimApi;
 use crate::app::App;
-use crate::views::scim::{Place, account, discovery, operation, replacement};
+use crate::views::scim::{ScimLocation, account, discovery, operation, replacement};
 use contract::{
     CreateScimUserRequest, DeleteScimUserRequest, GetScimResourceTypeRequest, GetScimSchemaRequest,
     GetScimUserRequest, ListScimUsersRequest, ReplaceScimUserRequest, ScimResourceType, ScimResourceTypeList,
@@ -15,8 +15,8 @@ use contract::{
 };
 
 impl App {
-    fn provisioning(&self, access: &ScimAccess) -> Place {
-        Place::new(&self.backend.instance.base_url, &access.group)
+    fn provisioning(&self, access: &ScimAccess) -> ScimLocation {
+        ScimLocation::new(&self.backend.instance.base_url, &access.group)
     }
 }
 

@@ -9,7 +9,7 @@ use storage::database;
 pub enum Error {
     /// A setting is invalid.
     #[error(transparent)]
-    Settings(#[from] crate::config::Error),
+    Settings(#[from] crate::config::ConfigError),
     /// The data directory or the network cannot be used.
     #[error("{what}: {cause}")]
     Io {

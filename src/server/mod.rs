@@ -32,22 +32,22 @@ pub use error::Error;
 
 use crate::api::record_validator::ContractValidator;
 use crate::app;
-use crate::config::{Options, Settings};
-use crate::web::connections::{self, Limits};
+use crate::config::{ConfigOptions, ServerSettings};
+use crate::web::connections::{self, ConnectionLimits};
 use crate::web::health;
 use crate::worker;
 
 /// How long ref updates may take to record their result, after the requests are finished.
-const SETTLING: Duration = Duration::from_secs(5);
+const REF_UPDATE_DRAIN: Duration = Duration::from_secs(5);
 /// Number of concurrent webhook deliveries; they mostly wait for the network.
-const DELIVERIES: usize = 64;
+const MAX_DELIVERIES: usize = 64;
 
 /// Opens the backend of an existing instance and migrates its database. Creates no part of the instance.
 ///
 /// # Errors
 /// If a part cannot be opened, or the data directory and the database belong to different instances.
 pub async fn open(
-    settings: &Settings,
+    settings: &ServerSettings,
     observer: Option<database::StatementObserver>,
     base_url: String,
 ) -> Result<Backend, Error> {
@@ -56,7 +56,7 @@ pub async fn open(
 }
 
 async fn open_as(
-    settings: &Settings,
+    settings: &ServerSettings,
     observer: Option<database::StatementObserver>,
     base_url: String,
     opening: OpenMode,
@@ -129,7 +129,7 @@ async fn open_as(
 
 /// Returns the given credentials of the first administrator.
 #[must_use]
-pub fn chosen(options: &Options) -> GivenCredentials {
+pub fn given_credentials(options: &ConfigOptions) -> GivenCredentials {
     let secret = |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).map(Secret::new);
     GivenCredentials {
         token: secret(&options.root_token),
@@ -138,9 +138,9 @@ pub fn chosen(options: &Options) -> GivenCredentials {
 }
 
 /// A server that listens but does not accept connections yet.
-pub struct Bound {
+pub struct BoundServer {
     listener: TcpListener,
-    settings: Settings,
+    settings: ServerSettings,
     _presence: NodeRegistration,
     _serving: Option<ServeLock>,
     /// The backend of the services.
@@ -156,10 +156,10 @@ pub struct Bound {
 /// # Errors
 /// If the backend cannot be opened or the address cannot be bound.
 pub async fn bind(
-    settings: Settings,
+    settings: ServerSettings,
     chosen: GivenCredentials,
     observer: Option<database::StatementObserver>,
-) -> Result<Bound, Error> {
+) -> Result<BoundServer, Error> {
     health::recorder();
     let io = |cause| Error::Io {
         what: format!("cannot listen on {}", settings.listen),
@@ -171,7 +171,7 @@ pub async fn bind(
     let (backend, serving) = open_as(&settings, observer, base_url, OpenMode::Create).await?;
     let presence = startup::register_node(&backend, &settings.data_dir).await?;
     let made_up = first_start::first_start(&backend, chosen).await?;
-    Ok(Bound {
+    Ok(BoundServer {
         listener,
         settings,
         _presence: presence,
@@ -199,7 +199,7 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-impl Bound {
+impl BoundServer {
     /// Fills a new instance with the demo data before it serves requests; see [`demo::fill`].
     ///
     /// # Errors
@@ -224,7 +224,7 @@ impl Bound {
             stop.await;
             stopping.cancel();
         };
-        let limits = Limits {
+        let limits = ConnectionLimits {
             connections: self.settings.max_connections,
             idle: self.settings.idle_timeout,
             drain,
@@ -238,7 +238,7 @@ impl Bound {
         }
         // Tasks for ref updates and blobs outlive canceled requests, because they must record their results.
         self.backend.ref_update_tasks.close();
-        if tokio::time::timeout(SETTLING, self.backend.ref_update_tasks.wait())
+        if tokio::time::timeout(REF_UPDATE_DRAIN, self.backend.ref_update_tasks.wait())
             .await
             .is_err()
         {
@@ -270,7 +270,7 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
         ..options.clone()
     };
     let deliverer = RunnerOptions {
-        concurrency: DELIVERIES,
+        concurrency: MAX_DELIVERIES,
         ..options.clone()
     };
     let runner = JobRunner::new(backend.database.clone(), others, options);
@@ -288,7 +288,7 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
 ///
 /// # Errors
 /// If the backend cannot be opened.
-pub async fn work(settings: &Settings, stop: impl Future<Output = ()>) -> Result<(), Error> {
+pub async fn work(settings: &ServerSettings, stop: impl Future<Output = ()>) -> Result<(), Error> {
     let base_url = public_url(settings, settings.listen);
     let backend = open(settings, None, base_url).await?;
     let _presence = startup::register_node(&backend, &settings.data_dir).await?;
@@ -310,7 +310,7 @@ pub async fn work(settings: &Settings, stop: impl Future<Output = ()>) -> Result
 
 /// Returns the configured public URL, or a URL with the listen address.
 #[must_use]
-pub fn public_url(settings: &Settings, address: SocketAddr) -> String {
+pub fn public_url(settings: &ServerSettings, address: SocketAddr) -> String {
     let set = settings.base_url.clone();
     set.unwrap_or_else(|| format!("http://{address}"))
 }

@@ -3,7 +3,7 @@
 use domain::delivery::clusters::ClusterDetail;
 
 use crate::views::enums::Convert;
-use crate::views::users::maker;
+use crate::views::users::creator;
 use contract::{Cluster, ClusterKubernetes};
 
 /// Returns a cluster.
@@ -25,7 +25,7 @@ pub fn cluster(base: &str, row: ClusterDetail) -> Cluster {
         cluster_type: "project_type".to_owned(),
         enabled: cluster.enabled,
         managed: cluster.managed,
-        user: maker(base, user),
+        user: creator(base, user),
         platform_kubernetes: ClusterKubernetes {
             api_url: platform.api_url,
             namespace: platform.namespace,

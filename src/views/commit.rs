@@ -8,7 +8,7 @@ use storage::entities::commit_comments::LineType;
 use storage::entities::pipelines;
 
 use crate::views::enums::Convert;
-use crate::views::pipeline::{self, At};
+use crate::views::pipeline::{self, ProjectLocation};
 use crate::views::users as user_view;
 use contract::MaybeUndefined;
 use contract::{Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType};
@@ -72,7 +72,12 @@ pub fn with_status(found: Listed, last: Option<&pipelines::Model>, project_url: 
 
 /// Returns a commit with details and its last pipeline, if visible to the caller.
 #[must_use]
-pub fn detail(found: Listed, last: Option<&pipelines::Model>, project_id: i64, at: At<'_>) -> Commit {
+pub fn detail(
+    found: Listed,
+    last: Option<&pipelines::Model>,
+    project_id: i64,
+    at: ProjectLocation<'_>,
+) -> Commit {
     let pipeline = last.map(|last| pipeline::reference(at, last));
     Commit {
         project_id: Some(project_id),

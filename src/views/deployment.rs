@@ -5,13 +5,13 @@ use storage::entities::environments;
 
 use crate::views::commit;
 use crate::views::enums::Convert;
-use crate::views::pipeline::{At, reference};
-use crate::views::users::maker;
+use crate::views::pipeline::{ProjectLocation, reference};
+use crate::views::users::creator;
 use contract::{Deployment, DeploymentEnvironment, DeploymentJob};
 
 /// Returns a deployment.
 #[must_use]
-pub fn deployment(at: At<'_>, row: DeploymentDetail) -> Deployment {
+pub fn deployment(at: ProjectLocation<'_>, row: DeploymentDetail) -> Deployment {
     let place = environment(row.environment.clone());
     Deployment {
         environment: Some(place),
@@ -21,7 +21,7 @@ pub fn deployment(at: At<'_>, row: DeploymentDetail) -> Deployment {
 
 /// Returns a deployment inside of its environment.
 #[must_use]
-pub fn within_environment(at: At<'_>, row: DeploymentDetail) -> Deployment {
+pub fn within_environment(at: ProjectLocation<'_>, row: DeploymentDetail) -> Deployment {
     let DeploymentDetail {
         deployment,
         user,
@@ -36,7 +36,7 @@ pub fn within_environment(at: At<'_>, row: DeploymentDetail) -> Deployment {
         created_at: deployment.created_at.into(),
         updated_at: deployment.updated_at.into(),
         status: deployment.status.convert(),
-        user: maker(at.base, user),
+        user: creator(at.base, user),
         environment: None,
         deployable: job.map(|job| deployable(at, job)),
     }
@@ -53,7 +53,7 @@ fn environment(row: environments::Model) -> DeploymentEnvironment {
 }
 
 /// Returns the job of a deployment.
-fn deployable(at: At<'_>, row: deployments::DeploymentJob) -> DeploymentJob {
+fn deployable(at: ProjectLocation<'_>, row: deployments::DeploymentJob) -> DeploymentJob {
     let deployments::DeploymentJob {
         job,
         pipeline,
@@ -72,7 +72,7 @@ fn deployable(at: At<'_>, row: deployments::DeploymentJob) -> DeploymentJob {
         created_at: job.created_at.into(),
         started_at: job.started_at.map(Into::into),
         finished_at: job.finished_at.map(Into::into),
-        user: maker(at.base, user),
+        user: creator(at.base, user),
         commit: commit.map(|found| commit::commit(found, &project_url)),
         pipeline: reference(at, &pipeline),
         runner: None,

@@ -13,7 +13,7 @@ pub trait Convert<T> {
     fn convert(self) -> T;
 }
 
-macro_rules! same_words {
+macro_rules! convert_enum {
     ($($contract:path = $entity:path { $($word:ident),* })*) => {$(
         impl Convert<$entity> for $contract {
             fn convert(self) -> $entity {
@@ -29,7 +29,7 @@ macro_rules! same_words {
     )*};
 }
 
-same_words! {
+convert_enum! {
     contract::Visibility = entities::Visibility { Private, Internal, Public }
     contract::FeatureAccessLevel = projects::FeatureAccess { Disabled, Private, Enabled }
     contract::EventAction = events::EventAction {

@@ -5,7 +5,7 @@ use storage::entities::environments::Model;
 
 use crate::views::deployment;
 use crate::views::enums::Convert;
-use crate::views::pipeline::At;
+use crate::views::pipeline::ProjectLocation;
 use contract::MaybeUndefined;
 use contract::{Environment, SimpleProject};
 
@@ -34,7 +34,11 @@ pub fn listed(row: Model, project: Option<SimpleProject>) -> Environment {
 
 /// Returns an environment with its last successful deployment.
 #[must_use]
-pub fn detail(at: At<'_>, row: Model, last: Option<deployments::DeploymentDetail>) -> Environment {
+pub fn detail(
+    at: ProjectLocation<'_>,
+    row: Model,
+    last: Option<deployments::DeploymentDetail>,
+) -> Environment {
     let last = last.map(|last| deployment::within_environment(at, last));
     Environment {
         last_deployment: last.map_or(MaybeUndefined::Null, MaybeUndefined::Value),

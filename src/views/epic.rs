@@ -7,12 +7,12 @@ use domain::planning::epics::issues::Gathered;
 use crate::views::enums::Convert;
 use crate::views::issue::{self, issue, label};
 use crate::views::links;
-use crate::views::users::maker;
+use crate::views::users::creator;
 use contract::{Epic, EpicIssueLink, EpicLinks, Issue, References};
 
 /// View options of an epic.
 #[derive(Debug, Clone, Copy)]
-pub struct Parts {
+pub struct EpicViewOptions {
     /// The ID of the group in which it is shown.
     pub group_id: i64,
     /// Whether labels are shown with details.
@@ -21,7 +21,7 @@ pub struct Parts {
 
 /// Returns an epic in the format of the contract; `base` is the base URL.
 #[must_use]
-pub fn epic(base: &str, row: Row, parts: Parts) -> Epic {
+pub fn epic(base: &str, row: Row, parts: EpicViewOptions) -> Epic {
     let Row {
         epic,
         group,
@@ -48,7 +48,7 @@ pub fn epic(base: &str, row: Row, parts: Parts) -> Epic {
             short,
             full,
         },
-        author: maker(base, author),
+        author: creator(base, author),
         start_date: epic.start_date,
         due_date: epic.due_date,
         end_date: epic.due_date,
@@ -73,7 +73,7 @@ pub fn epic(base: &str, row: Row, parts: Parts) -> Epic {
 /// Returns an issue with its position in an epic.
 #[must_use]
 pub fn gathered(instance: &Instance, found: Gathered) -> Issue {
-    let parts = issue::Parts {
+    let parts = issue::IssueViewOptions {
         elsewhere: true,
         labels_details: false,
     };
@@ -87,7 +87,7 @@ pub fn gathered(instance: &Instance, found: Gathered) -> Issue {
 /// Returns the link between an issue and an epic.
 #[must_use]
 pub fn link(instance: &Instance, row: Row, found: Gathered) -> EpicIssueLink {
-    let parts = Parts {
+    let parts = EpicViewOptions {
         group_id: row.epic.namespace_id,
         labels_details: false,
     };

@@ -8,7 +8,7 @@ use storage::entities::custom_attributes::Model;
 use crate::views::custom_attribute::custom_attribute;
 use crate::views::enums::Convert;
 use crate::views::links;
-use crate::views::project::{Parts, project};
+use crate::views::project::{ProjectViewOptions, project};
 use contract::MaybeUndefined;
 use contract::{Group, GroupStatistics, SharedGroup};
 
@@ -84,7 +84,7 @@ pub fn detail(instance: &Instance, detail: GroupDetail, custom_attributes: Optio
     });
     let all = |rows: Vec<domain::spaces::projects::ProjectDetail>| {
         rows.iter()
-            .map(|row| project(instance, row, Parts::default()))
+            .map(|row| project(instance, row, ProjectViewOptions::default()))
             .collect()
     };
     let (projects, shared_projects) = match detail.projects {

@@ -12,13 +12,13 @@ use storage::entities::{issues, labels, users};
 use crate::views::enums::Convert;
 use crate::views::html;
 use crate::views::milestone::milestone;
-use crate::views::users::{maker, reference};
+use crate::views::users::{creator, reference};
 use contract::MaybeUndefined;
 use contract::{Issue, IssueLinks, IssueStateFilter, References, TaskCompletionStatus, TimeStats};
 
 /// View options of an issue.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Parts {
+pub struct IssueViewOptions {
     /// Whether it is shown among issues of other projects.
     pub elsewhere: bool,
     /// Whether labels are shown with details.
@@ -27,7 +27,7 @@ pub struct Parts {
 
 /// Returns an issue in the format of the contract.
 #[must_use]
-pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
+pub fn issue(instance: &Instance, row: Row, parts: IssueViewOptions) -> Issue {
     let base = instance.base_url.as_str();
     let Row {
         issue,
@@ -60,7 +60,7 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
         milestone: row_milestone.map(|row| milestone(base, row)),
         assignee: assignees.first().map(|user| reference(base, user)),
         assignees: assignees.iter().map(|user| reference(base, user)).collect(),
-        author: maker(base, author),
+        author: creator(base, author),
         user_notes_count: issue.user_notes_count.into(),
         merge_requests_count: issue.merge_requests_count.into(),
         upvotes: issue.upvotes.into(),
@@ -107,7 +107,7 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
 
 /// Returns the state of a filter, if it selects only one.
 #[must_use]
-pub fn only(state: IssueStateFilter) -> Option<issues::IssueState> {
+pub fn state_filter(state: IssueStateFilter) -> Option<issues::IssueState> {
     match state {
         IssueStateFilter::Opened => Some(issues::IssueState::Opened),
         IssueStateFilter::Closed => Some(issues::IssueState::Closed),

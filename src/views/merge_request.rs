@@ -9,10 +9,10 @@ use storage::entities::{pipelines, users};
 
 use crate::views::commit;
 use crate::views::enums::Convert;
-use crate::views::issue::{Parts, label, time_stats};
+use crate::views::issue::{IssueViewOptions, label, time_stats};
 use crate::views::milestone::milestone;
-use crate::views::pipeline::{At, reference as reference_of, whole};
-use crate::views::users::{maker, reference};
+use crate::views::pipeline::{ProjectLocation, pipeline_of, reference as reference_of};
+use crate::views::users::{creator, reference};
 use contract::MaybeUndefined;
 use contract::{
     DiffRefs, MergeRequest, MergeRequestStateFilter, MergeRequestUser, References, TaskCompletionStatus,
@@ -20,7 +20,7 @@ use contract::{
 
 /// Returns a merge request in the format of the contract.
 #[must_use]
-pub fn merge_request(instance: &Instance, row: Row, parts: Parts) -> MergeRequest {
+pub fn merge_request(instance: &Instance, row: Row, parts: IssueViewOptions) -> MergeRequest {
     let base = instance.base_url.as_str();
     let Row {
         merge_request,
@@ -51,7 +51,7 @@ pub fn merge_request(instance: &Instance, row: Row, parts: Parts) -> MergeReques
         downvotes: Some(merge_request.downvotes.into()),
         assignee: nullable(assignees.first().map(|user| reference(base, user))),
         assignees: Some(assignees.iter().map(|user| reference(base, user)).collect()),
-        author: Some(maker(base, author)),
+        author: Some(creator(base, author)),
         source_project_id: nullable(merge_request.source_project_id),
         target_project_id: Some(merge_request.target_project_id),
         labels: Some(
@@ -103,7 +103,7 @@ pub fn merge_request(instance: &Instance, row: Row, parts: Parts) -> MergeReques
 
 /// Returns the state of a filter, if it selects only one.
 #[must_use]
-pub fn only(state: MergeRequestStateFilter) -> Option<MergeRequestState> {
+pub fn state_filter(state: MergeRequestStateFilter) -> Option<MergeRequestState> {
     match state {
         MergeRequestStateFilter::Opened => Some(MergeRequestState::Opened),
         MergeRequestStateFilter::Closed => Some(MergeRequestState::Closed),
@@ -182,7 +182,7 @@ pub fn simple(base: &str, project_path: &str, merge_request: Model) -> MergeRequ
 fn with_details(base: &str, shown: MergeRequest, of: &Model, details: Details) -> MergeRequest {
     let pipeline = details.pipeline.as_ref().map(|found| {
         let path = found.project_path.as_str();
-        (At { base, path }, found)
+        (ProjectLocation { base, path }, found)
     });
     let moment = |time: fn(&pipelines::Model) -> Option<DateTime<Utc>>| {
         let (_, found) = pipeline?;
@@ -209,7 +209,7 @@ fn with_details(base: &str, shown: MergeRequest, of: &Model, details: Details) -
         latest_build_started_at: nullable(moment(|found| found.started_at)),
         latest_build_finished_at: nullable(moment(|found| found.finished_at)),
         head_pipeline: nullable(
-            pipeline.map(|(at, found)| whole(at, found.pipeline.clone(), found.user.clone())),
+            pipeline.map(|(at, found)| pipeline_of(at, found.pipeline.clone(), found.user.clone())),
         ),
         first_deployed_to_production_at: nullable(details.first_deployed_to_production_at.map(Into::into)),
         diverged_commits_count: details

@@ -7,17 +7,17 @@ use storage::entities::pipelines::{Model, PipelineStatus};
 use storage::entities::users;
 
 use crate::views::enums::Convert;
-use crate::views::users::maker;
+use crate::views::users::creator;
 use contract::{
     CommitStatus, CommitStatusState, Pipeline, PipelineDetailedStatus, PipelineReference, PipelineVariable,
 };
 
 /// ID that means no commit.
-const NOTHING: &str = "0000000000000000000000000000000000000000";
+const ZERO_ID: &str = "0000000000000000000000000000000000000000";
 
 /// Location of a project's pages.
 #[derive(Debug, Clone, Copy)]
-pub struct At<'a> {
+pub struct ProjectLocation<'a> {
     /// The base URL.
     pub base: &'a str,
     /// The full path of the project.
@@ -26,7 +26,7 @@ pub struct At<'a> {
 
 /// Returns a pipeline in the format of lists and other resources.
 #[must_use]
-pub fn reference(at: At<'_>, pipeline: &Model) -> PipelineReference {
+pub fn reference(at: ProjectLocation<'_>, pipeline: &Model) -> PipelineReference {
     PipelineReference {
         id: pipeline.id,
         sha: pipeline.sha.clone(),
@@ -40,14 +40,14 @@ pub fn reference(at: At<'_>, pipeline: &Model) -> PipelineReference {
 
 /// Returns a pipeline with details.
 #[must_use]
-pub fn pipeline(at: At<'_>, row: PipelineDetail) -> Pipeline {
+pub fn pipeline(at: ProjectLocation<'_>, row: PipelineDetail) -> Pipeline {
     let PipelineDetail { pipeline, user } = row;
-    whole(at, pipeline, user)
+    pipeline_of(at, pipeline, user)
 }
 
 /// As [`pipeline`], from a pipeline and its creator.
 #[must_use]
-pub fn whole(at: At<'_>, pipeline: Model, user: Option<users::Model>) -> Pipeline {
+pub fn pipeline_of(at: ProjectLocation<'_>, pipeline: Model, user: Option<users::Model>) -> Pipeline {
     let moment = |time: Option<DateTime<Utc>>| time.map(Into::into);
     let details_path = format!("/{}/-/pipelines/{}", at.path, pipeline.id);
     Pipeline {
@@ -56,10 +56,10 @@ pub fn whole(at: At<'_>, pipeline: Model, user: Option<users::Model>) -> Pipelin
         created_at: pipeline.created_at.into(),
         updated_at: pipeline.updated_at.into(),
         web_url: format!("{}{details_path}", at.base),
-        before_sha: NOTHING.to_owned(),
+        before_sha: ZERO_ID.to_owned(),
         tag: pipeline.tag,
         yaml_errors: None,
-        user: maker(at.base, user),
+        user: creator(at.base, user),
         started_at: moment(pipeline.started_at),
         finished_at: moment(pipeline.finished_at),
         committed_at: None,
@@ -140,6 +140,6 @@ pub fn commit_status(base: &str, row: commit_statuses::CommitStatusDetail) -> Co
         allow_failure: job.allow_failure,
         coverage: job.coverage,
         pipeline_id: pipeline.id,
-        author: maker(base, reporter),
+        author: creator(base, reporter),
     }
 }

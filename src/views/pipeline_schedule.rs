@@ -2,8 +2,8 @@
 
 use domain::delivery::pipeline_schedules::{FullScheduleDetail, ScheduleDetail};
 
-use crate::views::pipeline::{self, At};
-use crate::views::users::maker;
+use crate::views::pipeline::{self, ProjectLocation};
+use crate::views::users::creator;
 use contract::{PipelineSchedule, PipelineScheduleDetail};
 
 /// Returns a schedule in the format of lists.
@@ -20,13 +20,13 @@ pub fn pipeline_schedule(base: &str, row: ScheduleDetail) -> PipelineSchedule {
         active: schedule.active,
         created_at: schedule.created_at.into(),
         updated_at: schedule.updated_at.into(),
-        owner: maker(base, owner),
+        owner: creator(base, owner),
     }
 }
 
 /// Returns a schedule with details.
 #[must_use]
-pub fn detail(at: At<'_>, detail: FullScheduleDetail) -> PipelineScheduleDetail {
+pub fn detail(at: ProjectLocation<'_>, detail: FullScheduleDetail) -> PipelineScheduleDetail {
     let shown = pipeline_schedule(at.base, detail.row);
     PipelineScheduleDetail {
         id: shown.id,

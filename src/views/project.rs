@@ -23,7 +23,7 @@ const NOTIFICATION_GLOBAL: i64 = 3;
 
 /// View options of a project, in addition to the caller's role.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Parts {
+pub struct ProjectViewOptions {
     /// Whether to return only the simple format; anonymous callers always get it.
     pub simple: bool,
     /// Whether to include sizes and counts, from Reporter on.
@@ -37,7 +37,7 @@ pub struct Parts {
 /// Returns a project in the format of the contract. Fields that the caller may not see or the project does
 /// not have are null.
 #[must_use]
-pub fn project(instance: &Instance, row: &ProjectDetail, parts: Parts) -> Project {
+pub fn project(instance: &Instance, row: &ProjectDetail, parts: ProjectViewOptions) -> Project {
     let short = short(instance, row);
     if parts.simple || !row.effective_access.signed_in {
         return short;

@@ -46,7 +46,7 @@ struct Shown {
 }
 
 fn shown(instance: &Instance, thing: Thing) -> Shown {
-    let parts = issue::Parts {
+    let parts = issue::IssueViewOptions {
         elsewhere: true,
         labels_details: false,
     };
@@ -73,7 +73,7 @@ fn shown(instance: &Instance, thing: Thing) -> Shown {
         }
         Thing::Epic(row) => {
             let group = group(&row.group);
-            let parts = epic::Parts {
+            let parts = epic::EpicViewOptions {
                 group_id: row.epic.namespace_id,
                 labels_details: false,
             };

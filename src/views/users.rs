@@ -48,7 +48,7 @@ pub fn reference(base: &str, user: &Model) -> UserReference {
 
 /// Returns the creator of a resource, or the ghost user if deleted.
 #[must_use]
-pub fn maker(base: &str, maker: Option<Model>) -> UserReference {
+pub fn creator(base: &str, maker: Option<Model>) -> UserReference {
     match maker {
         Some(user) => reference(base, &user),
         None => UserReference {
@@ -66,7 +66,7 @@ pub fn maker(base: &str, maker: Option<Model>) -> UserReference {
 #[must_use]
 pub fn author(base: &str, writer: Option<Model>, written: DateTime<Utc>) -> Author {
     let Some(user) = writer else {
-        let ghost = maker(base, None);
+        let ghost = creator(base, None);
         return Author {
             id: ghost.id,
             username: ghost.username,

@@ -16,10 +16,10 @@ pub(super) struct TrustedProxies(pub(super) Networks);
 
 /// Returns the key for counting a caller's failures: the IPv4 address, or the IPv6 network of one customer.
 /// The header is used only if the connection comes from a trusted proxy.
-pub(super) fn network(request: &Request) -> Option<String> {
+pub(super) fn address_key(request: &Request) -> Option<String> {
     let peer = request.remote_addr().as_socket_addr()?.ip();
     let address = match request.data::<TrustedProxies>() {
-        Some(TrustedProxies(proxies)) => caller(peer, request.headers(), proxies),
+        Some(TrustedProxies(proxies)) => client_address(peer, request.headers(), proxies),
         None => peer,
     };
     Some(match address.to_canonical() {
@@ -34,7 +34,7 @@ pub(super) fn network(request: &Request) -> Option<String> {
 /// Returns the nearest address that is not a trusted proxy. Each trusted proxy vouches for the last address
 /// it appended; addresses before an untrusted one may be forged. If a proxy appends no valid address, its own
 /// address is returned.
-fn caller(peer: IpAddr, headers: &HeaderMap, proxies: &Networks) -> IpAddr {
+fn client_address(peer: IpAddr, headers: &HeaderMap, proxies: &Networks) -> IpAddr {
     let mut nearest = peer;
     let lines = headers.get_all(FORWARDED).iter().rev();
     let named = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
@@ -70,7 +70,7 @@ mod tests {
         }
         let trusted: Vec<String> = trusted.iter().map(|text| (*text).to_owned()).collect();
         let proxies = Networks::parse(&trusted).expect("networks");
-        caller(peer.parse().expect("an address"), &headers, &proxies).to_string()
+        client_address(peer.parse().expect("an address"), &headers, &proxies).to_string()
     }
 
     #[test]

@@ -9,9 +9,9 @@ use poem::web::{Compress, CompressionAlgo};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 /// Minimum size of a compressed body, in bytes.
-const WORTHWHILE: u64 = 1024;
+const MIN_BYTES: u64 = 1024;
 /// Media types that compress well and are never sent in ranges.
-const TEXTS: [&str; 6] = [
+const COMPRESSIBLE_TYPES: [&str; 6] = [
     "application/json",
     "application/yaml",
     "text/html",
@@ -48,7 +48,7 @@ impl<E: Endpoint> Endpoint for CompressionEndpoint<E> {
         response
             .headers_mut()
             .append(VARY, poem::http::HeaderValue::from_static("Accept-Encoding"));
-        if !accepted || length(response.headers()).is_some_and(|length| length < WORTHWHILE) {
+        if !accepted || length(response.headers()).is_some_and(|length| length < MIN_BYTES) {
             return Ok(response);
         }
         response.headers_mut().remove(CONTENT_LENGTH);
@@ -78,7 +78,7 @@ fn is_text(response: &Response) -> bool {
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let essence = essence.split(';').next().unwrap_or_default().trim();
-    TEXTS.contains(&essence)
+    COMPRESSIBLE_TYPES.contains(&essence)
         && response.status() != StatusCode::PARTIAL_CONTENT
         && !headers.contains_key(CONTENT_ENCODING)
         && !headers.contains_key(CONTENT_RANGE)

@@ -15,7 +15,7 @@ const TEMPLATES: &str = "/api/v4/templates/";
 ///
 /// # Errors
 /// Never fails.
-pub async fn trim(mut request: Request) -> Result<Request> {
+pub async fn remove_extra_slash(mut request: Request) -> Result<Request> {
     if let Some(uri) = trimmed(request.uri()) {
         *request.uri_mut() = uri;
     }

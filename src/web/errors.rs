@@ -14,12 +14,12 @@ use crate::web::{git_http, registry};
 use contract::table::operations;
 
 /// Middleware that converts failures to responses.
-pub struct Errors {
+pub struct ErrorMiddleware {
     /// Maximum time of a request. Git transfers and image blobs have separate limits.
     pub time_limit: Duration,
 }
 
-impl<E: Endpoint> Middleware<E> for Errors {
+impl<E: Endpoint> Middleware<E> for ErrorMiddleware {
     type Output = ErrorsEndpoint<E>;
 
     fn transform(&self, inner: E) -> Self::Output {
@@ -30,7 +30,7 @@ impl<E: Endpoint> Middleware<E> for Errors {
     }
 }
 
-/// See [`Errors`].
+/// See [`ErrorMiddleware`].
 pub struct ErrorsEndpoint<E> {
     inner: E,
     time_limit: Duration,
@@ -47,7 +47,7 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
             return Ok(error_response::json_response(StatusCode::GONE, &body));
         }
         let call = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
-        let outcome = if git_http::is_gits(&path) || registry::takes_long(&path) {
+        let outcome = if git_http::is_git_path(&path) || registry::accepts_large_body(&path) {
             call.await
         } else {
             match tokio::time::timeout(self.time_limit, call).await {
@@ -57,13 +57,13 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
         };
         Ok(match outcome {
             Ok(Ok(output)) => output.into_response(),
-            Ok(Err(error)) => refuse(&error, &method, &path),
+            Ok(Err(error)) => error_response(&error, &method, &path),
             Err(_) => error_response::render(&Error::internal("handler panicked")),
         })
     }
 }
 
-fn refuse(error: &poem::Error, method: &Method, path: &str) -> Response {
+fn error_response(error: &poem::Error, method: &Method, path: &str) -> Response {
     let allowed = allowed(path);
     if error.is::<MethodNotAllowedError>() || (error.is::<NotFoundError>() && !allowed.is_empty()) {
         tracing::debug!(%method, path, "rejected method");

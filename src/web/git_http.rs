@@ -19,17 +19,17 @@ use poem::http::{HeaderName, HeaderValue, Method, StatusCode};
 use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::error_response;
-use crate::web::client_address::network;
+use crate::web::client_address::address_key;
 
 /// Middleware that handles Git requests and forwards all others.
-pub struct GitHttp {
+pub struct GitHttpMiddleware {
     /// The backend of the services.
     pub backend: Backend,
     /// Maximum size of a pushed pack.
     pub max_push_bytes: u64,
 }
 
-impl<E: Endpoint> Middleware<E> for GitHttp {
+impl<E: Endpoint> Middleware<E> for GitHttpMiddleware {
     type Output = GitHttpEndpoint<E>;
 
     fn transform(&self, inner: E) -> Self::Output {
@@ -41,7 +41,7 @@ impl<E: Endpoint> Middleware<E> for GitHttp {
     }
 }
 
-/// See [`GitHttp`].
+/// See [`GitHttpMiddleware`].
 pub struct GitHttpEndpoint<E> {
     inner: E,
     backend: Backend,
@@ -52,7 +52,7 @@ impl<E: Endpoint> Endpoint for GitHttpEndpoint<E> {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        let Some(target) = Target::of(request.uri().path()) else {
+        let Some(target) = GitRequest::of(request.uri().path()) else {
             return self.inner.call(request).await.map(IntoResponse::into_response);
         };
         let mut response = match self.answer(&target, request).await {
@@ -72,34 +72,34 @@ impl<E: Endpoint> Endpoint for GitHttpEndpoint<E> {
 }
 
 /// Returns whether a raw path is a Git path.
-pub(super) fn is_gits(path: &str) -> bool {
-    Target::of(path).is_some()
+pub(super) fn is_git_path(path: &str) -> bool {
+    GitRequest::of(path).is_some()
 }
 
 /// Target of a Git path.
 #[derive(Debug, PartialEq, Eq)]
-struct Target {
+struct GitRequest {
     /// The full path of the project, as sent.
     project: String,
-    what: What,
+    what: GitEndpoint,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum What {
+enum GitEndpoint {
     /// `info/refs`.
     References,
     /// `git-upload-pack` or `git-receive-pack`.
     Exchange(TransportService),
 }
 
-impl Target {
+impl GitRequest {
     /// Parses the raw path of a request; `None` if it is not a Git path.
     fn of(path: &str) -> Option<Self> {
         let (repository, what) = match path.strip_suffix("/info/refs") {
-            Some(repository) => (repository, What::References),
+            Some(repository) => (repository, GitEndpoint::References),
             None => {
                 let (repository, name) = path.rsplit_once('/')?;
-                (repository, What::Exchange(TransportService::named(name)?))
+                (repository, GitEndpoint::Exchange(TransportService::named(name)?))
             }
         };
         let repository = repository.strip_prefix('/')?;
@@ -117,7 +117,7 @@ impl Target {
 }
 
 /// Reason why a request is rejected.
-enum Refusal {
+enum GitRejection {
     /// A protocol error with a text.
     Protocol(StatusCode, &'static str),
     /// A wrong method; contains the allowed one.
@@ -126,13 +126,13 @@ enum Refusal {
     Rule(Error),
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for GitRejection {
     fn from(error: Error) -> Self {
         Self::Rule(error)
     }
 }
 
-impl From<git::Error> for Refusal {
+impl From<git::Error> for GitRejection {
     fn from(error: git::Error) -> Self {
         match error {
             // The client can only retry later.
@@ -143,7 +143,7 @@ impl From<git::Error> for Refusal {
     }
 }
 
-impl Refusal {
+impl GitRejection {
     fn into_response(self) -> Response {
         let plain = |status: StatusCode, text: &str| {
             Response::builder()
@@ -199,32 +199,32 @@ fn text(error: &Error) -> String {
 }
 
 impl<E> GitHttpEndpoint<E> {
-    async fn answer(&self, target: &Target, request: Request) -> Result<Response, Refusal> {
+    async fn answer(&self, target: &GitRequest, request: Request) -> Result<Response, GitRejection> {
         match target.what {
-            What::References => self.references(target, &request).await,
-            What::Exchange(service) => self.exchange(target, service, request).await,
+            GitEndpoint::References => self.references(target, &request).await,
+            GitEndpoint::Exchange(service) => self.exchange(target, service, request).await,
         }
     }
 
     async fn admit(
         &self,
-        target: &Target,
+        target: &GitRequest,
         service: TransportService,
         request: &Request,
-    ) -> Result<ProjectAccess, Refusal> {
+    ) -> Result<ProjectAccess, GitRejection> {
         let caller = git_access::identify(&self.backend, credentials(request)?).await?;
         Ok(git_access::authorize(&self.backend, caller, &target.project, service).await?)
     }
 
-    async fn references(&self, target: &Target, request: &Request) -> Result<Response, Refusal> {
+    async fn references(&self, target: &GitRequest, request: &Request) -> Result<Response, GitRejection> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Err(Refusal::Method("GET, HEAD"));
+            return Err(GitRejection::Method("GET, HEAD"));
         }
         let query = request.uri().query().unwrap_or_default();
         let service = query.split('&').find_map(|pair| pair.strip_prefix("service="));
         let Some(service) = service.and_then(TransportService::named) else {
             let text = "The server supports only Git's smart HTTP protocol; use a newer client.";
-            return Err(Refusal::Protocol(StatusCode::FORBIDDEN, text));
+            return Err(GitRejection::Protocol(StatusCode::FORBIDDEN, text));
         };
         let access = self.admit(target, service, request).await?;
         let repository = receive_pack::repository(&self.backend, &access);
@@ -234,25 +234,25 @@ impl<E> GitHttpEndpoint<E> {
 
     async fn exchange(
         &self,
-        target: &Target,
+        target: &GitRequest,
         service: TransportService,
         mut request: Request,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response, GitRejection> {
         if request.method() != Method::POST {
-            return Err(Refusal::Method("POST"));
+            return Err(GitRejection::Method("POST"));
         }
         let access = self.admit(target, service, &request).await?;
         let sent = header(&request, &CONTENT_TYPE).unwrap_or_default();
         if sent != format!("application/x-{}-request", service.name()) {
             let text = "The Content-Type does not match the Git service.";
-            return Err(Refusal::Protocol(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+            return Err(GitRejection::Protocol(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
         }
         let gzip = match header(&request, &CONTENT_ENCODING).unwrap_or("identity") {
             "gzip" | "x-gzip" => true,
             "identity" => false,
             _ => {
                 let text = "The Content-Encoding is not supported; use gzip or none.";
-                return Err(Refusal::Protocol(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+                return Err(GitRejection::Protocol(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
             }
         };
         let body = request.take_body().into_async_read();
@@ -305,7 +305,7 @@ pub(super) fn credentials(request: &Request) -> Result<Option<BasicCredentials>,
         scheme.eq_ignore_ascii_case("basic").then(|| BasicCredentials {
             name: name.to_owned(),
             password: password.to_owned(),
-            address: network(request),
+            address: address_key(request),
         })
     };
     read().map(Some).ok_or(Error::Unauthorized)
@@ -315,8 +315,8 @@ pub(super) fn credentials(request: &Request) -> Result<Option<BasicCredentials>,
 mod tests {
     use super::*;
 
-    fn target(project: &str, what: What) -> Option<Target> {
-        Some(Target {
+    fn target(project: &str, what: GitEndpoint) -> Option<GitRequest> {
+        Some(GitRequest {
             project: project.to_owned(),
             what,
         })
@@ -324,14 +324,17 @@ mod tests {
 
     #[test]
     fn paths_name_a_project_with_or_without_git() {
-        assert_eq!(Target::of("/g/p.git/info/refs"), target("g/p", What::References));
         assert_eq!(
-            Target::of("/a/b/c/git-upload-pack"),
-            target("a/b/c", What::Exchange(TransportService::UploadPack))
+            GitRequest::of("/g/p.git/info/refs"),
+            target("g/p", GitEndpoint::References)
         );
         assert_eq!(
-            Target::of("/g/%C3%A4.git/git-receive-pack"),
-            target("g/ä", What::Exchange(TransportService::ReceivePack))
+            GitRequest::of("/a/b/c/git-upload-pack"),
+            target("a/b/c", GitEndpoint::Exchange(TransportService::UploadPack))
+        );
+        assert_eq!(
+            GitRequest::of("/g/%C3%A4.git/git-receive-pack"),
+            target("g/ä", GitEndpoint::Exchange(TransportService::ReceivePack))
         );
     }
 
@@ -347,7 +350,7 @@ mod tests {
             "/g/p.git/git-shell",
             "/g/%FF/info/refs",
         ] {
-            assert_eq!(Target::of(path), None, "{path}");
+            assert_eq!(GitRequest::of(path), None, "{path}");
         }
     }
 }

@@ -4,12 +4,12 @@ use poem::http::{HeaderName, HeaderValue};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 /// Middleware that sets the headers.
-pub struct Headers {
+pub struct HeaderMiddleware {
     /// Whether to repeat `X-Service-*` as `X-Gitlab-*`.
     pub compat: bool,
 }
 
-impl<E: Endpoint> Middleware<E> for Headers {
+impl<E: Endpoint> Middleware<E> for HeaderMiddleware {
     type Output = HeadersEndpoint<E>;
 
     fn transform(&self, inner: E) -> Self::Output {
@@ -20,14 +20,14 @@ impl<E: Endpoint> Middleware<E> for Headers {
     }
 }
 
-/// See [`Headers`].
+/// See [`HeaderMiddleware`].
 pub struct HeadersEndpoint<E> {
     inner: E,
     compat: bool,
 }
 
 /// Headers of every response.
-pub(super) const SAFE: [(&str, &str); 3] = [
+pub(super) const SECURITY_HEADERS: [(&str, &str); 3] = [
     ("x-frame-options", "SAMEORIGIN"),
     ("x-content-type-options", "nosniff"),
     ("vary", "Origin"),
@@ -39,7 +39,7 @@ impl<E: Endpoint> Endpoint for HeadersEndpoint<E> {
     async fn call(&self, request: Request) -> Result<Response> {
         let mut response = self.inner.call(request).await?.into_response();
         let headers = response.headers_mut();
-        for (name, value) in SAFE {
+        for (name, value) in SECURITY_HEADERS {
             headers
                 .entry(HeaderName::from_static(name))
                 .or_insert(HeaderValue::from_static(value));

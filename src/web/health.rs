@@ -17,7 +17,7 @@ pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
         .at("/health", get(readiness))
         .at("/liveness", get(liveness))
         .at("/readiness", get(readiness))
-        .at("/metrics", get(figures))
+        .at("/metrics", get(metrics))
         .data(backend.clone())
         .map_to_response()
 }
@@ -55,7 +55,7 @@ pub fn recorder() -> Option<&'static PrometheusHandle> {
 
 /// Returns metrics in the Prometheus format.
 #[handler]
-fn figures() -> Response {
+fn metrics() -> Response {
     match recorder() {
         Some(handle) => Response::builder()
             .content_type("text/plain; version=0.0.4")

@@ -8,13 +8,13 @@ use crate::api::error_response;
 
 /// Maximum length of path and query together, in bytes: an encoded file path of 4096 bytes takes up to three
 /// times as many.
-const URI: usize = 16 << 10;
+const MAX_URI_BYTES: usize = 16 << 10;
 /// Maximum length of the query, in bytes. Pagination links repeat it.
-const QUERY: usize = 8 << 10;
+const MAX_QUERY_BYTES: usize = 8 << 10;
 /// Maximum size of all header fields together, in bytes.
-const FIELDS: usize = 32 << 10;
+const MAX_FIELDS_BYTES: usize = 32 << 10;
 /// Maximum number of header fields.
-const COUNT: usize = 100;
+const MAX_FIELDS: usize = 100;
 
 /// Middleware that rejects heads that are too large.
 pub struct HeadLimits;
@@ -49,15 +49,16 @@ impl<E: Endpoint> Endpoint for HeadLimitsEndpoint<E> {
 fn fault(request: &Request) -> Option<(StatusCode, String)> {
     let uri = request.uri();
     let query = uri.query().map_or(0, str::len);
-    if query > QUERY {
-        let text =
-            format!("the query is too long (maximum is {QUERY} bytes); send the parameters in the body");
+    if query > MAX_QUERY_BYTES {
+        let text = format!(
+            "the query is too long (maximum is {MAX_QUERY_BYTES} bytes); send the parameters in the body"
+        );
         return Some((StatusCode::URI_TOO_LONG, text));
     }
-    if uri.path().len() + query > URI {
+    if uri.path().len() + query > MAX_URI_BYTES {
         return Some((
             StatusCode::URI_TOO_LONG,
-            format!("path and query are too long (maximum is {URI} bytes)"),
+            format!("path and query are too long (maximum is {MAX_URI_BYTES} bytes)"),
         ));
     }
     let fields = request.headers();
@@ -66,8 +67,9 @@ fn fault(request: &Request) -> Option<(StatusCode, String)> {
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len() + 4)
         .sum();
-    (fields.len() > COUNT || size > FIELDS).then(|| {
-        let text = format!("the header is too large (maximum is {COUNT} fields and {FIELDS} bytes)");
+    (fields.len() > MAX_FIELDS || size > MAX_FIELDS_BYTES).then(|| {
+        let text =
+            format!("the header is too large (maximum is {MAX_FIELDS} fields and {MAX_FIELDS_BYTES} bytes)");
         (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, text)
     })
 }

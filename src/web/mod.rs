@@ -21,25 +21,29 @@ use domain::kernel::Backend;
 use poem::{Endpoint, EndpointExt, Response};
 
 use crate::api::exchange::BaseUrl;
-use crate::config::Settings;
+use crate::config::ServerSettings;
 
 /// Wraps the routes in the middleware of every request, outermost last.
-pub fn wrap<E>(routes: E, backend: &Backend, settings: &Settings) -> impl Endpoint<Output = Response> + use<E>
+pub fn wrap<E>(
+    routes: E,
+    backend: &Backend,
+    settings: &ServerSettings,
+) -> impl Endpoint<Output = Response> + use<E>
 where
     E: Endpoint + 'static,
 {
     routes
-        .before(duplicate_slashes::trim)
-        .with(errors::Errors {
+        .before(duplicate_slashes::remove_extra_slash)
+        .with(errors::ErrorMiddleware {
             time_limit: settings.request_timeout,
         })
         .with(limits::HeadLimits)
-        .with(registry::Form)
-        .with(headers::Headers {
+        .with(registry::RegistryErrorMiddleware)
+        .with(headers::HeaderMiddleware {
             compat: settings.compat,
         })
         .with(compress::Compression)
-        .with(trace::Trace)
+        .with(trace::TraceMiddleware)
         .data(client_address::TrustedProxies(settings.trusted_proxies.clone()))
         .data(BaseUrl(backend.instance.base_url.as_str().into()))
         .map_to_response()

@@ -18,13 +18,13 @@ use serde_json::json;
 use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE, cookie};
 use crate::api::{error_response, parameters};
 use crate::views::html::escape;
-use crate::web::client_address::network;
+use crate::web::client_address::address_key;
 use crate::web::page::document;
 
 /// Cookie that the form's token is bound to.
 const FORM_COOKIE: &str = "_service_sign_in";
 /// Default target after signing in.
-const HOME: &str = "/docs";
+const DEFAULT_TARGET: &str = "/docs";
 /// Maximum size of the form, in bytes.
 const FORM_LIMIT: usize = 16 * 1024;
 
@@ -34,23 +34,23 @@ pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
     let limit = SizeLimit::new(FORM_LIMIT);
     Route::new()
         .at("/sign_in", get(show).post(submit.with(limit)))
-        .at("/sign_out", post(leave))
+        .at("/sign_out", post(sign_out))
         .data(backend.clone())
         .map_to_response()
 }
 
 /// Returns the route `/-/session`, used by the server's own pages.
 pub fn session_route(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
-    get(who).data(backend.clone()).map_to_response()
+    get(current_session).data(backend.clone()).map_to_response()
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Destination {
+struct RedirectQuery {
     return_to: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Typed {
+struct SignInForm {
     #[serde(default)]
     login: String,
     #[serde(default)]
@@ -63,7 +63,7 @@ struct Typed {
 
 /// Content of the page.
 #[derive(Default)]
-struct Page<'a> {
+struct SignInPage<'a> {
     status: StatusCode,
     fault: Option<&'a str>,
     login: &'a str,
@@ -72,16 +72,20 @@ struct Page<'a> {
 }
 
 #[handler]
-async fn show(request: &Request, destination: Query<Destination>, Data(backend): Data<&Backend>) -> Response {
-    let goal = local(destination.0.return_to.as_deref());
+async fn show(
+    request: &Request,
+    destination: Query<RedirectQuery>,
+    Data(backend): Data<&Backend>,
+) -> Response {
+    let goal = local_path(destination.0.return_to.as_deref());
     match signed_in(request, backend).await {
         Ok(Some(_)) => redirect(goal),
         Ok(None) | Err(Error::Forbidden(_)) => page(
             request,
             backend,
-            &Page {
+            &SignInPage {
                 return_to: goal,
-                ..Page::default()
+                ..SignInPage::default()
             },
         ),
         Err(error) => failed(&error),
@@ -89,13 +93,13 @@ async fn show(request: &Request, destination: Query<Destination>, Data(backend):
 }
 
 #[handler]
-async fn submit(request: &Request, typed: Form<Typed>, Data(backend): Data<&Backend>) -> Response {
+async fn submit(request: &Request, typed: Form<SignInForm>, Data(backend): Data<&Backend>) -> Response {
     let typed = typed.0;
-    let goal = local(typed.return_to.as_deref());
-    let shown = Page {
+    let goal = local_path(typed.return_to.as_deref());
+    let shown = SignInPage {
         login: &typed.login,
         return_to: goal,
-        ..Page::default()
+        ..SignInPage::default()
     };
     let proven = sent_cookie(request, FORM_COOKIE)
         .is_some_and(|secret| secrets::constant_time_eq(&form_token(secret), &typed.authenticity_token));
@@ -103,7 +107,7 @@ async fn submit(request: &Request, typed: Form<Typed>, Data(backend): Data<&Back
         return page(
             request,
             backend,
-            &Page {
+            &SignInPage {
                 status: StatusCode::FORBIDDEN,
                 fault: Some("The form has expired or belongs to another session. Try again."),
                 ..shown
@@ -114,14 +118,14 @@ async fn submit(request: &Request, typed: Form<Typed>, Data(backend): Data<&Back
         login: typed.login.trim().to_owned(),
         password: typed.password,
         new_password: typed.new_password.filter(|password| !password.is_empty()),
-        address: network(request),
+        address: address_key(request),
         replaces: sent_cookie(request, SESSION_COOKIE).map(str::to_owned),
     };
     let refused = |status, fault: &str, asks_new_password| {
         page(
             request,
             backend,
-            &Page {
+            &SignInPage {
                 status,
                 fault: Some(fault),
                 asks_new_password,
@@ -170,7 +174,7 @@ async fn submit(request: &Request, typed: Form<Typed>, Data(backend): Data<&Back
 }
 
 #[handler]
-async fn leave(request: &Request, body: Body, Data(backend): Data<&Backend>) -> Response {
+async fn sign_out(request: &Request, body: Body, Data(backend): Data<&Backend>) -> Response {
     let secret = sent_cookie(request, SESSION_COOKIE);
     let found = match signed_in(request, backend).await {
         Ok(found) => found,
@@ -203,7 +207,7 @@ async fn form_field(body: Body, name: &str) -> Option<String> {
 
 /// Returns the signed-in user, and the CSRF token for writes with the session.
 #[handler]
-async fn who(request: &Request, Data(backend): Data<&Backend>) -> Response {
+async fn current_session(request: &Request, Data(backend): Data<&Backend>) -> Response {
     let mut response = match signed_in(request, backend).await {
         Ok(Some(session)) => {
             let user = session.user;
@@ -238,19 +242,19 @@ fn form_token(secret: &str) -> String {
 }
 
 /// Returns the requested target if it is a path on this server, else the default.
-fn local(asked: Option<&str>) -> &str {
+fn local_path(asked: Option<&str>) -> &str {
     let is_local = |path: &&str| {
         path.starts_with('/')
             && !path.starts_with("//")
             && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
     };
-    asked.filter(is_local).unwrap_or(HOME)
+    asked.filter(is_local).unwrap_or(DEFAULT_TARGET)
 }
 
 /// Redirects the browser with a GET.
 pub(super) fn redirect(path: &str) -> Response {
     let mut response = Response::builder().status(StatusCode::SEE_OTHER).finish();
-    let location = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(HOME));
+    let location = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(DEFAULT_TARGET));
     response.headers_mut().insert(LOCATION, location);
     response
         .headers_mut()
@@ -285,7 +289,7 @@ fn failed(error: &Error) -> Response {
 }
 
 /// Returns the page with a new form token.
-fn page(request: &Request, backend: &Backend, shown: &Page<'_>) -> Response {
+fn page(request: &Request, backend: &Backend, shown: &SignInPage<'_>) -> Response {
     let kept = sent_cookie(request, FORM_COOKIE).filter(|secret| !secret.is_empty());
     let secret = kept.map_or_else(|| Token::generate("").expose().to_owned(), str::to_owned);
     let body = render(shown, &form_token(&secret));
@@ -294,7 +298,7 @@ fn page(request: &Request, backend: &Backend, shown: &Page<'_>) -> Response {
     response
 }
 
-fn render(shown: &Page<'_>, token: &str) -> String {
+fn render(shown: &SignInPage<'_>, token: &str) -> String {
     let fault = shown.fault.map_or(String::new(), |text| {
         format!("<p role=\"alert\" id=\"fault\">{}</p>\n", escape(text))
     });
@@ -327,7 +331,7 @@ mod tests {
 
     #[test]
     fn only_local_paths_are_gone_to() {
-        assert_eq!(local(Some("/docs?x=1#y")), "/docs?x=1#y");
+        assert_eq!(local_path(Some("/docs?x=1#y")), "/docs?x=1#y");
         for bad in [
             "",
             "docs",
@@ -338,17 +342,17 @@ mod tests {
             "/a b",
             "javascript:alert(1)",
         ] {
-            assert_eq!(local(Some(bad)), HOME, "{bad}");
+            assert_eq!(local_path(Some(bad)), DEFAULT_TARGET, "{bad}");
         }
-        assert_eq!(local(None), HOME);
+        assert_eq!(local_path(None), DEFAULT_TARGET);
     }
 
     #[test]
     fn what_was_typed_cannot_leave_its_attribute() {
-        let shown = Page {
+        let shown = SignInPage {
             login: "\"><script>alert('1')</script>",
-            return_to: HOME,
-            ..Page::default()
+            return_to: DEFAULT_TARGET,
+            ..SignInPage::default()
         };
         let page = render(&shown, "token");
         assert!(!page.contains("<script") && page.contains("&quot;&gt;&lt;script&gt;"));

@@ -7,9 +7,9 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 use tracing::Instrument;
 
 /// Middleware that traces requests.
-pub struct Trace;
+pub struct TraceMiddleware;
 
-impl<E: Endpoint> Middleware<E> for Trace {
+impl<E: Endpoint> Middleware<E> for TraceMiddleware {
     type Output = TraceEndpoint<E>;
 
     fn transform(&self, inner: E) -> Self::Output {
@@ -17,7 +17,7 @@ impl<E: Endpoint> Middleware<E> for Trace {
     }
 }
 
-/// See [`Trace`].
+/// See [`TraceMiddleware`].
 pub struct TraceEndpoint<E> {
     inner: E,
 }

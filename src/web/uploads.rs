@@ -14,12 +14,12 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 use crate::api::{credentials, download, error_response};
 
 /// Middleware that handles requests for uploaded files and forwards all others.
-pub struct Uploads {
+pub struct UploadMiddleware {
     /// The backend of the services.
     pub backend: Backend,
 }
 
-impl<E: Endpoint> Middleware<E> for Uploads {
+impl<E: Endpoint> Middleware<E> for UploadMiddleware {
     type Output = UploadsEndpoint<E>;
 
     fn transform(&self, inner: E) -> Self::Output {
@@ -30,7 +30,7 @@ impl<E: Endpoint> Middleware<E> for Uploads {
     }
 }
 
-/// See [`Uploads`].
+/// See [`UploadMiddleware`].
 pub struct UploadsEndpoint<E> {
     inner: E,
     backend: Backend,
@@ -41,7 +41,7 @@ impl<E: Endpoint> Endpoint for UploadsEndpoint<E> {
 
     async fn call(&self, request: Request) -> Result<Response> {
         let read = matches!(*request.method(), Method::GET | Method::HEAD);
-        let target = Target::of(request.uri().path()).filter(|_| read);
+        let target = FileRequest::of(request.uri().path()).filter(|_| read);
         let Some(target) = target else {
             return self.inner.call(request).await.map(IntoResponse::into_response);
         };
@@ -51,26 +51,30 @@ impl<E: Endpoint> Endpoint for UploadsEndpoint<E> {
 }
 
 impl<E> UploadsEndpoint<E> {
-    async fn answer(&self, target: &Target, request: &Request) -> domain::kernel::error::Result<Response> {
+    async fn answer(
+        &self,
+        target: &FileRequest,
+        request: &Request,
+    ) -> domain::kernel::error::Result<Response> {
         let caller = authentication::identify(&self.backend, credentials::of(request)?).await?;
         if !caller.covers(&["api", "read_api"]) {
             return Err(Error::InsufficientScope(vec!["api", "read_api"]));
         }
         let (backend, name) = (&self.backend, &target.file_name);
         let found = match &target.what {
-            What::File { project, secret } => {
+            FileKind::File { project, secret } => {
                 let access = ProjectAccess::find(backend, caller, project).await?;
                 uploads::open(backend, &access, secret, name).await?
             }
-            What::ProjectPicture(id) => {
+            FileKind::ProjectPicture(id) => {
                 let access = ProjectAccess::find(backend, caller, &id.to_string()).await?;
                 avatars::open(backend, &access, name).await?
             }
-            What::GroupPicture(id) => {
+            FileKind::GroupPicture(id) => {
                 let access = GroupAccess::find(backend, caller, &id.to_string()).await?;
                 avatars::open(backend, &access, name).await?
             }
-            What::UserPicture(id) => users::avatar(backend, *id, name).await?,
+            FileKind::UserPicture(id) => users::avatar(backend, *id, name).await?,
         };
         Ok(download::render(found, StatusCode::OK, request.headers()))
     }
@@ -78,14 +82,14 @@ impl<E> UploadsEndpoint<E> {
 
 /// Target of a path.
 #[derive(Debug, PartialEq, Eq)]
-struct Target {
-    what: What,
+struct FileRequest {
+    what: FileKind,
     file_name: String,
 }
 
 /// Kind of the file.
 #[derive(Debug, PartialEq, Eq)]
-enum What {
+enum FileKind {
     /// A file that was uploaded to a project.
     File {
         /// Full path of the project.
@@ -101,7 +105,7 @@ enum What {
     UserPicture(i64),
 }
 
-impl Target {
+impl FileRequest {
     /// Parses the raw path of a request; `None` if it is neither an uploaded file nor an avatar.
     fn of(path: &str) -> Option<Self> {
         let decoded = |text: &str| percent_decode_str(text).decode_utf8().ok().map(String::from);
@@ -109,10 +113,10 @@ impl Target {
         let file_name = decoded(file_name).filter(|name| !name.is_empty())?;
         let (rest, last) = rest.rsplit_once('/')?;
         if let Some(place) = rest.strip_prefix("uploads/-/system/") {
-            let id: fn(i64) -> What = match place {
-                "project/avatar" => What::ProjectPicture,
-                "group/avatar" => What::GroupPicture,
-                "user/avatar" => What::UserPicture,
+            let id: fn(i64) -> FileKind = match place {
+                "project/avatar" => FileKind::ProjectPicture,
+                "group/avatar" => FileKind::GroupPicture,
+                "user/avatar" => FileKind::UserPicture,
                 _ => return None,
             };
             let digits = last.bytes().all(|byte| byte.is_ascii_digit());
@@ -127,7 +131,7 @@ impl Target {
         let project = decoded(project).filter(|path| path.contains('/') && !path.contains('\0'))?;
         let secret = last.to_owned();
         Some(Self {
-            what: What::File { project, secret },
+            what: FileKind::File { project, secret },
             file_name,
         })
     }
@@ -141,18 +145,18 @@ mod tests {
 
     #[test]
     fn a_path_names_project_secret_and_file() {
-        let found = Target::of(&format!("/a/b%20c/d/uploads/{SECRET}/%C3%BC.png")).expect("a file");
+        let found = FileRequest::of(&format!("/a/b%20c/d/uploads/{SECRET}/%C3%BC.png")).expect("a file");
         let (project, secret) = ("a/b c/d".to_owned(), SECRET.to_owned());
         assert_eq!(
             (found.what, found.file_name.as_str()),
-            (What::File { project, secret }, "ü.png")
+            (FileKind::File { project, secret }, "ü.png")
         );
         for (kind, what) in [
-            ("project", What::ProjectPicture(13)),
-            ("group", What::GroupPicture(13)),
-            ("user", What::UserPicture(13)),
+            ("project", FileKind::ProjectPicture(13)),
+            ("group", FileKind::GroupPicture(13)),
+            ("user", FileKind::UserPicture(13)),
         ] {
-            let picture = Target::of(&format!("/uploads/-/system/{kind}/avatar/13/a.png"));
+            let picture = FileRequest::of(&format!("/uploads/-/system/{kind}/avatar/13/a.png"));
             assert_eq!(picture.expect("a picture").what, what);
         }
     }
@@ -173,7 +177,7 @@ mod tests {
             "/uploads/-/system/user/avatar/+1/a.png".to_owned(),
             "/uploads/-/system/user/avatar/99999999999999999999/a.png".to_owned(),
         ] {
-            assert_eq!(Target::of(&path), None, "{path}");
+            assert_eq!(FileRequest::of(&path), None, "{path}");
         }
     }
 }

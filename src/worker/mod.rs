@@ -3,5 +3,5 @@
 mod recurring;
 mod registry;
 
-pub use recurring::run as recur;
+pub use recurring::run_recurring as recur;
 pub use registry::registry;

@@ -27,7 +27,7 @@ const COLLECTIONS: Duration = Duration::from_secs(60 * 60);
 const DEAD_JOBS_KEPT: TimeDelta = TimeDelta::days(30);
 
 /// Runs the recurring work until `stop`. Errors are logged, and the work is retried at the next interval.
-pub async fn run(backend: Backend, stop: CancellationToken) {
+pub async fn run_recurring(backend: Backend, stop: CancellationToken) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut schedules = interval(SCHEDULES);

@@ -18,7 +18,7 @@ use storage::jobs::{Job, JobAttempt, JobFailure, JobRegistry};
 /// Returns the handlers of all jobs for a backend.
 #[must_use]
 pub fn registry(backend: &Backend) -> JobRegistry {
-    let of = Over {
+    let of = HandlerRegistry {
         backend,
         registry: JobRegistry::default(),
     };
@@ -47,12 +47,12 @@ pub fn registry(backend: &Backend) -> JobRegistry {
 }
 
 /// A registry whose handlers get the backend as the first argument.
-struct Over<'a> {
+struct HandlerRegistry<'a> {
     backend: &'a Backend,
     registry: JobRegistry,
 }
 
-impl Over<'_> {
+impl HandlerRegistry<'_> {
     /// Adds the handler of one kind.
     fn run<J, F, Fut>(self, work: F) -> Self
     where

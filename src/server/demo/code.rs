@@ -4,7 +4,7 @@ use poem::{Endpoint, Response};
 use serde_json::{Value, json};
 
 use super::Api;
-use super::spaces::Places;
+use super::spaces::DemoIds;
 use crate::server::error::Error;
 
 /// A commit of the lighthouse project: author, branch, start branch, message, and files with action, path and
@@ -155,7 +155,7 @@ const COMMITS: &[Commit] = &[
 ];
 
 /// Fills the repositories.
-pub(super) async fn make<E>(api: &Api<'_, E>, places: &Places) -> Result<(), Error>
+pub(super) async fn create<E>(api: &Api<'_, E>, places: &DemoIds) -> Result<(), Error>
 where
     E: Endpoint<Output = Response>,
 {

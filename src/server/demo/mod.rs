@@ -15,11 +15,11 @@ use poem::{Endpoint, Request, Response};
 use serde_json::Value;
 
 use crate::app;
-use crate::config::Settings;
+use crate::config::ServerSettings;
 use crate::server::error::Error;
 
 /// User names in the demo, except the administrator.
-pub const PEOPLE: [&str; 4] = ["ada", "ben", "cleo", "dana"];
+pub const USERS: [&str; 4] = ["ada", "ben", "cleo", "dana"];
 
 /// The main project.
 pub const PROJECT: &str = "harbor/lighthouse";
@@ -31,7 +31,7 @@ pub const PROJECT: &str = "harbor/lighthouse";
 /// If the API rejects a request, for example because a name is already taken.
 pub async fn fill(
     backend: &Backend,
-    settings: &Settings,
+    settings: &ServerSettings,
     token: &Secret,
     password: &Secret,
 ) -> Result<(), Error> {
@@ -39,9 +39,9 @@ pub async fn fill(
         endpoint: app::endpoint(backend, settings),
         token: token.expose(),
     };
-    let places = spaces::make(&api, password.expose()).await?;
-    code::make(&api, &places).await?;
-    planning::make(&api, &places).await
+    let places = spaces::create(&api, password.expose()).await?;
+    code::create(&api, &places).await?;
+    planning::create(&api, &places).await
 }
 
 /// The API without a network.

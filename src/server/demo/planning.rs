@@ -3,23 +3,23 @@
 use poem::{Endpoint, Response};
 use serde_json::{Value, json};
 
-use super::spaces::Places;
+use super::spaces::DemoIds;
 use super::{Api, days_ago, in_days, number};
 use crate::server::error::Error;
 
 /// Creates all planning data.
-pub(super) async fn make<E>(api: &Api<'_, E>, places: &Places) -> Result<(), Error>
+pub(super) async fn create<E>(api: &Api<'_, E>, places: &DemoIds) -> Result<(), Error>
 where
     E: Endpoint<Output = Response>,
 {
-    let Places {
+    let DemoIds {
         group, lighthouse, ..
     } = *places;
     let project = format!("/projects/{lighthouse}");
     let milestone = frame(api, group, &project).await?;
     let issues = issues(api, places, &project, milestone).await?;
     merge_requests(api, places, &project, milestone).await?;
-    beside(api, group, &project, &issues).await
+    epics(api, group, &project, &issues).await
 }
 
 /// Creates labels, milestones and a board; returns the ID of the next milestone.
@@ -69,7 +69,7 @@ where
 /// Creates the issues with their notes; returns their IDs.
 async fn issues<E>(
     api: &Api<'_, E>,
-    places: &Places,
+    places: &DemoIds,
     project: &str,
     milestone: i64,
 ) -> Result<Vec<i64>, Error>
@@ -173,7 +173,7 @@ where
 /// Creates the merge requests: an open one that closes an issue, a merged one, a draft, and a closed one.
 async fn merge_requests<E>(
     api: &Api<'_, E>,
-    places: &Places,
+    places: &DemoIds,
     project: &str,
     milestone: i64,
 ) -> Result<(), Error>
@@ -239,7 +239,7 @@ where
 }
 
 /// Creates an epic with issues of both projects, snippets, and a comment on a commit.
-async fn beside<E>(api: &Api<'_, E>, group: i64, project: &str, issues: &[i64]) -> Result<(), Error>
+async fn epics<E>(api: &Api<'_, E>, group: i64, project: &str, issues: &[i64]) -> Result<(), Error>
 where
     E: Endpoint<Output = Response>,
 {

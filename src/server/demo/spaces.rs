@@ -7,7 +7,7 @@ use super::{Api, number};
 use crate::server::error::Error;
 
 /// IDs of the created resources.
-pub(super) struct Places {
+pub(super) struct DemoIds {
     /// The group.
     pub group: i64,
     /// The main project of the group.
@@ -16,7 +16,7 @@ pub(super) struct Places {
     pub buoy: i64,
     /// A personal project.
     pub notebook: i64,
-    /// IDs of [`super::PEOPLE`].
+    /// IDs of [`super::USERS`].
     pub people: Vec<i64>,
 }
 
@@ -29,7 +29,7 @@ const PEOPLE: [(&str, &str, &str, i64); 4] = [
 ];
 
 /// Creates the users, groups and projects.
-pub(super) async fn make<E>(api: &Api<'_, E>, password: &str) -> Result<Places, Error>
+pub(super) async fn create<E>(api: &Api<'_, E>, password: &str) -> Result<DemoIds, Error>
 where
     E: Endpoint<Output = Response>,
 {
@@ -65,7 +65,7 @@ where
         "description": "Reads the buoys and prints where they are.", "tag_list": "python",
     });
     let notebook = json!({"name": "Notebook", "path": "notebook", "description": "For my eyes only."});
-    let places = Places {
+    let places = DemoIds {
         group,
         lighthouse: number(&api.post("ada", "/projects", lighthouse).await?, "id")?,
         buoy: number(&api.post("ben", "/projects", buoy).await?, "id")?,

@@ -2,7 +2,7 @@
 
 use domain::spaces::scim::{MAX_PER_PAGE, USER_SCHEMA};
 
-use super::{LIST_SCHEMA, Place, count};
+use super::{LIST_SCHEMA, ScimLocation, count};
 use contract::{
     ScimAttribute, ScimAuthenticationScheme, ScimBulkSupport, ScimDiscoveryMeta, ScimFilterSupport,
     ScimResourceType, ScimResourceTypeList, ScimSchema, ScimSchemaList, ScimServiceProviderConfig,
@@ -11,7 +11,7 @@ use contract::{
 
 /// Returns the supported features of the protocol.
 #[must_use]
-pub fn supported(place: &Place) -> ScimServiceProviderConfig {
+pub fn supported(place: &ScimLocation) -> ScimServiceProviderConfig {
     let no = || ScimSupport { supported: false };
     ScimServiceProviderConfig {
         schemas: schema_of("ServiceProviderConfig"),
@@ -43,7 +43,7 @@ pub fn supported(place: &Place) -> ScimServiceProviderConfig {
 
 /// Returns all resource types.
 #[must_use]
-pub fn resource_types(place: &Place) -> ScimResourceTypeList {
+pub fn resource_types(place: &ScimLocation) -> ScimResourceTypeList {
     let users = ScimResourceType {
         schemas: schema_of("ResourceType"),
         id: "User".to_owned(),
@@ -68,7 +68,7 @@ pub fn resource_types(place: &Place) -> ScimResourceTypeList {
 
 /// Returns the schemas of all resource types.
 #[must_use]
-pub fn schemas(place: &Place) -> ScimSchemaList {
+pub fn schemas(place: &ScimLocation) -> ScimSchemaList {
     let users = ScimSchema {
         schemas: schema_of("Schema"),
         id: USER_SCHEMA.to_owned(),
@@ -109,12 +109,12 @@ fn attributes() -> Vec<ScimAttribute> {
                 part("name", "complex", "Name"),
                 vec![
                     part("formatted", "string", "Display name"),
-                    untold(part(
+                    not_stored(part(
                         "givenName",
                         "string",
                         "Given name, used in the display name",
                     )),
-                    untold(part(
+                    not_stored(part(
                         "familyName",
                         "string",
                         "Family name, used in the display name",
@@ -165,7 +165,7 @@ fn simple(name: &str, kind: &str, description: &str) -> ScimSubAttribute {
 }
 
 /// Returns an attribute that is accepted but not stored.
-fn untold(attribute: ScimSubAttribute) -> ScimSubAttribute {
+fn not_stored(attribute: ScimSubAttribute) -> ScimSubAttribute {
     ScimSubAttribute {
         mutability: "writeOnly".to_owned(),
         returned: "never".to_owned(),

@@ -27,7 +27,7 @@ pub fn group_saml(base: &str, group: &namespaces::Model, settings: SingleSignOn)
         saml_provider_id: settings.id,
         enabled: settings.enabled,
         default_membership_role: i64::from(i32::from(settings.default_membership_role)),
-        scim_url: Place::new(base, group).address,
+        scim_url: ScimLocation::new(base, group).address,
         scim_token_created_at: settings.token_created_at.map(Timestamp::from),
     }
 }
@@ -96,11 +96,11 @@ pub fn operation(sent: contract::ScimOperation) -> UserOperation {
 
 /// Base URL of the SCIM resources of a group.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct ScimLocation {
     address: String,
 }
 
-impl Place {
+impl ScimLocation {
     /// Returns the base URL for a group.
     #[must_use]
     pub fn new(base: &str, group: &namespaces::Model) -> Self {
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn ids_of_any_characters_stand_in_one_segment() {
-        let place = Place {
+        let place = ScimLocation {
             address: "http://h/api/scim/v2/groups/a%2Fb".to_owned(),
         };
         assert_eq!(

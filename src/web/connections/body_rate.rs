@@ -11,35 +11,35 @@ use bytes::Bytes;
 use futures_util::Stream;
 use tokio::time::{Instant, Sleep};
 
-use super::drain_body::Unread;
+use super::drain_body::BodyState;
 
 /// Maximum time to wait for the next chunk.
-const STALL: Duration = Duration::from_secs(60);
-/// Maximum total time to wait, plus one second for each [`RATE`] bytes.
-const GRACE: Duration = Duration::from_secs(60);
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum total time to wait, plus one second for each [`MIN_RATE`] bytes.
+const GRACE_PERIOD: Duration = Duration::from_secs(60);
 /// Minimum rate in bytes per second, after the grace period is used up.
-const RATE: u64 = 1 << 10;
+const MIN_RATE: u64 = 1 << 10;
 /// Number of chunks without a minimum size.
-const FREE_PIECES: u64 = 1 << 16;
+const UNLIMITED_CHUNKS: u64 = 1 << 16;
 /// Minimum average size of further chunks, in bytes. Each chunk costs about as much as a thousand bytes.
-const PIECE: u64 = 16;
+const MIN_CHUNK_BYTES: u64 = 16;
 
 /// A body that fails if it arrives too slowly ([`io::ErrorKind::TimedOut`]) or in too many small chunks
 /// ([`io::ErrorKind::InvalidData`]). Time spent by the server does not count.
-pub struct Pace<S> {
+pub struct RateLimitedBody<S> {
     /// None after the end or a failure.
     inner: Option<S>,
     ended: bool,
-    unread: Option<Arc<Unread<S>>>,
+    unread: Option<Arc<BodyState<S>>>,
     pieces: u64,
     bytes: u64,
     waited: Duration,
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
-impl<S> Pace<S> {
+impl<S> RateLimitedBody<S> {
     /// Monitors a body. `unread` is notified of its end, or gets the rest that was not read.
-    pub fn new(inner: S, unread: Option<Arc<Unread<S>>>) -> Self {
+    pub fn new(inner: S, unread: Option<Arc<BodyState<S>>>) -> Self {
         Self {
             inner: Some(inner),
             ended: false,
@@ -52,13 +52,13 @@ impl<S> Pace<S> {
     }
 
     /// Returns how long the body may still take now.
-    fn patience(&self) -> Duration {
-        let earned = Duration::from_secs(self.bytes / RATE);
-        STALL.min((GRACE + earned).saturating_sub(self.waited))
+    fn remaining_time(&self) -> Duration {
+        let earned = Duration::from_secs(self.bytes / MIN_RATE);
+        CHUNK_TIMEOUT.min((GRACE_PERIOD + earned).saturating_sub(self.waited))
     }
 }
 
-impl<S> Stream for Pace<S>
+impl<S> Stream for RateLimitedBody<S>
 where
     S: Stream<Item = io::Result<Bytes>> + Unpin,
 {
@@ -69,7 +69,7 @@ where
             return Poll::Ready(None);
         };
         let Poll::Ready(next) = Pin::new(inner).poll_next(context) else {
-            let patience = self.patience();
+            let patience = self.remaining_time();
             let (_, end) = self
                 .waiting
                 .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(patience))));
@@ -84,7 +84,7 @@ where
             Some(Ok(piece)) => {
                 self.pieces += 1;
                 self.bytes += piece.len() as u64;
-                if self.pieces > FREE_PIECES && self.bytes < self.pieces * PIECE {
+                if self.pieces > UNLIMITED_CHUNKS && self.bytes < self.pieces * MIN_CHUNK_BYTES {
                     self.inner = None;
                     return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into())));
                 }
@@ -102,7 +102,7 @@ where
     }
 }
 
-impl<S> Drop for Pace<S> {
+impl<S> Drop for RateLimitedBody<S> {
     fn drop(&mut self) {
         if let (Some(unread), false) = (&self.unread, self.ended) {
             unread.left(self.inner.take(), self.bytes);
@@ -124,7 +124,9 @@ mod tests {
     }
 
     /// Returns the number of bytes before the body failed, and the reason.
-    async fn refused(mut body: Pace<impl Stream<Item = io::Result<Bytes>> + Unpin>) -> (u64, io::ErrorKind) {
+    async fn refused(
+        mut body: RateLimitedBody<impl Stream<Item = io::Result<Bytes>> + Unpin>,
+    ) -> (u64, io::ErrorKind) {
         loop {
             if let Err(error) = body.next().await.expect("no end") {
                 return (body.bytes, error.kind());
@@ -136,24 +138,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_stops_is_given_up() {
         let began = Instant::now();
-        let body = Pace::new(drips(1 << 20, STALL * 2), None);
+        let body = RateLimitedBody::new(drips(1 << 20, CHUNK_TIMEOUT * 2), None);
         assert_eq!(refused(body).await, (0, io::ErrorKind::TimedOut));
-        assert_eq!(began.elapsed().as_secs(), STALL.as_secs());
+        assert_eq!(began.elapsed().as_secs(), CHUNK_TIMEOUT.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_drips_is_given_up_when_its_grace_is_used() {
         let began = Instant::now();
-        let body = Pace::new(drips(1, Duration::from_secs(1)), None);
+        let body = RateLimitedBody::new(drips(1, Duration::from_secs(1)), None);
         let (bytes, kind) = refused(body).await;
         assert_eq!(kind, io::ErrorKind::TimedOut);
         assert!((50..=61).contains(&bytes), "{bytes}");
-        assert!(began.elapsed() <= GRACE + Duration::from_secs(2));
+        assert!(began.elapsed() <= GRACE_PERIOD + Duration::from_secs(2));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_but_steady_body_passes() {
-        let mut body = Pace::new(drips(4 << 10, Duration::from_secs(2)).take(500), None);
+        let mut body = RateLimitedBody::new(drips(4 << 10, Duration::from_secs(2)).take(500), None);
         while let Some(piece) = body.next().await {
             piece.expect("no refusal");
         }
@@ -164,11 +166,11 @@ mod tests {
     async fn tiny_pieces_are_refused_when_there_are_very_many() {
         let ones = stream::repeat_with(|| Ok(Bytes::from_static(b"x")));
         assert_eq!(
-            refused(Pace::new(ones, None)).await,
-            (FREE_PIECES + 1, io::ErrorKind::InvalidData)
+            refused(RateLimitedBody::new(ones, None)).await,
+            (UNLIMITED_CHUNKS + 1, io::ErrorKind::InvalidData)
         );
         let larger = stream::repeat_with(|| Ok(Bytes::from_static(&[b'x'; 32])));
-        let mut body = Pace::new(larger.take(200_000), None);
+        let mut body = RateLimitedBody::new(larger.take(200_000), None);
         while let Some(piece) = body.next().await {
             piece.expect("no refusal");
         }
@@ -176,9 +178,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_was_read_to_its_end_is_not_unread() {
-        let unread = Arc::new(Unread::new());
+        let unread = Arc::new(BodyState::new());
         unread.begin(None);
-        let mut body = Pace::new(stream::iter([Ok(Bytes::new())]), Some(Arc::clone(&unread)));
+        let mut body = RateLimitedBody::new(stream::iter([Ok(Bytes::new())]), Some(Arc::clone(&unread)));
         while body.next().await.is_some() {}
         assert!(!unread.is_unread());
     }

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 
 /// Maximum number of bytes to discard.
-const SMALL: u64 = 64 << 10;
+const MAX_DRAINED_BYTES: u64 = 64 << 10;
 /// How long a response waits for them; a client that sends the body right after the head needs less.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// State of the body of the connection's current request.
-pub struct Unread<S>(Mutex<State<S>>);
+pub struct BodyState<S>(Mutex<State<S>>);
 
 enum State<S> {
     /// The body was read to its end, or does not exist.
@@ -25,7 +25,7 @@ enum State<S> {
     Left(Option<S>),
 }
 
-impl<S> Unread<S> {
+impl<S> BodyState<S> {
     /// Returns the state of a connection before its first request.
     pub fn new() -> Self {
         Self(Mutex::new(State::Ended))
@@ -45,7 +45,7 @@ impl<S> Unread<S> {
     pub fn left(&self, rest: Option<S>, read: u64) {
         let mut state = self.state();
         let large = match &*state {
-            State::Held(Some(announced)) => announced.saturating_sub(read) > SMALL,
+            State::Held(Some(announced)) => announced.saturating_sub(read) > MAX_DRAINED_BYTES,
             _ => false,
         };
         *state = State::Left(rest.filter(|_| !large));
@@ -73,7 +73,7 @@ impl<S> Unread<S> {
     }
 }
 
-impl<S: Stream<Item = io::Result<Bytes>> + Unpin> Unread<S> {
+impl<S: Stream<Item = io::Result<Bytes>> + Unpin> BodyState<S> {
     /// Reads and discards the rest, unless it is too long or too slow.
     pub async fn drain(&self) {
         let Some(mut rest) = self.take() else { return };
@@ -82,13 +82,13 @@ impl<S: Stream<Item = io::Result<Bytes>> + Unpin> Unread<S> {
             while let Some(piece) = rest.next().await {
                 let Ok(piece) = piece else { return false };
                 count += piece.len() as u64;
-                if count > SMALL {
+                if count > MAX_DRAINED_BYTES {
                     return false;
                 }
             }
             true
         };
-        if let Ok(true) = tokio::time::timeout(PATIENCE, drained).await {
+        if let Ok(true) = tokio::time::timeout(DRAIN_TIMEOUT, drained).await {
             self.ended();
         }
     }

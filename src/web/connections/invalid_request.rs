@@ -8,13 +8,13 @@ use crate::api::error_response;
 use crate::web::{headers, trace};
 
 /// Maximum length of the head of a bare response, in bytes.
-const LONGEST: usize = 256;
+const MAX_HEAD_BYTES: usize = 256;
 
 /// Returns whether these bytes look like a response created by the HTTP library. The server's own responses
 /// always have a request ID.
-pub fn is_bare(bytes: &[u8]) -> bool {
+pub fn is_library_response(bytes: &[u8]) -> bool {
     let says = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
-    bytes.len() <= LONGEST
+    bytes.len() <= MAX_HEAD_BYTES
         && bytes.starts_with(b"HTTP/1.")
         && bytes.ends_with(b"\r\n\r\n")
         && status(bytes).is_some()
@@ -33,7 +33,7 @@ pub fn status(bytes: &[u8]) -> Option<StatusCode> {
 }
 
 /// Returns the same error in the format of the API: JSON with a request ID.
-pub fn answer(status: StatusCode) -> Vec<u8> {
+pub fn response(status: StatusCode) -> Vec<u8> {
     let why = match status {
         StatusCode::BAD_REQUEST => "the request is not valid HTTP",
         StatusCode::REQUEST_TIMEOUT => "the header of the request was not received in time",
@@ -55,7 +55,7 @@ pub fn answer(status: StatusCode) -> Vec<u8> {
         &Utc::now().format("%a, %d %b %Y %H:%M:%S GMT").to_string(),
     );
     header(trace::REQUEST_ID, &trace::new_id());
-    for (name, value) in headers::SAFE {
+    for (name, value) in headers::SECURITY_HEADERS {
         header(name, value);
     }
     text.push_str("\r\n");
@@ -71,7 +71,7 @@ mod tests {
     fn only_the_librarys_own_refusals_are_bare() {
         let bare =
             b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-        assert!(is_bare(bare));
+        assert!(is_library_response(bare));
         assert_eq!(status(bare), Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
         for other in [
             &b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"[..],
@@ -80,13 +80,13 @@ mod tests {
             b"HTTP/1.1 40",
             b"",
         ] {
-            assert!(!is_bare(other), "{}", String::from_utf8_lossy(other));
+            assert!(!is_library_response(other), "{}", String::from_utf8_lossy(other));
         }
     }
 
     #[test]
     fn a_refusal_of_ours_is_json_and_not_taken_for_a_bare_one() {
-        let answer = answer(StatusCode::BAD_REQUEST);
+        let answer = response(StatusCode::BAD_REQUEST);
         let text = String::from_utf8(answer.clone()).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a body");
         assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
@@ -94,6 +94,6 @@ mod tests {
         assert!(head.contains(&format!("content-length: {}", body.len())));
         let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
         assert_eq!(body["message"], "400 Bad Request - the request is not valid HTTP");
-        assert!(!is_bare(&answer));
+        assert!(!is_library_response(&answer));
     }
 }

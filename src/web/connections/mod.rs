@@ -31,25 +31,25 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use body_rate::Pace;
-use drain_body::Unread;
-use transport::Transport;
+use body_rate::RateLimitedBody;
+use drain_body::BodyState;
+use transport::ClientTransport;
 
 /// Maximum size of a request head that is read, in bytes; `web::limits` applies lower limits.
-const HEAD: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Maximum number of concurrent requests on an HTTP/2 connection.
-const STREAMS: u32 = 128;
+const MAX_STREAMS: u32 = 128;
 /// Timeout of an HTTP/2 keep-alive ping.
-const PONG: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause after a failure to accept a connection, for example because too many files are open.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// An incoming body.
-type Pieces = BoxStream<'static, io::Result<Bytes>>;
+type BodyStream = BoxStream<'static, io::Result<Bytes>>;
 
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Maximum number of open connections; further ones wait to be accepted.
     pub connections: usize,
     /// Maximum time to receive the whole head of the next request, from the end of the last response.
@@ -59,8 +59,12 @@ pub struct Limits {
 }
 
 /// Serves until `stop` resolves, then lets open requests finish within the drain time.
-pub async fn serve<E>(listener: TcpListener, endpoint: E, limits: Limits, stop: impl Future<Output = ()>)
-where
+pub async fn serve<E>(
+    listener: TcpListener,
+    endpoint: E,
+    limits: ConnectionLimits,
+    stop: impl Future<Output = ()>,
+) where
     E: Endpoint<Output = Response> + 'static,
 {
     let endpoint = Arc::new(endpoint);
@@ -97,7 +101,7 @@ where
             }
             Err(error) => {
                 tracing::warn!(%error, "failed to accept a connection");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
@@ -124,15 +128,15 @@ struct Connection<E> {
 
 impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
     async fn serve(self, stream: TcpStream) {
-        if let Some(transport) = self.http1(Transport::new(stream)).await {
+        if let Some(transport) = self.http1(ClientTransport::new(stream)).await {
             self.http2(transport).await;
         }
     }
 
     /// Serves requests until the connection ends. Returns the transport if the client speaks HTTP/2.
-    async fn http1(&self, transport: Transport) -> Option<Transport> {
+    async fn http1(&self, transport: ClientTransport) -> Option<ClientTransport> {
         // Whether the client may still be sending a body that no handler reads.
-        let unread = Arc::new(Unread::new());
+        let unread = Arc::new(BodyState::new());
         let service = service_fn(|request: Request<Incoming>| {
             let unread = Arc::clone(&unread);
             match request.body() {
@@ -155,7 +159,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
         let mut connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.idle)
-            .max_header_size(HEAD)
+            .max_header_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(transport), service);
         let mut told = false;
         let outcome = loop {
@@ -174,23 +178,23 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
         let mut unread = unread.is_unread() || !rest.is_empty();
         match outcome {
             Err(error) if error.is_parse_version_h2() => {
-                transport.begin_with(rest);
+                transport.prepend(rest);
                 return Some(transport);
             }
             Err(error) if error.is_parse() => {
                 unread = true;
                 if let Some(status) = transport
-                    .take_bare()
+                    .take_library_response()
                     .and_then(|bare| invalid_request::status(&bare))
                 {
                     tracing::info!(remote = %self.remote, %status, %error, "rejected malformed request");
-                    transport.answer(&invalid_request::answer(status)).await;
+                    transport.answer(&invalid_request::response(status)).await;
                 }
             }
             // After a partial head the client gets a response; an idle connection is just closed.
             Err(error) if error.is_timeout() && !rest.is_empty() => {
                 transport
-                    .answer(&invalid_request::answer(StatusCode::REQUEST_TIMEOUT))
+                    .answer(&invalid_request::response(StatusCode::REQUEST_TIMEOUT))
                     .await;
             }
             _ => {}
@@ -199,10 +203,10 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
         None
     }
 
-    async fn http2(&self, transport: Transport) {
+    async fn http2(&self, transport: ClientTransport) {
         let streams = watch::Sender::new(0_usize);
         let service = service_fn(|request: Request<Incoming>| {
-            let under_way = UnderWay::new(&streams);
+            let under_way = OpenRequestGuard::new(&streams);
             let answer = self.answer(request, None);
             async move {
                 let answer = answer.await;
@@ -210,13 +214,13 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
                 Ok::<_, Infallible>(hyper::Response::from(answer))
             }
         });
-        let head = u32::try_from(HEAD).unwrap_or(u32::MAX);
+        let head = u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX);
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
+            .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(head)
             .keep_alive_interval(self.idle)
-            .keep_alive_timeout(PONG)
+            .keep_alive_timeout(PING_TIMEOUT)
             .serve_connection(TokioIo::new(transport), service);
         tokio::pin!(connection);
         let mut told = false;
@@ -245,7 +249,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
     fn answer(
         &self,
         request: Request<Incoming>,
-        unread: Option<Arc<Unread<Pieces>>>,
+        unread: Option<Arc<BodyState<BodyStream>>>,
     ) -> impl Future<Output = Response> + Send + use<E> {
         let local = self
             .local
@@ -256,24 +260,24 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
         let empty = request.body().is_end_stream();
         let mut request = poem::Request::from((request, local, remote, Scheme::HTTP));
         if !empty {
-            let body: Pieces = Box::pin(request.take_body().into_bytes_stream());
-            request.set_body(Body::from_bytes_stream(Pace::new(body, unread)));
+            let body: BodyStream = Box::pin(request.take_body().into_bytes_stream());
+            request.set_body(Body::from_bytes_stream(RateLimitedBody::new(body, unread)));
         }
         async move { endpoint.get_response(request).await }
     }
 }
 
 /// Counts a request of an HTTP/2 connection while it is open.
-struct UnderWay(watch::Sender<usize>);
+struct OpenRequestGuard(watch::Sender<usize>);
 
-impl UnderWay {
+impl OpenRequestGuard {
     fn new(streams: &watch::Sender<usize>) -> Self {
         streams.send_modify(|count| *count += 1);
         Self(streams.clone())
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for OpenRequestGuard {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count = count.saturating_sub(1));
     }

@@ -14,10 +14,10 @@ use tokio::time::Sleep;
 use super::invalid_request;
 
 /// Maximum time that a client may accept no data.
-const STALL: Duration = Duration::from_secs(120);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Limits on time and bytes for draining unread input at the end, so that the client can read the response.
 /// Closing earlier would make the client's system discard the response.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER_TIME: Duration = Duration::from_secs(2);
 const LINGER_BYTES: u64 = 64 << 20;
 
 /// A connection below the HTTP library.
@@ -25,7 +25,7 @@ const LINGER_BYTES: u64 = 64 << 20;
 /// The library rejects a malformed or huge head with a response without body, which no middleware sees. Such
 /// a response is buffered here until the connection has ended and reported the cause. After every other
 /// response the library reads again or closes.
-pub struct Transport {
+pub struct ClientTransport {
     stream: TcpStream,
     /// Bytes that are read first.
     start: Bytes,
@@ -34,7 +34,7 @@ pub struct Transport {
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl Transport {
+impl ClientTransport {
     /// Wraps a stream.
     pub fn new(stream: TcpStream) -> Self {
         Self {
@@ -46,12 +46,12 @@ impl Transport {
     }
 
     /// Returns bytes to the stream that were already read.
-    pub fn begin_with(&mut self, start: Bytes) {
+    pub fn prepend(&mut self, start: Bytes) {
         self.start = start;
     }
 
     /// Takes the buffered error response, so that it is not sent.
-    pub fn take_bare(&mut self) -> Option<Bytes> {
+    pub fn take_library_response(&mut self) -> Option<Bytes> {
         self.held.take()
     }
 
@@ -68,7 +68,7 @@ impl Transport {
         let mut rest = (&mut self.stream).take(LINGER_BYTES);
         let mut nowhere = tokio::io::sink();
         let drained = tokio::io::copy(&mut rest, &mut nowhere);
-        let _ = tokio::time::timeout(LINGER, drained).await;
+        let _ = tokio::time::timeout(LINGER_TIME, drained).await;
     }
 
     /// Sends the buffered response, which was not an error of the library.
@@ -95,13 +95,13 @@ impl Transport {
         }
         let stalled = self
             .stalled
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_TIMEOUT)));
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncRead for Transport {
+impl AsyncRead for ClientTransport {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -117,14 +117,14 @@ impl AsyncRead for Transport {
     }
 }
 
-impl AsyncWrite for Transport {
+impl AsyncWrite for ClientTransport {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.release(context))?;
-        if invalid_request::is_bare(bytes) {
+        if invalid_request::is_library_response(bytes) {
             self.held = Some(Bytes::copy_from_slice(bytes));
             return Poll::Ready(Ok(bytes.len()));
         }

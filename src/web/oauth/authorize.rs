@@ -1,7 +1,7 @@
 //! The page where a user authorizes an application.
 
 use domain::identity::oauth::authorization::{
-    self, AuthorizationError, AuthorizationRequest as Asked, ConsentRequest,
+    self, AuthorizationError, AuthorizationRequest, ConsentRequest,
 };
 use domain::identity::sessions::ActiveSession;
 use domain::kernel::Backend;
@@ -35,7 +35,7 @@ const PARAMETERS: [&str; 7] = [
 pub(super) async fn show(request: &Request, Data(backend): Data<&Backend>) -> Response {
     let raw = request.original_uri().query().unwrap_or_default();
     let Ok(sent) = parameters::query(raw) else {
-        return told(
+        return error_page(
             StatusCode::BAD_REQUEST,
             "The request of the application is malformed.",
         );
@@ -49,8 +49,8 @@ pub(super) async fn show(request: &Request, Data(backend): Data<&Backend>) -> Re
         }
         Err(error) => return failed(&error),
     };
-    match authorization::check(backend, asked(&sent)).await {
-        Ok(question) => ask(&question, &session, &sent),
+    match authorization::check(backend, request_of(&sent)).await {
+        Ok(question) => consent_page(&question, &session, &sent),
         Err(refusal) => refuse(refusal),
     }
 }
@@ -58,7 +58,7 @@ pub(super) async fn show(request: &Request, Data(backend): Data<&Backend>) -> Re
 /// Handles the user's decision.
 #[handler]
 pub(super) async fn decide(request: &Request, body: Body, Data(backend): Data<&Backend>) -> Response {
-    let unreadable = || told(StatusCode::BAD_REQUEST, "The form is malformed.");
+    let unreadable = || error_page(StatusCode::BAD_REQUEST, "The form is malformed.");
     let Ok(bytes) = body.into_bytes_limit(FORM_LIMIT).await else {
         return unreadable();
     };
@@ -68,7 +68,7 @@ pub(super) async fn decide(request: &Request, body: Body, Data(backend): Data<&B
     let session = match signed_in(request, backend).await {
         Ok(Some(session)) => session,
         Ok(None) => {
-            return told(
+            return error_page(
                 StatusCode::UNAUTHORIZED,
                 "Your session has ended. Sign in and try again.",
             );
@@ -79,9 +79,9 @@ pub(super) async fn decide(request: &Request, body: Body, Data(backend): Data<&B
     if !constant_time_eq(&token, &session.csrf_token) {
         let fault = "The form has expired or belongs to another session. Go back to the application and \
                      try again.";
-        return told(StatusCode::FORBIDDEN, fault);
+        return error_page(StatusCode::FORBIDDEN, fault);
     }
-    let question = match authorization::check(backend, asked(&sent)).await {
+    let question = match authorization::check(backend, request_of(&sent)).await {
         Ok(question) => question,
         Err(refusal) => return refuse(refusal),
     };
@@ -98,9 +98,9 @@ fn text(sent: &Map<String, Value>, name: &str) -> Option<String> {
     sent.get(name)?.as_str().map(str::to_owned)
 }
 
-fn asked(sent: &Map<String, Value>) -> Asked {
+fn request_of(sent: &Map<String, Value>) -> AuthorizationRequest {
     let filled = |name: &str| text(sent, name).filter(|text| !text.is_empty());
-    Asked {
+    AuthorizationRequest {
         client_id: filled("client_id"),
         redirect_uri: filled("redirect_uri"),
         response_type: filled("response_type"),
@@ -113,13 +113,13 @@ fn asked(sent: &Map<String, Value>) -> Asked {
 
 fn refuse(refusal: AuthorizationError) -> Response {
     match refusal {
-        AuthorizationError::Told(fault) => told(StatusCode::BAD_REQUEST, fault),
+        AuthorizationError::Told(fault) => error_page(StatusCode::BAD_REQUEST, fault),
         AuthorizationError::SentBack(address) => redirect(&address),
         AuthorizationError::Internal(error) => failed(&error),
     }
 }
 
-fn told(status: StatusCode, fault: &str) -> Response {
+fn error_page(status: StatusCode, fault: &str) -> Response {
     let content = format!("<p role=\"alert\" id=\"fault\">{}</p>\n", escape(fault));
     document(status, "Authorization", &content, "'none'")
 }
@@ -130,7 +130,7 @@ fn failed(error: &Error) -> Response {
             let reason = reason
                 .as_deref()
                 .unwrap_or("This account is not allowed to sign in.");
-            told(StatusCode::FORBIDDEN, reason)
+            error_page(StatusCode::FORBIDDEN, reason)
         }
         Error::Internal(cause) => {
             tracing::error!(%cause, "failed to authorize an application");
@@ -140,11 +140,17 @@ fn failed(error: &Error) -> Response {
     }
 }
 
-fn ask(question: &ConsentRequest, session: &ActiveSession, sent: &Map<String, Value>) -> Response {
+fn consent_page(question: &ConsentRequest, session: &ActiveSession, sent: &Map<String, Value>) -> Response {
     let scopes: String = question
         .scopes
         .split(' ')
-        .map(|scope| format!("<li><code>{}</code>: {}</li>\n", escape(scope), meaning(scope)))
+        .map(|scope| {
+            format!(
+                "<li><code>{}</code>: {}</li>\n",
+                escape(scope),
+                scope_description(scope)
+            )
+        })
         .collect();
     let hidden: String = PARAMETERS
         .iter()
@@ -183,7 +189,7 @@ fn target(question: &ConsentRequest) -> String {
     }
 }
 
-fn meaning(scope: &str) -> &'static str {
+fn scope_description(scope: &str) -> &'static str {
     match scope {
         "api" => "read and write everything that you have access to",
         "read_api" => "read everything that you have access to",

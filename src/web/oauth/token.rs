@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::FORM_LIMIT;
 use crate::api::error_response::json_response;
 use crate::api::{credentials, error_response, parameters};
-use crate::web::client_address::network;
+use crate::web::client_address::address_key;
 
 /// `POST /oauth/token`.
 #[handler]
@@ -99,13 +99,13 @@ async fn introspected(request: &Request, body: Body, backend: &Backend) -> Resul
 /// `GET /oauth/token/info`: information about the token in the request.
 #[handler]
 pub(super) async fn info(request: &Request, Data(backend): Data<&Backend>) -> Response {
-    match told(request, backend).await {
-        Ok(body) => unstored(json_response(StatusCode::OK, &body)),
-        Err(error) => unstored(failed(&error)),
+    match token_info(request, backend).await {
+        Ok(body) => without_caching(json_response(StatusCode::OK, &body)),
+        Err(error) => without_caching(failed(&error)),
     }
 }
 
-async fn told(request: &Request, backend: &Backend) -> Result<Value, Error> {
+async fn token_info(request: &Request, backend: &Backend) -> Result<Value, Error> {
     let query = parameters::query(request.original_uri().query().unwrap_or_default())?;
     let sent = credentials::read(request, Some(&query), false);
     let token = sent.token.filter(|_| sent.bearer).ok_or(Error::Unauthorized)?;
@@ -146,7 +146,7 @@ async fn client(
     sent: &Map<String, Value>,
     backend: &Backend,
 ) -> Result<Application, OauthError> {
-    let address = network(request);
+    let address = address_key(request);
     let address = address.as_deref();
     if let Some((uid, secret)) = basic(request)? {
         return applications::authenticate(backend, &uid, Some(&secret), address).await;
@@ -180,8 +180,8 @@ fn basic(request: &Request) -> Result<Option<(String, String)>, OauthError> {
 
 fn answer(request: &Request, outcome: Result<Value, OauthError>) -> Response {
     let fault = match outcome {
-        Ok(body) => return unstored(json_response(StatusCode::OK, &body)),
-        Err(OauthError::Internal(error)) => return unstored(failed(&error)),
+        Ok(body) => return without_caching(json_response(StatusCode::OK, &body)),
+        Err(OauthError::Internal(error)) => return without_caching(failed(&error)),
         Err(fault) => fault,
     };
     let body = json!({ "error": fault.code(), "error_description": fault.to_string() });
@@ -194,7 +194,7 @@ fn answer(request: &Request, outcome: Result<Value, OauthError>) -> Response {
         let challenge = HeaderValue::from_static("Basic realm=\"Holdfast\"");
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
-    unstored(response)
+    without_caching(response)
 }
 
 fn failed(error: &Error) -> Response {
@@ -205,7 +205,7 @@ fn failed(error: &Error) -> Response {
 }
 
 /// Caches must not store tokens.
-fn unstored(mut response: Response) -> Response {
+fn without_caching(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));

@@ -6,29 +6,34 @@ use poem::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, EXPIRES, PRAGMA};
 use poem::http::{Method, StatusCode};
 use poem::{Request, Response};
 
-use super::{Call, responses};
+use super::{RegistryCall, responses};
 use crate::api::download;
 
 /// Content of a digest never changes, but access to it does.
-const KEPT: &str = "private, max-age=31536000, immutable";
+const IMMUTABLE_CACHE: &str = "private, max-age=31536000, immutable";
 
-impl Call<'_> {
+impl RegistryCall<'_> {
     /// Sends a blob, or removes it from the repository.
     pub(super) async fn blob(&self, digest: &str, request: &Request) -> Result<Response, RegistryError> {
         let digest = Digest::parse(digest)?;
         let repository = self.place.repository(self.backend).await?;
         if request.method() == Method::DELETE {
             blobs::remove(self.backend, repository.id, &digest).await?;
-            return Ok(responses::bare(StatusCode::ACCEPTED));
+            return Ok(responses::empty(StatusCode::ACCEPTED));
         }
         let blob = blobs::find(self.backend, repository.id, &digest).await?;
         let content = blobs::open(self.backend, &blob).await?;
-        Ok(sent(content, &digest, KEPT, request))
+        Ok(content_response(content, &digest, IMMUTABLE_CACHE, request))
     }
 }
 
 /// Returns content with this digest: whole, in part, or 304.
-pub(super) fn sent(content: Download, digest: &Digest, kept: &str, request: &Request) -> Response {
+pub(super) fn content_response(
+    content: Download,
+    digest: &Digest,
+    kept: &str,
+    request: &Request,
+) -> Response {
     let mut response = download::render(content, StatusCode::OK, request.headers());
     if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
         let text = "the range is outside the blob";

@@ -10,20 +10,20 @@ const TOKENS: &str = "/jwt/auth";
 
 /// Target of a path.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum RegistryPath {
     /// Tokens.
     Tokens,
     /// The registry itself.
     Base,
     /// A resource of a repository.
-    Of(ImageName, What),
+    Of(ImageName, RepositoryResource),
     /// An unknown path.
     Nothing,
 }
 
 /// Resource of a repository.
 #[derive(Debug, PartialEq, Eq)]
-pub enum What {
+pub enum RepositoryResource {
     /// The list of tags.
     Tags,
     /// A manifest, by a tag or a digest.
@@ -39,22 +39,22 @@ pub enum What {
 }
 
 /// Returns whether a raw path belongs to the registry.
-pub fn is_registrys(path: &str) -> bool {
+pub fn is_registry_path(path: &str) -> bool {
     path == TOKENS || path == ROOT || path.strip_prefix(ROOT).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Returns whether a raw path accepts bodies of any length.
-pub fn takes_long(path: &str) -> bool {
-    is_registrys(path) && path.contains("/blobs/")
+pub fn accepts_large_body(path: &str) -> bool {
+    is_registry_path(path) && path.contains("/blobs/")
 }
 
-impl Target {
+impl RegistryPath {
     /// Parses the raw path of a request; none if it does not belong to the registry.
     ///
     /// # Errors
     /// `NAME_INVALID` for an invalid repository name.
     pub fn of(path: &str) -> Option<Result<Self, RegistryError>> {
-        if !is_registrys(path) {
+        if !is_registry_path(path) {
             return None;
         }
         if path == TOKENS {
@@ -72,24 +72,24 @@ impl Target {
     }
 }
 
-fn split(path: &str) -> Option<(&str, What)> {
+fn split(path: &str) -> Option<(&str, RepositoryResource)> {
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let path = match path.strip_suffix("/blobs/uploads/") {
-        Some(name) => return Some((name, What::Uploads)),
+        Some(name) => return Some((name, RepositoryResource::Uploads)),
         None => path,
     };
     let (rest, last) = path.rsplit_once('/')?;
     if let Some(name) = rest.strip_suffix("/blobs/uploads") {
-        return Some((name, What::Upload(decoded(last))));
+        return Some((name, RepositoryResource::Upload(decoded(last))));
     }
     let (name, kind) = rest.rsplit_once('/')?;
     let what = match (kind, last) {
-        ("tags", "list") => What::Tags,
-        ("blobs", "uploads") => What::Uploads,
+        ("tags", "list") => RepositoryResource::Tags,
+        ("blobs", "uploads") => RepositoryResource::Uploads,
         (_, "") => return None,
-        ("manifests", reference) => What::Manifest(decoded(reference)),
-        ("blobs", digest) => What::Blob(decoded(digest)),
-        ("referrers", digest) => What::Referrers(decoded(digest)),
+        ("manifests", reference) => RepositoryResource::Manifest(decoded(reference)),
+        ("blobs", digest) => RepositoryResource::Blob(decoded(digest)),
+        ("referrers", digest) => RepositoryResource::Referrers(decoded(digest)),
         _ => return None,
     };
     Some((name, what))
@@ -99,9 +99,9 @@ fn split(path: &str) -> Option<(&str, What)> {
 mod tests {
     use super::*;
 
-    fn named(path: &str) -> (String, What) {
-        match Target::of(path) {
-            Some(Ok(Target::Of(name, what))) => (name.to_string(), what),
+    fn named(path: &str) -> (String, RepositoryResource) {
+        match RegistryPath::of(path) {
+            Some(Ok(RegistryPath::Of(name, what))) => (name.to_string(), what),
             other => panic!("{path}: {other:?}"),
         }
     }
@@ -109,30 +109,38 @@ mod tests {
     #[test]
     fn paths_are_read_from_their_end() {
         for (path, name, what) in [
-            ("/v2/a/b/tags/list", "a/b", What::Tags),
-            ("/v2/a/tags/list/tags/list", "a/tags/list", What::Tags),
+            ("/v2/a/b/tags/list", "a/b", RepositoryResource::Tags),
+            (
+                "/v2/a/tags/list/tags/list",
+                "a/tags/list",
+                RepositoryResource::Tags,
+            ),
             (
                 "/v2/a/b/c/d/manifests/latest",
                 "a/b/c/d",
-                What::Manifest("latest".to_owned()),
+                RepositoryResource::Manifest("latest".to_owned()),
             ),
             (
                 "/v2/a/b/manifests/sha256%3Aab",
                 "a/b",
-                What::Manifest("sha256:ab".to_owned()),
+                RepositoryResource::Manifest("sha256:ab".to_owned()),
             ),
             (
                 "/v2/a/b/blobs/sha256:ab",
                 "a/b",
-                What::Blob("sha256:ab".to_owned()),
+                RepositoryResource::Blob("sha256:ab".to_owned()),
             ),
-            ("/v2/a/b/blobs/uploads/", "a/b", What::Uploads),
-            ("/v2/a/b/blobs/uploads", "a/b", What::Uploads),
-            ("/v2/a/b/blobs/uploads/u-1", "a/b", What::Upload("u-1".to_owned())),
+            ("/v2/a/b/blobs/uploads/", "a/b", RepositoryResource::Uploads),
+            ("/v2/a/b/blobs/uploads", "a/b", RepositoryResource::Uploads),
+            (
+                "/v2/a/b/blobs/uploads/u-1",
+                "a/b",
+                RepositoryResource::Upload("u-1".to_owned()),
+            ),
             (
                 "/v2/a/b/referrers/sha256:ab",
                 "a/b",
-                What::Referrers("sha256:ab".to_owned()),
+                RepositoryResource::Referrers("sha256:ab".to_owned()),
             ),
         ] {
             assert_eq!(named(path), (name.to_owned(), what), "{path}");
@@ -142,9 +150,15 @@ mod tests {
     #[test]
     fn others_are_told_apart() {
         for path in ["/v2", "/v2/"] {
-            assert!(matches!(Target::of(path), Some(Ok(Target::Base))), "{path}");
+            assert!(
+                matches!(RegistryPath::of(path), Some(Ok(RegistryPath::Base))),
+                "{path}"
+            );
         }
-        assert!(matches!(Target::of("/jwt/auth"), Some(Ok(Target::Tokens))));
+        assert!(matches!(
+            RegistryPath::of("/jwt/auth"),
+            Some(Ok(RegistryPath::Tokens))
+        ));
         for path in [
             "/v2/_catalog",
             "/v2/a/b",
@@ -152,7 +166,10 @@ mod tests {
             "/v2/a/b/blobs/",
             "/v2//",
         ] {
-            assert!(matches!(Target::of(path), Some(Ok(Target::Nothing))), "{path}");
+            assert!(
+                matches!(RegistryPath::of(path), Some(Ok(RegistryPath::Nothing))),
+                "{path}"
+            );
         }
         for path in [
             "/v2/A/b/tags/list",
@@ -160,16 +177,18 @@ mod tests {
             "/v2/../tags/list",
             "/v2/a/%FF/tags/list",
         ] {
-            assert!(matches!(Target::of(path), Some(Err(_))), "{path}");
+            assert!(matches!(RegistryPath::of(path), Some(Err(_))), "{path}");
         }
         for path in ["/", "/v2x", "/v1/", "/jwt", "/jwt/auth/x", "/api/v4/v2/"] {
-            assert!(Target::of(path).is_none(), "{path}");
+            assert!(RegistryPath::of(path).is_none(), "{path}");
         }
     }
 
     #[test]
     fn blobs_take_long() {
-        assert!(takes_long("/v2/a/b/blobs/uploads/x") && takes_long("/v2/a/b/blobs/sha256:x"));
-        assert!(!takes_long("/v2/a/b/manifests/x") && !takes_long("/a/blobs/x"));
+        assert!(
+            accepts_large_body("/v2/a/b/blobs/uploads/x") && accepts_large_body("/v2/a/b/blobs/sha256:x")
+        );
+        assert!(!accepts_large_body("/v2/a/b/manifests/x") && !accepts_large_body("/a/blobs/x"));
     }
 }

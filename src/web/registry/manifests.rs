@@ -8,7 +8,7 @@ use poem::http::{HeaderName, Method, StatusCode};
 use poem::{Request, Response};
 use serde_json::{Value, json};
 
-use super::{Call, blobs::sent, parameter, responses};
+use super::{RegistryCall, blobs::content_response, parameter, responses};
 
 /// Media type of an image index.
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -18,9 +18,9 @@ const SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
 /// Filters applied to a list.
 const FILTERS: HeaderName = HeaderName::from_static("oci-filters-applied");
 /// A tag may point to another manifest later, and access may change.
-const ASKED_AGAIN: &str = "private, no-cache";
+const REVALIDATED_CACHE: &str = "private, no-cache";
 
-impl Call<'_> {
+impl RegistryCall<'_> {
     /// Sends, stores or deletes a manifest.
     pub(super) async fn manifest(
         &self,
@@ -39,7 +39,7 @@ impl Call<'_> {
                     manifests::delete(self.backend, repository.id, digest).await?
                 }
             }
-            return Ok(responses::bare(StatusCode::ACCEPTED));
+            return Ok(responses::empty(StatusCode::ACCEPTED));
         }
         let (manifest, bytes) = manifests::get(self.backend, repository.id, &reference).await?;
         let digest = Digest::parse(&manifest.digest)?;
@@ -51,7 +51,7 @@ impl Call<'_> {
             headers: Vec::new(),
             content: Content::Bytes(bytes.into()),
         };
-        Ok(sent(content, &digest, ASKED_AGAIN, &request))
+        Ok(content_response(content, &digest, REVALIDATED_CACHE, &request))
     }
 
     async fn push(
@@ -82,7 +82,7 @@ impl Call<'_> {
             }
         };
         let pushed = manifests::push(self.backend, &self.place, reference, &kind, bytes).await?;
-        let mut response = responses::made(self.name(), "manifests", &pushed.digest);
+        let mut response = responses::created(self.name(), "manifests", &pushed.digest);
         if let Some(subject) = pushed.subject {
             responses::set(&mut response, SUBJECT, subject.as_str());
         }

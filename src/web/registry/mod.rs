@@ -13,45 +13,45 @@ mod uploads;
 use domain::kernel::Backend;
 use domain::registry::tokens::{TokenBearer, TokenChallenge, TokenRejection};
 use domain::registry::{ImageName, RegistryAction, RegistryActions, RegistryError, RepositoryPath};
-use endpoint::{Target, What};
+use endpoint::{RegistryPath, RepositoryResource};
 use poem::http::header::AUTHORIZATION;
 use poem::http::{Method, StatusCode};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
-pub(super) use endpoint::takes_long;
+pub(super) use endpoint::accepts_large_body;
 
 /// Middleware that handles registry requests and forwards all others.
-pub struct Registry {
+pub struct RegistryMiddleware {
     /// The backend of the services.
     pub backend: Backend,
 }
 
-impl<E: Endpoint> Middleware<E> for Registry {
+impl<E: Endpoint> Middleware<E> for RegistryMiddleware {
     type Output = RegistryEndpoint<E>;
 
     fn transform(&self, inner: E) -> Self::Output {
         RegistryEndpoint {
             inner,
-            protocol: Protocol {
+            protocol: RegistryProtocol {
                 backend: self.backend.clone(),
             },
         }
     }
 }
 
-/// See [`Registry`].
+/// See [`RegistryMiddleware`].
 pub struct RegistryEndpoint<E> {
     inner: E,
-    protocol: Protocol,
+    protocol: RegistryProtocol,
 }
 
 impl<E: Endpoint> Endpoint for RegistryEndpoint<E> {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        let response = match Target::of(request.uri().path()) {
+        let response = match RegistryPath::of(request.uri().path()) {
             None => return self.inner.call(request).await.map(IntoResponse::into_response),
-            Some(Err(fault)) => responses::refused(&fault),
+            Some(Err(fault)) => responses::from_error(&fault),
             Some(Ok(target)) => self.protocol.answer(target, request).await,
         };
         Ok(responses::finish(response))
@@ -60,9 +60,9 @@ impl<E: Endpoint> Endpoint for RegistryEndpoint<E> {
 
 /// Middleware that converts errors from outside the registry, such as limits and timeouts, to the protocol's
 /// format.
-pub(super) struct Form;
+pub(super) struct RegistryErrorMiddleware;
 
-impl<E: Endpoint> Middleware<E> for Form {
+impl<E: Endpoint> Middleware<E> for RegistryErrorMiddleware {
     type Output = FormEndpoint<E>;
 
     fn transform(&self, inner: E) -> Self::Output {
@@ -70,7 +70,7 @@ impl<E: Endpoint> Middleware<E> for Form {
     }
 }
 
-/// See [`Form`].
+/// See [`RegistryErrorMiddleware`].
 pub(super) struct FormEndpoint<E> {
     inner: E,
 }
@@ -79,52 +79,52 @@ impl<E: Endpoint> Endpoint for FormEndpoint<E> {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        let ours = endpoint::is_registrys(request.uri().path());
+        let ours = endpoint::is_registry_path(request.uri().path());
         let response = self.inner.call(request).await?.into_response();
         let failed = response.status().is_client_error() || response.status().is_server_error();
         Ok(match ours && failed && !responses::is_finished(&response) {
-            true => responses::formed(response).await,
+            true => responses::to_registry_format(response).await,
             false => response,
         })
     }
 }
 
 /// The protocol over a backend.
-struct Protocol {
+struct RegistryProtocol {
     backend: Backend,
 }
 
-impl Protocol {
-    async fn answer(&self, target: Target, request: Request) -> Response {
+impl RegistryProtocol {
+    async fn answer(&self, target: RegistryPath, request: Request) -> Response {
         let (name, what) = match target {
-            Target::Tokens => return tokens::answer(&self.backend, &request).await,
-            Target::Base => return self.base(&request).await,
-            Target::Nothing => {
+            RegistryPath::Tokens => return tokens::answer(&self.backend, &request).await,
+            RegistryPath::Base => return self.base(&request).await,
+            RegistryPath::Nothing => {
                 let text = "the operation is unsupported";
                 return responses::error(StatusCode::NOT_FOUND, "UNSUPPORTED", text, None);
             }
-            Target::Of(name, what) => (name, what),
+            RegistryPath::Of(name, what) => (name, what),
         };
         let Some(action) = action(&what, request.method()) else {
             return responses::not_allowed(methods(&what));
         };
         let base_url = &self.backend.instance.base_url;
-        let asked = Some((&name, wanted(action)));
+        let asked = Some((&name, required_actions(action)));
         let admitted = async {
             let bearer = self.bearer(&request).await?;
             let place = bearer.authorize(&self.backend, &name, action).await?;
             Ok::<_, TokenRejection>((bearer, place))
         };
         match admitted.await {
-            Err(refusal) => responses::turned_away(base_url, &refusal, asked),
+            Err(refusal) => responses::rejection(base_url, &refusal, asked),
             Ok((bearer, place)) => {
-                let call = Call {
+                let call = RegistryCall {
                     backend: &self.backend,
                     bearer,
                     place,
                 };
                 let answer = call.answer(what, request).await;
-                answer.unwrap_or_else(|fault| responses::refused(&fault))
+                answer.unwrap_or_else(|fault| responses::from_error(&fault))
             }
         }
     }
@@ -136,7 +136,7 @@ impl Protocol {
         }
         match self.bearer(request).await {
             Ok(_) => responses::document("application/json", "{}".to_owned()),
-            Err(refusal) => responses::turned_away(&self.backend.instance.base_url, &refusal, None),
+            Err(refusal) => responses::rejection(&self.backend.instance.base_url, &refusal, None),
         }
     }
 
@@ -153,21 +153,21 @@ impl Protocol {
 }
 
 /// An authorized request.
-struct Call<'a> {
+struct RegistryCall<'a> {
     backend: &'a Backend,
     bearer: TokenBearer,
     place: RepositoryPath,
 }
 
-impl Call<'_> {
-    async fn answer(&self, what: What, request: Request) -> Result<Response, RegistryError> {
+impl RegistryCall<'_> {
+    async fn answer(&self, what: RepositoryResource, request: Request) -> Result<Response, RegistryError> {
         match what {
-            What::Tags => self.tags(&request).await,
-            What::Referrers(digest) => self.referrers(&digest, &request).await,
-            What::Manifest(reference) => self.manifest(&reference, request).await,
-            What::Blob(digest) => self.blob(&digest, &request).await,
-            What::Uploads => self.begin(request).await,
-            What::Upload(uuid) => self.upload(&uuid, request).await,
+            RepositoryResource::Tags => self.tags(&request).await,
+            RepositoryResource::Referrers(digest) => self.referrers(&digest, &request).await,
+            RepositoryResource::Manifest(reference) => self.manifest(&reference, request).await,
+            RepositoryResource::Blob(digest) => self.blob(&digest, &request).await,
+            RepositoryResource::Uploads => self.begin(request).await,
+            RepositoryResource::Upload(uuid) => self.upload(&uuid, request).await,
         }
     }
 
@@ -177,42 +177,44 @@ impl Call<'_> {
 }
 
 /// Returns the action of a request on its target; none if not supported.
-fn action(what: &What, method: &Method) -> Option<RegistryAction> {
+fn action(what: &RepositoryResource, method: &Method) -> Option<RegistryAction> {
     let read = matches!(*method, Method::GET | Method::HEAD);
     match what {
-        What::Tags | What::Referrers(_) => read.then_some(RegistryAction::Pull),
-        What::Manifest(_) | What::Blob(_) if read => Some(RegistryAction::Pull),
-        What::Manifest(_) if *method == Method::PUT => Some(RegistryAction::Push),
-        What::Manifest(reference) if *method == Method::DELETE => Some(match reference.contains(':') {
-            true => RegistryAction::Destroy,
-            false => RegistryAction::Delete,
-        }),
-        What::Blob(_) if *method == Method::DELETE => Some(RegistryAction::Destroy),
-        What::Uploads if *method == Method::POST => Some(RegistryAction::Push),
-        What::Upload(_) => {
+        RepositoryResource::Tags | RepositoryResource::Referrers(_) => read.then_some(RegistryAction::Pull),
+        RepositoryResource::Manifest(_) | RepositoryResource::Blob(_) if read => Some(RegistryAction::Pull),
+        RepositoryResource::Manifest(_) if *method == Method::PUT => Some(RegistryAction::Push),
+        RepositoryResource::Manifest(reference) if *method == Method::DELETE => {
+            Some(match reference.contains(':') {
+                true => RegistryAction::Destroy,
+                false => RegistryAction::Delete,
+            })
+        }
+        RepositoryResource::Blob(_) if *method == Method::DELETE => Some(RegistryAction::Destroy),
+        RepositoryResource::Uploads if *method == Method::POST => Some(RegistryAction::Push),
+        RepositoryResource::Upload(_) => {
             let known = matches!(
                 *method,
                 Method::GET | Method::PATCH | Method::PUT | Method::DELETE
             );
             known.then_some(RegistryAction::Push)
         }
-        What::Manifest(_) | What::Blob(_) | What::Uploads => None,
+        RepositoryResource::Manifest(_) | RepositoryResource::Blob(_) | RepositoryResource::Uploads => None,
     }
 }
 
 /// Returns the methods of a target.
-fn methods(what: &What) -> &'static str {
+fn methods(what: &RepositoryResource) -> &'static str {
     match what {
-        What::Tags | What::Referrers(_) => "GET, HEAD",
-        What::Manifest(_) => "DELETE, GET, HEAD, PUT",
-        What::Blob(_) => "DELETE, GET, HEAD",
-        What::Uploads => "POST",
-        What::Upload(_) => "DELETE, GET, PATCH, PUT",
+        RepositoryResource::Tags | RepositoryResource::Referrers(_) => "GET, HEAD",
+        RepositoryResource::Manifest(_) => "DELETE, GET, HEAD, PUT",
+        RepositoryResource::Blob(_) => "DELETE, GET, HEAD",
+        RepositoryResource::Uploads => "POST",
+        RepositoryResource::Upload(_) => "DELETE, GET, PATCH, PUT",
     }
 }
 
 /// Returns the access that a token must grant for an action. A push also needs pull access.
-fn wanted(action: RegistryAction) -> RegistryActions {
+fn required_actions(action: RegistryAction) -> RegistryActions {
     RegistryActions {
         pull: matches!(action, RegistryAction::Pull | RegistryAction::Push),
         push: action == RegistryAction::Push,

@@ -19,10 +19,10 @@ const VERSION: HeaderName = HeaderName::from_static("docker-distribution-api-ver
 /// ID of the upload.
 const UPLOAD: HeaderName = HeaderName::from_static("docker-upload-uuid");
 /// Minimum size of a chunk.
-const LEAST_PART: HeaderName = HeaderName::from_static("oci-chunk-min-length");
+const MIN_CHUNK_HEADER: HeaderName = HeaderName::from_static("oci-chunk-min-length");
 
 /// Returns the protocol's name of an error code, and its status.
-fn told(code: RegistryErrorCode) -> (&'static str, StatusCode) {
+fn code_and_status(code: RegistryErrorCode) -> (&'static str, StatusCode) {
     match code {
         RegistryErrorCode::BlobUnknown => ("BLOB_UNKNOWN", StatusCode::NOT_FOUND),
         RegistryErrorCode::BlobUploadInvalid => ("BLOB_UPLOAD_INVALID", StatusCode::BAD_REQUEST),
@@ -56,10 +56,10 @@ pub fn error(status: StatusCode, code: &str, text: &str, detail: Option<&str>) -
 }
 
 /// Returns the response for a fault.
-pub fn refused(fault: &RegistryError) -> Response {
+pub fn from_error(fault: &RegistryError) -> Response {
     match fault {
         RegistryError::Protocol { code, text, detail } => {
-            let (word, status) = told(*code);
+            let (word, status) = code_and_status(*code);
             let mut response = error(status, word, text, detail.as_deref());
             if *code == RegistryErrorCode::TooManyRequests {
                 set(&mut response, RETRY_AFTER, "10");
@@ -103,7 +103,7 @@ pub fn refused(fault: &RegistryError) -> Response {
 }
 
 /// Returns a challenge for a token, or for one with more access.
-pub fn challenged(
+pub fn token_challenge(
     base_url: &str,
     challenge: &TokenChallenge,
     asked: Option<(&ImageName, RegistryActions)>,
@@ -132,14 +132,14 @@ pub fn challenged(
 }
 
 /// Returns the response for a rejected bearer token.
-pub fn turned_away(
+pub fn rejection(
     base_url: &str,
     refusal: &TokenRejection,
     asked: Option<(&ImageName, RegistryActions)>,
 ) -> Response {
     match refusal {
-        TokenRejection::Challenge(challenge) => challenged(base_url, challenge, asked),
-        TokenRejection::Fault(fault) => refused(fault),
+        TokenRejection::Challenge(challenge) => token_challenge(base_url, challenge, asked),
+        TokenRejection::Fault(fault) => from_error(fault),
     }
 }
 
@@ -152,7 +152,7 @@ pub fn not_allowed(allowed: &'static str) -> Response {
 }
 
 /// Returns a response without a body.
-pub fn bare(status: StatusCode) -> Response {
+pub fn empty(status: StatusCode) -> Response {
     let mut response = Response::builder().status(status).finish();
     if status != StatusCode::NO_CONTENT {
         set(&mut response, CONTENT_LENGTH, "0");
@@ -161,8 +161,8 @@ pub fn bare(status: StatusCode) -> Response {
 }
 
 /// Returns the response for created content, with its location.
-pub fn made(name: &ImageName, kind: &str, digest: &Digest) -> Response {
-    let mut response = bare(StatusCode::CREATED);
+pub fn created(name: &ImageName, kind: &str, digest: &Digest) -> Response {
+    let mut response = empty(StatusCode::CREATED);
     set(&mut response, LOCATION, &format!("/v2/{name}/{kind}/{digest}"));
     set(&mut response, CONTENT_DIGEST, digest.as_str());
     response
@@ -178,7 +178,7 @@ pub fn progress(mut response: Response, name: &ImageName, uuid: &str, received: 
     set(&mut response, RANGE, &format!("0-{}", received.saturating_sub(1)));
     set(&mut response, UPLOAD, uuid);
     // Each chunk costs a row and an object.
-    set(&mut response, LEAST_PART, "1048576");
+    set(&mut response, MIN_CHUNK_HEADER, "1048576");
     response
 }
 
@@ -197,7 +197,7 @@ pub fn set(response: &mut Response, name: HeaderName, value: &str) {
 }
 
 /// Converts an error of the rest of the server to the protocol's format.
-pub async fn formed(mut plain: Response) -> Response {
+pub async fn to_registry_format(mut plain: Response) -> Response {
     let status = plain.status();
     let code = match status {
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => "UNAVAILABLE",
@@ -231,13 +231,13 @@ mod tests {
     #[tokio::test]
     async fn failures_elsewhere_get_the_form_of_the_protocol_and_tell_nothing() {
         let failed = error_response::render(&Error::internal("the disk of cellar 7 is full"));
-        let mut response = formed(failed).await;
+        let mut response = to_registry_format(failed).await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert!(is_finished(&response));
         let body: Value = response.take_body().into_json().await.expect("JSON");
         assert_eq!(body["errors"][0]["code"], "UNKNOWN");
         assert!(!body.to_string().contains("cellar"), "{body}");
-        let busy = formed(error_response::render(&Error::Contention)).await;
+        let busy = to_registry_format(error_response::render(&Error::Contention)).await;
         assert_eq!(busy.headers()[RETRY_AFTER], "1");
     }
 }

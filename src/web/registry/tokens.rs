@@ -23,7 +23,7 @@ pub async fn answer(backend: &Backend, request: &Request) -> Response {
     match token(backend, request).await {
         Ok(response) => response,
         Err(error) => {
-            let mut response = responses::refused(&RegistryError::Rule(error));
+            let mut response = responses::from_error(&RegistryError::Rule(error));
             if response.status() == StatusCode::UNAUTHORIZED {
                 responses::set(&mut response, WWW_AUTHENTICATE, "Basic realm=\"Holdfast\"");
             }

@@ -7,15 +7,15 @@ use poem::http::header::{CONTENT_LENGTH, CONTENT_RANGE};
 use poem::http::{Method, StatusCode};
 use poem::{Request, Response};
 
-use super::{Call, parameter, responses};
+use super::{RegistryCall, parameter, responses};
 
-impl Call<'_> {
+impl RegistryCall<'_> {
     /// Starts an upload; completes it at once if the request contains the blob or mounts an existing one.
     pub(super) async fn begin(&self, request: Request) -> Result<Response, RegistryError> {
         if let Some(digest) = parameter(&request, "mount") {
             let digest = Digest::parse(&digest)?;
             if self.mount(&digest, parameter(&request, "from")).await? {
-                return Ok(responses::made(self.name(), "blobs", &digest));
+                return Ok(responses::created(self.name(), "blobs", &digest));
             }
         } else if let Some(digest) = parameter(&request, "digest") {
             let digest = Digest::parse(&digest)?;
@@ -55,7 +55,7 @@ impl Call<'_> {
             }
             Method::DELETE => {
                 uploads::cancel(self.backend, &upload).await?;
-                Ok(responses::bare(StatusCode::NO_CONTENT))
+                Ok(responses::empty(StatusCode::NO_CONTENT))
             }
             _ => Ok(self.progress(StatusCode::NO_CONTENT, &upload)),
         }
@@ -69,7 +69,7 @@ impl Call<'_> {
     ) -> Result<Response, RegistryError> {
         let upload = self.receive(upload, request).await?;
         uploads::finish(self.backend, &upload, digest).await?;
-        Ok(responses::made(self.name(), "blobs", digest))
+        Ok(responses::created(self.name(), "blobs", digest))
     }
 
     async fn receive(&self, upload: Upload, mut request: Request) -> Result<Upload, RegistryError> {
@@ -79,9 +79,9 @@ impl Call<'_> {
         let start = match header(CONTENT_RANGE) {
             None => None,
             Some(range) => {
-                let (start, end) = read_range(range).ok_or_else(misread)?;
+                let (start, end) = read_range(range).ok_or_else(invalid_range)?;
                 if length.is_some_and(|length| length != end - start + 1) {
-                    return Err(misread());
+                    return Err(invalid_range());
                 }
                 Some(start)
             }
@@ -98,14 +98,14 @@ impl Call<'_> {
 
     fn progress(&self, status: StatusCode, upload: &Upload) -> Response {
         let received = u64::try_from(upload.received).unwrap_or(0);
-        responses::progress(responses::bare(status), self.name(), &upload.uuid, received)
+        responses::progress(responses::empty(status), self.name(), &upload.uuid, received)
     }
 
     /// Adds the current position to the error for a chunk that is out of order.
     fn resync(&self, fault: RegistryError, uuid: &str) -> Result<Response, RegistryError> {
         match fault {
             RegistryError::OutOfOrder(received) => {
-                let refused = responses::refused(&fault);
+                let refused = responses::from_error(&fault);
                 Ok(responses::progress(refused, self.name(), uuid, received))
             }
             fault => Err(fault),
@@ -113,7 +113,7 @@ impl Call<'_> {
     }
 }
 
-fn misread() -> RegistryError {
+fn invalid_range() -> RegistryError {
     let text = "Content-Range must be the positions of the first and last byte of the body, such as 0-1023";
     RegistryError::new(RegistryErrorCode::BlobUploadInvalid, text)
 }

@@ -2,7 +2,7 @@
 
 mod lists;
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use serde_json::{Value, json};
 
 use crate::labels::label;
@@ -134,8 +134,8 @@ async fn free_plan_rejects_board_scope_and_other_list_types(server: TestServer) 
     list(&root, &work, one, json!({ "label_id": bug })).await;
 }
 
-fn free_plan_options() -> Options {
-    Options { plan: Some("free".to_owned()), ..Options::default() }
+fn free_plan_options() -> ConfigOptions {
+    ConfigOptions { plan: Some("free".to_owned()), ..ConfigOptions::default() }
 }
 
 on_every_database![

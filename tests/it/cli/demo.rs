@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use domain::secrets::Secret;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use holdfast::server::demo;
 use serde_json::json;
 use tokio::process::Command;
@@ -110,7 +110,7 @@ async fn demo_imports_local_repository() {
 async fn demo_fill_creates_sample_data(server: TestServer) {
     let root = server.root();
     let (token, password) = (Secret::new(ROOT_TOKEN.to_owned()), Secret::new("a password of the demo".to_owned()));
-    let settings = Options::default().settings().unwrap();
+    let settings = ConfigOptions::default().settings().unwrap();
     demo::fill(&server.backend, &settings, &token, &password).await.unwrap();
     server.finish_jobs().await;
     assert_eq!(root.get("/users").await.expect(200).pluck("username"), ["dana", "cleo", "ben", "ada", "root"]);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use contract::operation::Operation;
 use contract::table::operations;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility};
 
@@ -213,8 +213,8 @@ impl Fixture {
     }
 }
 
-fn ultimate_plan() -> Options {
-    Options { plan: Some("ultimate".to_owned()), ..Options::default() }
+fn ultimate_plan() -> ConfigOptions {
+    ConfigOptions { plan: Some("ultimate".to_owned()), ..ConfigOptions::default() }
 }
 
 async fn no_route_leaks_confidential_text(server: TestServer) {

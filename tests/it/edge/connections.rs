@@ -1,6 +1,6 @@
 //! Handling of connections: malformed and oversized headers, slow clients, connection limits.
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 
 use crate::support::wire::{Wire, exchange};
 use crate::support::{Kind, TestServer, on_every_database};
@@ -16,7 +16,7 @@ fn post(target: &str, length: usize) -> String {
     format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n")
 }
 
-async fn server(options: Options) -> TestServer {
+async fn server(options: ConfigOptions) -> TestServer {
     TestServer::start_with(Kind::Sqlite, options).await
 }
 
@@ -157,7 +157,7 @@ on_every_database![
 ];
 
 async fn incomplete_head_returns_408() {
-    let server = server(Options { idle_timeout: Some(1), ..Options::default() }).await;
+    let server = server(ConfigOptions { idle_timeout: Some(1), ..ConfigOptions::default() }).await;
     let mut wire = Wire::connect(&server.base).await;
     wire.send("GET /api/v4/version HTTP/1.1\r\nHos").await;
     let answer = wire.answer().await;
@@ -168,7 +168,7 @@ async fn incomplete_head_returns_408() {
 }
 
 async fn idle_connections_are_closed_without_response() {
-    let server = server(Options { idle_timeout: Some(1), ..Options::default() }).await;
+    let server = server(ConfigOptions { idle_timeout: Some(1), ..ConfigOptions::default() }).await;
     let mut fresh = Wire::connect(&server.base).await;
     let mut used = Wire::connect(&server.base).await;
     used.send(format!("GET {TARGET} HTTP/1.1\r\nHost: h\r\n\r\n")).await;
@@ -179,7 +179,7 @@ async fn idle_connections_are_closed_without_response() {
 }
 
 async fn connections_beyond_the_limit_wait() {
-    let server = server(Options { max_connections: Some(2), ..Options::default() }).await;
+    let server = server(ConfigOptions { max_connections: Some(2), ..ConfigOptions::default() }).await;
     let mut held = Vec::new();
     for _ in 0..2 {
         let mut wire = Wire::connect(&server.base).await;

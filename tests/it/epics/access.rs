@@ -1,6 +1,6 @@
 //! Access to epics.
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use serde_json::json;
 use storage::entities::AccessLevel;
 
@@ -148,8 +148,8 @@ async fn epics_require_premium_plan(server: TestServer) {
     }
 }
 
-fn starter_plan_options() -> Options {
-    Options { plan: Some("starter".to_owned()), ..Options::default() }
+fn starter_plan_options() -> ConfigOptions {
+    ConfigOptions { plan: Some("starter".to_owned()), ..ConfigOptions::default() }
 }
 
 on_every_database![

@@ -1,6 +1,6 @@
 //! Lists of users for feature flags of projects.
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 use storage::entities::feature_flag_user_lists::Entity;
@@ -15,8 +15,8 @@ pub async fn user_list(client: &Client, place: &str, name: &str) -> (i64, i64) {
     (created["iid"].as_i64().expect("a number"), id(&created))
 }
 
-fn basic_plan() -> Options {
-    Options { plan: Some("starter".to_owned()), ..Options::default() }
+fn basic_plan() -> ConfigOptions {
+    ConfigOptions { plan: Some("starter".to_owned()), ..ConfigOptions::default() }
 }
 
 async fn user_list_lifecycle(server: TestServer) {

@@ -1,6 +1,6 @@
 //! Feature flags of projects and their strategies.
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 use storage::entities::{feature_flag_scopes, feature_flag_strategies, feature_flags};
@@ -19,8 +19,8 @@ pub async fn flag(client: &Client, place: &str, name: &str, list: i64) {
     client.post(&format!("{place}/feature_flags"), body).await.expect(201);
 }
 
-fn basic_plan() -> Options {
-    Options { plan: Some("starter".to_owned()), ..Options::default() }
+fn basic_plan() -> ConfigOptions {
+    ConfigOptions { plan: Some("starter".to_owned()), ..ConfigOptions::default() }
 }
 
 /// Returns the environment scopes of a strategy.

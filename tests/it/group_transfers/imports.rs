@@ -1,7 +1,7 @@
 //! Importing groups from archives.
 
 use domain::transfers::sweep;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use sea_orm::{EntityTrait, PaginatorTrait};
@@ -411,8 +411,8 @@ async fn deleting_group_deletes_pending_import(server: TestServer) {
     assert_eq!(left.expect("a count"), 0);
 }
 
-fn free_plan_options() -> Options {
-    Options { plan: Some("free".to_owned()), ..Options::default() }
+fn free_plan_options() -> ConfigOptions {
+    ConfigOptions { plan: Some("free".to_owned()), ..ConfigOptions::default() }
 }
 
 on_every_database![

@@ -1,6 +1,6 @@
 //! Permissions on issues.
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use serde_json::json;
 use storage::entities::AccessLevel;
 
@@ -156,8 +156,8 @@ async fn assignees_who_cannot_see_issues_are_dropped(server: TestServer) {
     assert_eq!(assigned(json!({"title": "t", "assignee_ids": both})).await, [json!("member")]);
 }
 
-fn free_plan_allows_one_assignee_and_no_weight_options() -> Options {
-    Options { plan: Some("free".parse().expect("a plan")), ..Options::default() }
+fn free_plan_allows_one_assignee_and_no_weight_options() -> ConfigOptions {
+    ConfigOptions { plan: Some("free".parse().expect("a plan")), ..ConfigOptions::default() }
 }
 
 on_every_database![

@@ -1,7 +1,7 @@
 //! Project access tokens.
 
 use chrono::Days;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::{Value, json};
@@ -214,7 +214,7 @@ on_every_database![
 ];
 
 async fn free_plan_rejects_project_access_tokens() {
-    let options = Options { plan: Some("free".to_owned()), ..Options::default() };
+    let options = ConfigOptions { plan: Some("free".to_owned()), ..ConfigOptions::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
     let root = server.root();
     let work = project(&root, "work", json!({})).await;

@@ -1,7 +1,7 @@
 //! Webhook deliveries: order, retries and isolation of receivers.
 
 use chrono::TimeDelta;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde_json::json;
@@ -206,8 +206,8 @@ async fn deleted_webhook_receives_no_pending_deliveries(server: TestServer) {
     assert_eq!((receiver.rest().len(), states(&server).await), (0, vec![]));
 }
 
-fn compat_mode_adds_gitlab_headers_options() -> Options {
-    Options { compat: Some(true), ..Options::default() }
+fn compat_mode_adds_gitlab_headers_options() -> ConfigOptions {
+    ConfigOptions { compat: Some(true), ..ConfigOptions::default() }
 }
 
 on_every_database![

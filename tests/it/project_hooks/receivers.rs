@@ -1,7 +1,7 @@
 //! Receivers with redirects, credentials or invalid certificates, and forbidden hosts.
 
 use domain::webhooks::delivery::deliver;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};
@@ -150,12 +150,12 @@ async fn credentials_in_url_are_sent_as_basic_authentication(server: TestServer)
     assert_eq!(arrived.header("authorization"), "Basic YWRhOnBAc3M=");
 }
 
-fn hosts_that_resolve_to_local_addresses_are_rejected_options() -> Options {
-    Options { allow_local_webhooks: Some(false), ..Options::default() }
+fn hosts_that_resolve_to_local_addresses_are_rejected_options() -> ConfigOptions {
+    ConfigOptions { allow_local_webhooks: Some(false), ..ConfigOptions::default() }
 }
 
-fn setting_allows_and_forbids_webhooks_to_local_addresses_options() -> Options {
-    Options { allow_local_webhooks: Some(false), ..Options::default() }
+fn setting_allows_and_forbids_webhooks_to_local_addresses_options() -> ConfigOptions {
+    ConfigOptions { allow_local_webhooks: Some(false), ..ConfigOptions::default() }
 }
 
 on_every_database![

@@ -183,8 +183,8 @@ async fn list_webhooks_is_paginated_with_constant_statement_count(server: TestSe
     assert_eq!(count, 100);
 }
 
-fn create_webhook_rejects_local_addresses_by_default_options() -> holdfast::config::Options {
-    holdfast::config::Options { allow_local_webhooks: Some(false), ..Default::default() }
+fn create_webhook_rejects_local_addresses_by_default_options() -> holdfast::config::ConfigOptions {
+    holdfast::config::ConfigOptions { allow_local_webhooks: Some(false), ..Default::default() }
 }
 
 on_every_database![

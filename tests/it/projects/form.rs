@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, projects};
@@ -117,8 +117,8 @@ async fn all_responses(client: &Client, id: i64) -> Vec<(String, Value)> {
     shown
 }
 
-fn free() -> Options {
-    Options { plan: Some("free".to_owned()), ..Options::default() }
+fn free() -> ConfigOptions {
+    ConfigOptions { plan: Some("free".to_owned()), ..ConfigOptions::default() }
 }
 
 async fn check_fields_for_each_role(server: &TestServer) {

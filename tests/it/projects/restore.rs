@@ -1,6 +1,6 @@
 //! Restoring projects with a delayed deletion.
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use serde_json::{Value, json};
 
 use crate::support::places::{join, project};
@@ -40,7 +40,7 @@ async fn restore_project_requires_owner(server: TestServer) {
 on_every_database![restore_project_cancels_delayed_deletion, restore_project_requires_owner,];
 
 async fn plan_without_delayed_deletion_deletes_at_once() {
-    let options = Options { plan: Some("starter".to_owned()), ..Options::default() };
+    let options = ConfigOptions { plan: Some("starter".to_owned()), ..ConfigOptions::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
     let root = server.root();
     let work = project(&root, "work", json!({})).await;

@@ -212,8 +212,8 @@ async fn concurrent_push_and_collection_lose_no_blob(server: TestServer) {
     }
 }
 
-fn untagged_manifests_are_collected_unless_referenced_options() -> holdfast::config::Options {
-    holdfast::config::Options { untagged_image_days: Some(30), ..Default::default() }
+fn untagged_manifests_are_collected_unless_referenced_options() -> holdfast::config::ConfigOptions {
+    holdfast::config::ConfigOptions { untagged_image_days: Some(30), ..Default::default() }
 }
 
 on_every_database![

@@ -1,6 +1,6 @@
 //! Errors raised before routing also use the error format of the protocol.
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use serde_json::json;
 
 use super::{IMAGE, ask, assert_refused};
@@ -33,8 +33,8 @@ async fn request_timeout_returns_registry_error(server: TestServer) {
     assert_refused(&wire.answer().await.into(), 503, "UNAVAILABLE");
 }
 
-fn request_timeout_returns_registry_error_options() -> Options {
-    Options { request_timeout: Some(1), ..Options::default() }
+fn request_timeout_returns_registry_error_options() -> ConfigOptions {
+    ConfigOptions { request_timeout: Some(1), ..ConfigOptions::default() }
 }
 
 on_every_database![

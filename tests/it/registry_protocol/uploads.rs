@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 
 use super::{Tool, assert_refused, digest, noise, objects};
 use crate::support::places::project;
@@ -155,8 +155,8 @@ async fn blob_over_maximum_size_returns_413(server: TestServer) {
     assert_eq!(objects(&server).await.len(), 2);
 }
 
-fn blob_over_maximum_size_returns_413_options() -> Options {
-    Options { max_layer_bytes: Some(1_000), ..Options::default() }
+fn blob_over_maximum_size_returns_413_options() -> ConfigOptions {
+    ConfigOptions { max_layer_bytes: Some(1_000), ..ConfigOptions::default() }
 }
 
 on_every_database![

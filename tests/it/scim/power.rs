@@ -135,8 +135,8 @@ async fn user_names_get_random_suffix_after_many_collisions(server: TestServer) 
     }
 }
 
-fn create_user_over_scim_user_limit_returns_403_options() -> holdfast::config::Options {
-    holdfast::config::Options { max_scim_users: Some(2), ..Default::default() }
+fn create_user_over_scim_user_limit_returns_403_options() -> holdfast::config::ConfigOptions {
+    holdfast::config::ConfigOptions { max_scim_users: Some(2), ..Default::default() }
 }
 
 on_every_database![

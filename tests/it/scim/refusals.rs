@@ -3,7 +3,7 @@
 use contract::operation::ResourceKind;
 use contract::table::operations;
 use domain::secrets::digest;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
@@ -30,8 +30,8 @@ async fn call_all(client: &Client, path: &str) -> Vec<Answer> {
     answers
 }
 
-fn free_plan() -> Options {
-    Options { plan: Some("free".to_owned()), ..Options::default() }
+fn free_plan() -> ConfigOptions {
+    ConfigOptions { plan: Some("free".to_owned()), ..ConfigOptions::default() }
 }
 
 async fn scim_accepts_only_bearer_token_of_group(server: TestServer) {

@@ -1,7 +1,7 @@
 //! Rate limits on passwords and client secrets: the sign-in form, Git and OAuth applications.
 
 use chrono::TimeDelta;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use reqwest::{Method, StatusCode};
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
@@ -167,8 +167,11 @@ on_every_database![
 ];
 
 /// Options of a server behind a proxy on this machine.
-fn behind_a_proxy() -> Options {
-    Options { trusted_proxies: Some(vec!["127.0.0.1".to_owned(), "10.0.0.0/8".to_owned()]), ..Options::default() }
+fn behind_a_proxy() -> ConfigOptions {
+    ConfigOptions {
+        trusted_proxies: Some(vec!["127.0.0.1".to_owned(), "10.0.0.0/8".to_owned()]),
+        ..ConfigOptions::default()
+    }
 }
 
 /// Tries a password with Git and an `X-Forwarded-For` header. Returns the status.

@@ -35,7 +35,7 @@ macro_rules! on_every_database {
 
             async fn run(kind: $crate::support::Kind) {
                 #[allow(unused_mut, unused_assignments)]
-                let mut options = holdfast::config::Options::default();
+                let mut options = holdfast::config::ConfigOptions::default();
                 $(options = $options;)?
                 let server = $crate::support::TestServer::start_with(kind, options).await;
                 super::$name(server.clone()).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use domain::operations::first_start::GivenCredentials;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use holdfast::server;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -64,7 +64,7 @@ struct Statements {
 
 impl TestServer {
     /// Starts a server with these options. The address, data directory and database belong to the test.
-    pub async fn start_with(kind: Kind, options: Options) -> Self {
+    pub async fn start_with(kind: Kind, options: ConfigOptions) -> Self {
         let data = databases::temporary_directory();
         let database = match &kind {
             Kind::Sqlite => {
@@ -73,7 +73,7 @@ impl TestServer {
             }
             Kind::Postgresql(url) => Some(Arc::new(databases::copy_postgresql_instance(data.path(), url).await)),
         };
-        let options = Options {
+        let options = ConfigOptions {
             listen: Some("127.0.0.1:0".parse().expect("an address")),
             data_dir: Some(data.path().to_owned()),
             database_url: database.as_ref().map(|database| database.url.clone()),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use domain::operations::first_start::GivenCredentials;
 use domain::secrets::Secret;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use holdfast::server;
 
 /// The first administrator and the settings of all copies.
@@ -22,12 +22,12 @@ pub struct Preset {
 
 /// Creates a template in a directory, and in an empty database unless it is to be a file in the directory.
 pub async fn create(directory: &Path, database_url: Option<String>, preset: &Preset) {
-    let options = Options {
+    let options = ConfigOptions {
         listen: Some("127.0.0.1:0".parse().expect("an address")),
         data_dir: Some(directory.to_owned()),
         database_url,
         no_worker: Some(true),
-        ..Options::default()
+        ..ConfigOptions::default()
     };
     let chosen = GivenCredentials {
         token: Some(Secret::new(preset.token.to_owned())),

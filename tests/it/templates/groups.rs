@@ -1,6 +1,6 @@
 //! File templates of groups, stored in a project of the group.
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use sea_orm::ActiveValue::Set;
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
@@ -265,8 +265,8 @@ async fn plans_below_premium_ignore_group_templates(server: TestServer) {
     assert_eq!(root.get(&format!("/groups/{top}")).await.expect(200).json().get("file_template_project_id"), None);
 }
 
-fn plans_below_premium_ignore_group_templates_options() -> Options {
-    Options { plan: Some("starter".to_owned()), ..Options::default() }
+fn plans_below_premium_ignore_group_templates_options() -> ConfigOptions {
+    ConfigOptions { plan: Some("starter".to_owned()), ..ConfigOptions::default() }
 }
 
 on_every_database![

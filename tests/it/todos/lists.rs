@@ -1,6 +1,6 @@
 //! Lists of to-do items.
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use serde_json::json;
 use storage::entities::AccessLevel;
 
@@ -9,8 +9,8 @@ use crate::issues::open;
 use crate::support::places::{group, project};
 use crate::support::{TestServer, on_every_database};
 
-fn ultimate_plan() -> Options {
-    Options { plan: Some("ultimate".to_owned()), ..Options::default() }
+fn ultimate_plan() -> ConfigOptions {
+    ConfigOptions { plan: Some("ultimate".to_owned()), ..ConfigOptions::default() }
 }
 
 async fn list_todos_supports_all_filters(server: TestServer) {

@@ -1,6 +1,6 @@
 //! Creation of to-do items.
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
@@ -11,8 +11,8 @@ use crate::support::code::Project;
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
-fn ultimate_plan() -> Options {
-    Options { plan: Some("ultimate".to_owned()), ..Options::default() }
+fn ultimate_plan() -> ConfigOptions {
+    ConfigOptions { plan: Some("ultimate".to_owned()), ..ConfigOptions::default() }
 }
 
 async fn assignment_creates_todo_for_new_assignees(server: TestServer) {

@@ -1,7 +1,7 @@
 //! Decisions on vulnerabilities and their permissions.
 
 use futures_util::future::join_all;
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 use storage::entities::Visibility;
@@ -22,8 +22,8 @@ async fn decide(client: &Client, one: &str, decision: &str, status: u16) -> Valu
     }
 }
 
-fn premium_plan() -> Options {
-    Options { plan: Some("premium".to_owned()), ..Options::default() }
+fn premium_plan() -> ConfigOptions {
+    ConfigOptions { plan: Some("premium".to_owned()), ..ConfigOptions::default() }
 }
 
 async fn decide_vulnerability_allows_any_order_of_states(server: TestServer) {

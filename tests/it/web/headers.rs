@@ -1,6 +1,6 @@
 //! Headers of every response and the option `compat`.
 
-use holdfast::config::Options;
+use holdfast::config::ConfigOptions;
 use serde_json::json;
 
 use crate::support::{Kind, TestServer, on_every_database};
@@ -31,7 +31,7 @@ async fn file(server: &TestServer) -> crate::support::Answer {
 }
 
 async fn compat_option_adds_aliases_of_metadata_headers() {
-    let options = Options { compat: Some(true), ..Options::default() };
+    let options = ConfigOptions { compat: Some(true), ..ConfigOptions::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
     let answer = file(&server).await;
     assert_eq!(answer.header("x-service-blob-id").len(), 40);
