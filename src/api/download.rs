@@ -1,6 +1,6 @@
 //! Downloads over HTTP: entity tags, `If-None-Match`, single ranges, safe content types and file names.
 
-use domain::kernel::download::{Content, Download};
+use domain::kernel::download::{Download, DownloadContent};
 use domain::kernel::error::Result;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use poem::http::header::{
@@ -79,12 +79,12 @@ pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Re
     response
 }
 
-fn send(content: Content, status: StatusCode, request: &HeaderMap, tag: Option<&str>) -> Response {
+fn send(content: DownloadContent, status: StatusCode, request: &HeaderMap, tag: Option<&str>) -> Response {
     let size = match &content {
-        Content::Bytes(bytes) => bytes.len() as u64,
-        Content::Seekable { size, .. } => *size,
-        Content::Stream(_) => {
-            let Content::Stream(stream) = content else {
+        DownloadContent::Bytes(bytes) => bytes.len() as u64,
+        DownloadContent::Seekable { size, .. } => *size,
+        DownloadContent::Stream(_) => {
+            let DownloadContent::Stream(stream) = content else {
                 return Response::default();
             };
             return Response::builder()
@@ -95,7 +95,7 @@ fn send(content: Content, status: StatusCode, request: &HeaderMap, tag: Option<&
     match wanted(request, tag, size) {
         Wanted::Whole => {
             let mut builder = Response::builder().status(status).header(ACCEPT_RANGES, "bytes");
-            if let Content::Bytes(bytes) = &content {
+            if let DownloadContent::Bytes(bytes) = &content {
                 builder = builder.extension(WholeBody(bytes.clone()));
             }
             builder.header(CONTENT_LENGTH, size).body(cut(content, 0, size))
@@ -117,14 +117,14 @@ fn send(content: Content, status: StatusCode, request: &HeaderMap, tag: Option<&
     }
 }
 
-fn cut(content: Content, start: u64, end: u64) -> Body {
+fn cut(content: DownloadContent, start: u64, end: u64) -> Body {
     match content {
-        Content::Bytes(bytes) => {
+        DownloadContent::Bytes(bytes) => {
             let index = |position: u64| usize::try_from(position).unwrap_or(bytes.len()).min(bytes.len());
             Body::from_bytes(bytes.slice(index(start)..index(end)))
         }
-        Content::Seekable { open, .. } => Body::from_bytes_stream(open(start, end)),
-        Content::Stream(stream) => Body::from_bytes_stream(stream),
+        DownloadContent::Seekable { open, .. } => Body::from_bytes_stream(open(start, end)),
+        DownloadContent::Stream(stream) => Body::from_bytes_stream(stream),
     }
 }
 

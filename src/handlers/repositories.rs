@@ -3,7 +3,7 @@
 use domain::code::repositories::{self, TreeListing};
 use domain::identity::access::ProjectAccess;
 use domain::kernel::blob_content;
-use domain::kernel::download::{Content, Download};
+use domain::kernel::download::{Download, DownloadContent};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 use futures_util::StreamExt;
@@ -121,7 +121,7 @@ impl App {
             attachment: true,
             etag: None,
             headers: Vec::new(),
-            content: Content::Stream(archive.stream.boxed()),
+            content: DownloadContent::Stream(archive.stream.boxed()),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use domain::code::snippets::{self, Change, FileAction, FileChange, Home, NewFile, NewSnippet, Row};
 use domain::identity::access::InstanceAccess;
-use domain::kernel::download::{Content, Download};
+use domain::kernel::download::{Download, DownloadContent};
 use domain::kernel::error::Result;
 use domain::kernel::page::{Page, PageRequest};
 
@@ -71,7 +71,7 @@ impl App {
             attachment: false,
             etag: Some(raw.digest),
             headers: Vec::new(),
-            content: Content::Bytes(raw.content.into()),
+            content: DownloadContent::Bytes(raw.content.into()),
         })
     }
 }

@@ -22,7 +22,7 @@ pub fn event(happened: Happened, base_url: &str) -> Event {
         comment,
         note,
     } = happened;
-    let note = note.map(|noted| on_something(noted, base_url));
+    let note = note.map(|noted| event_note(noted, base_url));
     let comment = comment.map(|(comment, writer)| EventNote {
         id: comment.id,
         body: comment.note,
@@ -50,7 +50,7 @@ pub fn event(happened: Happened, base_url: &str) -> Event {
     }
 }
 
-fn on_something(noted: Noted, base_url: &str) -> EventNote {
+fn event_note(noted: Noted, base_url: &str) -> EventNote {
     let Noted { note, writer, iid } = noted;
     let (kind, id) = noteable(&note);
     EventNote {

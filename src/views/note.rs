@@ -69,12 +69,12 @@ pub fn in_detail(base: &str, row: Row, on: &Noteable) -> NoteInDetail {
 #[must_use]
 pub fn created(base: &str, posted: Posted) -> CreatedNote {
     match posted {
-        Posted::Note(row) => written(note(base, *row)),
-        Posted::Award(given) => awarded(award(base, *given)),
+        Posted::Note(row) => created_note(note(base, *row)),
+        Posted::Award(given) => created_award(award(base, *given)),
     }
 }
 
-fn written(note: Note) -> CreatedNote {
+fn created_note(note: Note) -> CreatedNote {
     CreatedNote {
         id: note.id,
         r#type: Some(note.r#type).into(),
@@ -97,7 +97,7 @@ fn written(note: Note) -> CreatedNote {
     }
 }
 
-fn awarded(award: AwardEmoji) -> CreatedNote {
+fn created_award(award: AwardEmoji) -> CreatedNote {
     CreatedNote {
         id: award.id,
         r#type: MaybeUndefined::Undefined,

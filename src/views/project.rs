@@ -79,8 +79,8 @@ pub fn project(instance: &Instance, row: &ProjectDetail, parts: ProjectViewOptio
         import_status: Some(project.import_status.convert()),
         import_error: nullable(project.import_error.clone().filter(|_| maintains)),
         permissions: Some(permissions(row)),
-        license_url: asked(parts.license, license_url(instance, row)),
-        license: asked(parts.license, row.license.as_ref().map(license)),
+        license_url: if_requested(parts.license, license_url(instance, row)),
+        license: if_requested(parts.license, row.license.as_ref().map(license)),
         shared_runners_enabled: Some(project.shared_runners_enabled),
         runners_token: nullable(row.runners_token.as_ref().map(|token| token.expose().clone())),
         ci_default_git_depth: nullable(project.ci_default_git_depth.map(i64::from)),
@@ -104,7 +104,7 @@ pub fn project(instance: &Instance, row: &ProjectDetail, parts: ProjectViewOptio
         repository_storage: nullable(admin.then(|| project.repository_storage.clone())),
         autoclose_referenced_issues: Some(project.autoclose_referenced_issues),
         suggestion_commit_message: nullable(project.suggestion_commit_message.clone()),
-        statistics: asked(
+        statistics: if_requested(
             parts.statistics,
             row.effective_access
                 .has_role(AccessLevel::Reporter)
@@ -145,7 +145,7 @@ fn nullable<T>(value: Option<T>) -> MaybeUndefined<T> {
 }
 
 /// Returns a value only if requested.
-fn asked<T>(asked: bool, value: Option<T>) -> MaybeUndefined<T> {
+fn if_requested<T>(asked: bool, value: Option<T>) -> MaybeUndefined<T> {
     if asked {
         nullable(value)
     } else {

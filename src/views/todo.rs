@@ -16,7 +16,7 @@ use contract::{Todo, TodoGroup, TodoProject, TodoTargetType};
 pub fn todo(instance: &Instance, row: Row) -> Todo {
     let base = instance.base_url.as_str();
     let note = row.todo.note_id;
-    let shown = shown(instance, row.thing);
+    let shown = target_view(instance, row.thing);
     Todo {
         id: row.todo.id,
         project: row.home.map(project),
@@ -37,7 +37,7 @@ pub fn todo(instance: &Instance, row: Row) -> Todo {
 }
 
 /// The target of a to-do item.
-struct Shown {
+struct TargetView {
     kind: TodoTargetType,
     target: Value,
     url: String,
@@ -45,7 +45,7 @@ struct Shown {
     group: Option<TodoGroup>,
 }
 
-fn shown(instance: &Instance, thing: Thing) -> Shown {
+fn target_view(instance: &Instance, thing: Thing) -> TargetView {
     let parts = issue::IssueViewOptions {
         elsewhere: true,
         labels_details: false,
@@ -53,7 +53,7 @@ fn shown(instance: &Instance, thing: Thing) -> Shown {
     match thing {
         Thing::Issue(row) => {
             let shown = issue::issue(instance, *row, parts);
-            Shown {
+            TargetView {
                 kind: TodoTargetType::Issue,
                 url: shown.web_url.clone(),
                 title: shown.title.clone(),
@@ -63,7 +63,7 @@ fn shown(instance: &Instance, thing: Thing) -> Shown {
         }
         Thing::MergeRequest(row) => {
             let shown = merge_request::merge_request(instance, *row, parts);
-            Shown {
+            TargetView {
                 kind: TodoTargetType::MergeRequest,
                 url: shown.web_url.clone(),
                 title: shown.title.clone(),
@@ -78,7 +78,7 @@ fn shown(instance: &Instance, thing: Thing) -> Shown {
                 labels_details: false,
             };
             let shown = epic::epic(&instance.base_url, *row, parts);
-            Shown {
+            TargetView {
                 kind: TodoTargetType::Epic,
                 url: shown.web_url.clone(),
                 title: shown.title.clone(),

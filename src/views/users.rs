@@ -100,7 +100,7 @@ pub fn starrer(base: &str, found: &stars::Starrer) -> Starrer {
 }
 
 /// Returns null for no value, as opposed to an absent field.
-fn shown<T>(value: Option<impl Into<T>>) -> MaybeUndefined<T> {
+fn nullable<T>(value: Option<impl Into<T>>) -> MaybeUndefined<T> {
     match value {
         Some(value) => MaybeUndefined::Value(value.into()),
         None => MaybeUndefined::Null,
@@ -158,33 +158,33 @@ pub fn user(profile: UserProfile, base: &str) -> User {
 
 fn add_public(view: &mut User, user: Model) {
     view.created_at = MaybeUndefined::Value(user.created_at.into());
-    view.bio = shown(user.bio);
-    view.location = shown(user.location);
-    view.public_email = shown(user.public_email);
+    view.bio = nullable(user.bio);
+    view.location = nullable(user.location);
+    view.public_email = nullable(user.public_email);
     view.skype = Some(user.skype);
     view.linkedin = Some(user.linkedin);
     view.twitter = Some(user.twitter);
     view.website_url = Some(user.website_url);
-    view.organization = shown(user.organization);
-    view.job_title = shown(user.job_title);
+    view.organization = nullable(user.organization);
+    view.job_title = nullable(user.job_title);
 }
 
 fn add_rest(view: &mut User, user: Model, known: UserExtras) {
     view.can_create_project = Some(can_create_project(&user, &known));
     view.identities = Some(identities(known));
-    view.last_sign_in_at = shown(user.last_sign_in_at);
-    view.confirmed_at = shown(user.confirmed_at);
-    view.last_activity_on = shown(user.last_activity_on);
+    view.last_sign_in_at = nullable(user.last_sign_in_at);
+    view.confirmed_at = nullable(user.confirmed_at);
+    view.last_activity_on = nullable(user.last_activity_on);
     view.email = Some(user.email);
     view.theme_id = MaybeUndefined::Value(user.theme_id.into());
     view.color_scheme_id = Some(user.color_scheme_id.into());
     view.projects_limit = Some(user.projects_limit.into());
-    view.current_sign_in_at = shown(user.current_sign_in_at);
+    view.current_sign_in_at = nullable(user.current_sign_in_at);
     view.can_create_group = Some(user.can_create_group);
     view.two_factor_enabled = Some(SECOND_FACTOR);
     view.external = Some(user.external);
     view.private_profile = Some(user.private_profile);
-    view.note = shown(user.note);
+    view.note = nullable(user.note);
     view.is_admin = Some(user.admin);
 }
 

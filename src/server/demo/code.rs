@@ -3,7 +3,7 @@
 use poem::{Endpoint, Response};
 use serde_json::{Value, json};
 
-use super::Api;
+use super::DemoApi;
 use super::spaces::DemoIds;
 use crate::server::error::Error;
 
@@ -155,7 +155,7 @@ const COMMITS: &[Commit] = &[
 ];
 
 /// Fills the repositories.
-pub(super) async fn create<E>(api: &Api<'_, E>, places: &DemoIds) -> Result<(), Error>
+pub(super) async fn create<E>(api: &DemoApi<'_, E>, places: &DemoIds) -> Result<(), Error>
 where
     E: Endpoint<Output = Response>,
 {
@@ -165,7 +165,7 @@ where
             "dana" => "ben",
             author => author,
         };
-        let by = By { pusher, author };
+        let by = CommitUsers { pusher, author };
         commit(api, places.lighthouse, by, (branch, *from), message, files).await?;
     }
     let tags = format!("/projects/{}/repository/tags", places.lighthouse);
@@ -182,7 +182,7 @@ where
         ),
         ("create", "buoy.py", script),
     ];
-    let ben = By::self_made("ben");
+    let ben = CommitUsers::self_made("ben");
     commit(
         api,
         places.buoy,
@@ -193,7 +193,7 @@ where
     )
     .await?;
     let second = [("create", "positions.txt", "near 54.1 13.2\nfar 54.9 13.4\n")];
-    let dana = By {
+    let dana = CommitUsers {
         author: "dana",
         ..ben
     };
@@ -202,7 +202,7 @@ where
     commit(
         api,
         places.notebook,
-        By::self_made("cleo"),
+        CommitUsers::self_made("cleo"),
         ("main", None),
         "Monday",
         &notes,
@@ -212,14 +212,14 @@ where
 
 /// Users of a commit.
 #[derive(Debug, Clone, Copy)]
-struct By<'a> {
+struct CommitUsers<'a> {
     /// The user who pushes: Reporters cannot push, and only Maintainers push to a protected branch.
     pusher: &'a str,
     /// The author.
     author: &'a str,
 }
 
-impl<'a> By<'a> {
+impl<'a> CommitUsers<'a> {
     fn self_made(name: &'a str) -> Self {
         Self {
             pusher: name,
@@ -229,9 +229,9 @@ impl<'a> By<'a> {
 }
 
 async fn commit<E>(
-    api: &Api<'_, E>,
+    api: &DemoApi<'_, E>,
     project: i64,
-    by: By<'_>,
+    by: CommitUsers<'_>,
     (branch, from): (&str, Option<&str>),
     message: &str,
     files: &[(&str, &str, &str)],

@@ -35,7 +35,7 @@ pub async fn fill(
     token: &Secret,
     password: &Secret,
 ) -> Result<(), Error> {
-    let api = Api {
+    let api = DemoApi {
         endpoint: app::endpoint(backend, settings),
         token: token.expose(),
     };
@@ -45,12 +45,12 @@ pub async fn fill(
 }
 
 /// The API without a network.
-struct Api<'a, E> {
+struct DemoApi<'a, E> {
     endpoint: E,
     token: &'a str,
 }
 
-impl<E: Endpoint<Output = Response>> Api<'_, E> {
+impl<E: Endpoint<Output = Response>> DemoApi<'_, E> {
     /// Creates a resource as this user and returns it.
     async fn post(&self, user: &str, path: &str, body: Value) -> Result<Value, Error> {
         self.send(user, Method::POST, path, body).await

@@ -4,11 +4,11 @@ use poem::{Endpoint, Response};
 use serde_json::{Value, json};
 
 use super::spaces::DemoIds;
-use super::{Api, days_ago, in_days, number};
+use super::{DemoApi, days_ago, in_days, number};
 use crate::server::error::Error;
 
 /// Creates all planning data.
-pub(super) async fn create<E>(api: &Api<'_, E>, places: &DemoIds) -> Result<(), Error>
+pub(super) async fn create<E>(api: &DemoApi<'_, E>, places: &DemoIds) -> Result<(), Error>
 where
     E: Endpoint<Output = Response>,
 {
@@ -23,7 +23,7 @@ where
 }
 
 /// Creates labels, milestones and a board; returns the ID of the next milestone.
-async fn frame<E>(api: &Api<'_, E>, group: i64, project: &str) -> Result<i64, Error>
+async fn frame<E>(api: &DemoApi<'_, E>, group: i64, project: &str) -> Result<i64, Error>
 where
     E: Endpoint<Output = Response>,
 {
@@ -68,7 +68,7 @@ where
 
 /// Creates the issues with their notes; returns their IDs.
 async fn issues<E>(
-    api: &Api<'_, E>,
+    api: &DemoApi<'_, E>,
     places: &DemoIds,
     project: &str,
     milestone: i64,
@@ -172,7 +172,7 @@ where
 
 /// Creates the merge requests: an open one that closes an issue, a merged one, a draft, and a closed one.
 async fn merge_requests<E>(
-    api: &Api<'_, E>,
+    api: &DemoApi<'_, E>,
     places: &DemoIds,
     project: &str,
     milestone: i64,
@@ -239,7 +239,7 @@ where
 }
 
 /// Creates an epic with issues of both projects, snippets, and a comment on a commit.
-async fn epics<E>(api: &Api<'_, E>, group: i64, project: &str, issues: &[i64]) -> Result<(), Error>
+async fn epics<E>(api: &DemoApi<'_, E>, group: i64, project: &str, issues: &[i64]) -> Result<(), Error>
 where
     E: Endpoint<Output = Response>,
 {

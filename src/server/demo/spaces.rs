@@ -3,7 +3,7 @@
 use poem::{Endpoint, Response};
 use serde_json::json;
 
-use super::{Api, number};
+use super::{DemoApi, number};
 use crate::server::error::Error;
 
 /// IDs of the created resources.
@@ -29,7 +29,7 @@ const PEOPLE: [(&str, &str, &str, i64); 4] = [
 ];
 
 /// Creates the users, groups and projects.
-pub(super) async fn create<E>(api: &Api<'_, E>, password: &str) -> Result<DemoIds, Error>
+pub(super) async fn create<E>(api: &DemoApi<'_, E>, password: &str) -> Result<DemoIds, Error>
 where
     E: Endpoint<Output = Response>,
 {

@@ -14,9 +14,9 @@ const MAX_DRAINED_BYTES: u64 = 64 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// State of the body of the connection's current request.
-pub struct BodyState<S>(Mutex<State<S>>);
+pub struct BodyState<S>(Mutex<UnreadState<S>>);
 
-enum State<S> {
+enum UnreadState<S> {
     /// The body was read to its end, or does not exist.
     Ended,
     /// A handler may be reading it; contains the announced length, if known.
@@ -28,47 +28,47 @@ enum State<S> {
 impl<S> BodyState<S> {
     /// Returns the state of a connection before its first request.
     pub fn new() -> Self {
-        Self(Mutex::new(State::Ended))
+        Self(Mutex::new(UnreadState::Ended))
     }
 
     /// Starts a request with a body of the announced length, if known.
     pub fn begin(&self, announced: Option<u64>) {
-        *self.state() = State::Held(announced);
+        *self.state() = UnreadState::Held(announced);
     }
 
     /// Records that the body was read to its end.
     pub fn ended(&self) {
-        *self.state() = State::Ended;
+        *self.state() = UnreadState::Ended;
     }
 
     /// Records that the handler stopped after `read` bytes. `rest` is `None` if the body failed.
     pub fn left(&self, rest: Option<S>, read: u64) {
         let mut state = self.state();
         let large = match &*state {
-            State::Held(Some(announced)) => announced.saturating_sub(read) > MAX_DRAINED_BYTES,
+            UnreadState::Held(Some(announced)) => announced.saturating_sub(read) > MAX_DRAINED_BYTES,
             _ => false,
         };
-        *state = State::Left(rest.filter(|_| !large));
+        *state = UnreadState::Left(rest.filter(|_| !large));
     }
 
     /// Returns whether the client may still be sending.
     pub fn is_unread(&self) -> bool {
-        !matches!(*self.state(), State::Ended)
+        !matches!(*self.state(), UnreadState::Ended)
     }
 
     /// Returns whether a rest exists that no handler will read.
     pub fn is_left(&self) -> bool {
-        matches!(*self.state(), State::Left(_))
+        matches!(*self.state(), UnreadState::Left(_))
     }
 
-    fn state(&self) -> MutexGuard<'_, State<S>> {
+    fn state(&self) -> MutexGuard<'_, UnreadState<S>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self) -> Option<S> {
         match &mut *self.state() {
-            State::Left(rest) => rest.take(),
-            State::Ended | State::Held(_) => None,
+            UnreadState::Left(rest) => rest.take(),
+            UnreadState::Ended | UnreadState::Held(_) => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Manifests, tags and referrers.
 
-use domain::kernel::download::{Content, Download};
+use domain::kernel::download::{Download, DownloadContent};
 use domain::registry::manifests::{self, Annotations, MAX_BYTES, Manifest, ManifestReference};
 use domain::registry::{Digest, RegistryError, RegistryErrorCode, tags};
 use poem::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK};
@@ -49,7 +49,7 @@ impl RegistryCall<'_> {
             attachment: false,
             etag: Some(manifest.digest),
             headers: Vec::new(),
-            content: Content::Bytes(bytes.into()),
+            content: DownloadContent::Bytes(bytes.into()),
         };
         Ok(content_response(content, &digest, REVALIDATED_CACHE, &request))
     }

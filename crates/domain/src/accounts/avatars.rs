@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
 use crate::accounts::uploads::{self, UploadedFile};
 use crate::kernel::Backend;
-use crate::kernel::download::{Content, Download};
+use crate::kernel::download::{Download, DownloadContent};
 use crate::kernel::error::{Error, Result};
 
 /// Maximum size of an avatar, in bytes.
@@ -128,7 +128,7 @@ pub async fn open(backend: &Backend, owner: &impl HasAvatar, file_name: &str) ->
         attachment: false,
         etag: None,
         headers: uploads::safe_headers(),
-        content: Content::Seekable {
+        content: DownloadContent::Seekable {
             size,
             open: Box::new(move |start, end| objects.read(&key, start, end)),
         },

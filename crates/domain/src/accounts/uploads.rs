@@ -14,7 +14,7 @@ use tokio::fs::File;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
 use crate::kernel::Backend;
-use crate::kernel::download::{Content, Download};
+use crate::kernel::download::{Download, DownloadContent};
 use crate::kernel::error::{Error, Result};
 
 /// Maximum length of a name in bytes, which most file systems support.
@@ -113,7 +113,7 @@ pub async fn open(
         etag: Some(row.secret),
         headers: safe_headers(),
         file_name: row.file_name,
-        content: Content::Seekable {
+        content: DownloadContent::Seekable {
             size: u64::try_from(row.size).unwrap_or(0),
             open: Box::new(move |start, end| objects.read(&key, start, end)),
         },

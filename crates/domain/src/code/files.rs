@@ -14,7 +14,7 @@ use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::blob_content;
-use crate::kernel::download::Content;
+use crate::kernel::download::DownloadContent;
 use crate::kernel::error::{Error, Result};
 
 /// Metadata of a file at a revision.
@@ -183,7 +183,7 @@ pub async fn content(backend: &Backend, access: &ProjectAccess, file: &File) -> 
 ///
 /// # Errors
 /// Returns an error if the content cannot be read.
-pub async fn open(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<(Content, bool)> {
+pub async fn open(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<(DownloadContent, bool)> {
     let repository = repository(backend, access)?;
     blob_content::content(repository.open_blob(file.blob).await?).await
 }

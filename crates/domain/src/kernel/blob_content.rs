@@ -9,7 +9,7 @@ use git::BlobStream;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::io::ReaderStream;
 
-use crate::kernel::download::Content;
+use crate::kernel::download::DownloadContent;
 use crate::kernel::error::{Error, Result};
 
 /// Bytes that are inspected to detect text, as in Git.
@@ -23,7 +23,7 @@ const PIECE: usize = 64 << 10;
 ///
 /// # Errors
 /// Returns an error if the start of the blob cannot be read.
-pub async fn content(mut blob: BlobStream) -> Result<(Content, bool)> {
+pub async fn content(mut blob: BlobStream) -> Result<(DownloadContent, bool)> {
     let size = blob.size();
     let small = usize::try_from(size).ok().filter(|size| *size <= PIECE);
     let mut head = BytesMut::new();
@@ -34,11 +34,11 @@ pub async fn content(mut blob: BlobStream) -> Result<(Content, bool)> {
     }
     let is_text = !head.iter().take(SNIFFED).any(|byte| *byte == 0);
     if small == Some(head.len()) {
-        return Ok((Content::Bytes(head.freeze()), is_text));
+        return Ok((DownloadContent::Bytes(head.freeze()), is_text));
     }
     let reader = io::Cursor::new(head.freeze()).chain(blob);
     let open = Box::new(move |start, end| cut(reader, start, end));
-    Ok((Content::Seekable { size, open }, is_text))
+    Ok((DownloadContent::Seekable { size, open }, is_text))
 }
 
 /// Streams the bytes from `start` (inclusive) to `end` (exclusive).

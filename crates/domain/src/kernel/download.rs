@@ -16,11 +16,11 @@ pub struct Download {
     /// Further headers that the contract documents.
     pub headers: Vec<(&'static str, String)>,
     /// The bytes.
-    pub content: Content,
+    pub content: DownloadContent,
 }
 
 /// The bytes of a [`Download`].
-pub enum Content {
+pub enum DownloadContent {
     /// Content in memory. Ranges are cut out of it.
     Bytes(Bytes),
     /// Content of known length that can be read from an offset. `open` is called once, with the requested range.

@@ -15,7 +15,7 @@ use storage::entities::{
 use super::digest::Digest;
 use super::repositories::RepositoryPath;
 use crate::kernel::Backend;
-use crate::kernel::download::{Content, Download};
+use crate::kernel::download::{Download, DownloadContent};
 use crate::kernel::error::{Error, Result};
 use crate::registry::error::{RegistryError, RegistryErrorCode};
 
@@ -79,7 +79,7 @@ pub async fn open(backend: &Backend, blob: &Model) -> Result<Download> {
         attachment: true,
         etag: Some(blob.digest.clone()),
         headers: Vec::new(),
-        content: Content::Seekable {
+        content: DownloadContent::Seekable {
             size: u64::try_from(blob.size).unwrap_or(0),
             open: Box::new(move |from, to| {
                 let parts = spans

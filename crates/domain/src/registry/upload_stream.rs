@@ -70,7 +70,7 @@ pub(super) async fn receive(
     })?;
     let place = place.map_err(Error::internal)?;
     let body = stream::iter([Ok(first)]).chain(body).boxed();
-    let reception = Reception {
+    let reception = UploadReceiver {
         backend: backend.clone(),
         upload,
         hashing,
@@ -83,7 +83,7 @@ pub(super) async fn receive(
     task.await.map_err(Error::internal)?
 }
 
-struct Reception {
+struct UploadReceiver {
     backend: Backend,
     upload: Upload,
     hashing: DigestState,
@@ -100,7 +100,7 @@ enum PieceEnd {
     Broken(RegistryError),
 }
 
-impl Reception {
+impl UploadReceiver {
     async fn run(mut self) -> Result<Upload, RegistryError> {
         loop {
             let Some(first) = next_bytes(&mut self.body).await? else {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use git2::{DiffFlags, DiffOptions, FileMode, ObjectType, Odb, Patch};
 
-use super::{Diff, DiffEntry, DiffStats, Limits};
+use super::{Diff, DiffEntry, DiffLimits, DiffStats};
 use crate::error::absent;
 use crate::{Oid, Result};
 
@@ -25,7 +25,7 @@ const TYPE_BITS: i32 = 0o170_000;
 type Side = (i32, Oid);
 
 /// An added, changed or deleted file.
-struct Change {
+struct FileChange {
     path: Vec<u8>,
     old: Option<Side>,
     new: Option<Side>,
@@ -36,7 +36,7 @@ pub(super) fn diff(
     repository: &git2::Repository,
     before: Oid,
     after: Oid,
-    limits: &Limits,
+    limits: &DiffLimits,
 ) -> Result<Option<Diff>> {
     let odb = repository.odb()?;
     let Some(changes) = changes(repository, &odb, before, after)? else {
@@ -44,7 +44,7 @@ pub(super) fn diff(
     };
     let mut options = DiffOptions::new();
     options.indent_heuristic(true);
-    let mut contents = Contents::of(&odb);
+    let mut contents = BlobReader::of(&odb);
     let (mut lines, mut bytes) = (0, 0);
     let mut entries = Vec::with_capacity(changes.len());
     for change in changes {
@@ -81,7 +81,7 @@ pub(super) fn stats(repository: &git2::Repository, before: Oid, after: Oid) -> R
     };
     let mut options = DiffOptions::new();
     options.indent_heuristic(true).context_lines(0);
-    let mut contents = Contents::of(&odb);
+    let mut contents = BlobReader::of(&odb);
     let mut stats = DiffStats::default();
     for change in changes {
         let Some((old, new)) = contents.read(&change)? else {
@@ -108,7 +108,7 @@ fn changes(
     odb: &Odb<'_>,
     before: Oid,
     after: Oid,
-) -> Result<Option<Vec<Change>>> {
+) -> Result<Option<Vec<FileChange>>> {
     let mut found = Some(Vec::new());
     let (before, after) = (
         tree_of(repository, odb, before)?,
@@ -145,7 +145,7 @@ fn compare(
     after: Option<Oid>,
     prefix: &[u8],
     depth: usize,
-    found: &mut Option<Vec<Change>>,
+    found: &mut Option<Vec<FileChange>>,
 ) -> Result<()> {
     if before == after {
         return Ok(());
@@ -180,7 +180,7 @@ fn compare(
                 let plain = [old, new].into_iter().flatten().all(|(mode, _)| is_file(mode));
                 let same_kind = old.zip(new).is_none_or(|(old, new)| kind(old.0) == kind(new.0));
                 if plain && same_kind && changes.len() < MAX_FILES {
-                    changes.push(Change { path, old, new });
+                    changes.push(FileChange { path, old, new });
                 } else {
                     *found = None;
                 }
@@ -212,7 +212,7 @@ fn is_file(mode: i32) -> bool {
         .contains(&kind(mode))
 }
 
-impl Change {
+impl FileChange {
     fn entry(self, diff: String) -> DiffEntry {
         let mode = |side: Option<Side>| side.map_or("0".to_owned(), |(mode, _)| format!("{mode:o}"));
         let path = String::from_utf8_lossy(&self.path).into_owned();
@@ -230,12 +230,12 @@ impl Change {
 }
 
 /// Reads blobs until their total size exceeds the limit.
-struct Contents<'a> {
+struct BlobReader<'a> {
     odb: &'a Odb<'a>,
     left: usize,
 }
 
-impl<'a> Contents<'a> {
+impl<'a> BlobReader<'a> {
     fn of(odb: &'a Odb<'a>) -> Self {
         Self {
             odb,
@@ -244,7 +244,7 @@ impl<'a> Contents<'a> {
     }
 
     /// Returns both contents of a change, or `None` if they are too large.
-    fn read(&mut self, change: &Change) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    fn read(&mut self, change: &FileChange) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         if change.old.map(|side| side.1) == change.new.map(|side| side.1) {
             return Ok(Some((Vec::new(), Vec::new())));
         }

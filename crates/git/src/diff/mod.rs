@@ -121,14 +121,14 @@ pub enum LineSide {
 }
 
 /// Limits of a diff.
-struct Limits {
+struct DiffLimits {
     files: usize,
     lines: usize,
     bytes: usize,
     patch_bytes: usize,
 }
 
-const RESPONSE_LIMITS: Limits = Limits {
+const RESPONSE_LIMITS: DiffLimits = DiffLimits {
     files: MAX_FILES,
     lines: MAX_LINES,
     bytes: MAX_BYTES,
@@ -157,7 +157,7 @@ impl Repository {
         }
     }
 
-    async fn diff(&self, before: Oid, after: Oid, only: Option<&str>, limits: Limits) -> Result<Diff> {
+    async fn diff(&self, before: Oid, after: Oid, only: Option<&str>, limits: DiffLimits) -> Result<Diff> {
         let program = Program::new("diff-tree").flags(&OPTIONS).flag("--end-of-options");
         let program = program.id(before).id(after).time_limit(TIME_LIMIT);
         let mut running = self.start(program).await?;
@@ -243,7 +243,7 @@ impl Repository {
     pub async fn changes_line(&self, commit: Oid, path: &str, line: u32, side: LineSide) -> Result<bool> {
         /// Maximum size in bytes of a patch that is searched for a line.
         const SEARCHED: usize = 16 * 1024 * 1024;
-        let limits = Limits {
+        let limits = DiffLimits {
             files: usize::MAX,
             lines: usize::MAX,
             bytes: usize::MAX,

@@ -2,7 +2,7 @@
 
 use tokio::io::AsyncRead;
 
-use super::{Diff, DiffEntry, DiffStats, Limits, LineSide};
+use super::{Diff, DiffEntry, DiffLimits, DiffStats, LineSide};
 use crate::line_reader::LineReader;
 use crate::{Error, Oid, Result};
 
@@ -13,13 +13,13 @@ const MAX_PATH_BYTES: usize = 64 * 1024;
 pub(super) struct DiffParser<'a, R> {
     source: LineReader<R>,
     only: Option<&'a str>,
-    limits: Limits,
+    limits: DiffLimits,
     at_end: bool,
 }
 
 impl<'a, R: AsyncRead + Unpin> DiffParser<'a, R> {
     /// Returns a parser for all entries, or only for entries with the new path `only`.
-    pub(super) fn new(source: R, only: Option<&'a str>, limits: Limits) -> Self {
+    pub(super) fn new(source: R, only: Option<&'a str>, limits: DiffLimits) -> Self {
         Self {
             source: LineReader::new(source),
             only,

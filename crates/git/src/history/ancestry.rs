@@ -7,12 +7,12 @@ use super::walk::HIDDEN;
 use crate::Result;
 
 /// A queue that yields children before their parents.
-struct Descent<'a> {
+struct DescentQueue<'a> {
     commits: &'a mut Commits,
     queue: BinaryHeap<(u32, Node)>,
 }
 
-impl<'a> Descent<'a> {
+impl<'a> DescentQueue<'a> {
     fn new(commits: &'a mut Commits, from: &[&[Node]]) -> Result<Self> {
         for nodes in from {
             commits.prepare_generations(nodes)?;
@@ -42,7 +42,7 @@ pub(super) fn mark_hidden(
 ) -> Result<()> {
     const OPEN: u8 = 1;
     let mut painted = Marks::default();
-    let mut descent = Descent::new(commits, &[tips, hidden])?;
+    let mut descent = DescentQueue::new(commits, &[tips, hidden])?;
     // Number of queued commits that may not be hidden; at zero the walk can stop.
     let mut open = 0_usize;
     for tip in tips {
@@ -87,7 +87,7 @@ pub(super) fn merge_bases(commits: &mut Commits, one: Node, others: &[Node]) -> 
     const BOTH: u8 = ONE | OTHER;
     let mut marks = Marks::default();
     let mut bases = Vec::new();
-    let mut descent = Descent::new(commits, &[&[one], others])?;
+    let mut descent = DescentQueue::new(commits, &[&[one], others])?;
     // Number of queued commits that are not ancestors of a base found so far.
     let mut open = 0_usize;
     for (node, bit) in std::iter::once((one, ONE)).chain(others.iter().map(|node| (*node, OTHER))) {
@@ -124,7 +124,7 @@ pub(super) fn merge_bases(commits: &mut Commits, one: Node, others: &[Node]) -> 
 pub(super) fn merged_into(commits: &mut Commits, base: Node, tips: &[Node]) -> Result<Vec<bool>> {
     const REACHED: u8 = 1;
     let mut marks = Marks::default();
-    let mut descent = Descent::new(commits, &[&[base], tips])?;
+    let mut descent = DescentQueue::new(commits, &[&[base], tips])?;
     let mut sought = BTreeSet::new();
     for tip in tips {
         sought.insert((descent.commits.generation(*tip)?, *tip));

@@ -17,14 +17,14 @@ pub(super) type Node = u32;
 pub(super) struct Commits {
     graph: Arc<Graph>,
     objects: gix::Repository,
-    loaded: Vec<Loaded>,
+    loaded: Vec<LoadedCommit>,
     nodes: HashMap<Oid, Node>,
     buffer: Vec<u8>,
     deadline: Instant,
 }
 
 /// A commit outside the graph.
-struct Loaded {
+struct LoadedCommit {
     id: Oid,
     tree: Oid,
     date: i64,
@@ -103,7 +103,7 @@ impl Commits {
         Ok(data.ok_or(Error::ObjectNotFound)?.data)
     }
 
-    fn load(&mut self, id: Oid) -> Result<Loaded> {
+    fn load(&mut self, id: Oid) -> Result<LoadedCommit> {
         let data = self.data(id)?;
         let mut commit = CommitRefIter::from_bytes(data, gix::hash::Kind::Sha1);
         let tree = oid(&commit.tree_id().map_err(gix_error)?)?;
@@ -113,7 +113,7 @@ impl Commits {
             .parent_ids()
             .map(|parent| oid(&parent))
             .collect::<Result<_>>()?;
-        Ok(Loaded {
+        Ok(LoadedCommit {
             id,
             tree,
             date,
@@ -122,7 +122,7 @@ impl Commits {
         })
     }
 
-    fn loaded(&self, node: Node) -> Result<&Loaded> {
+    fn loaded(&self, node: Node) -> Result<&LoadedCommit> {
         let place = node.checked_sub(self.graph.len()).ok_or(Error::ObjectNotFound)?;
         self.loaded.get(place as usize).ok_or(Error::ObjectNotFound)
     }

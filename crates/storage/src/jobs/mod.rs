@@ -96,14 +96,14 @@ impl<E: StdError> From<E> for JobFailure {
 /// next version.
 #[derive(Clone, Default)]
 pub struct JobRegistry {
-    handlers: HashMap<&'static str, Registered>,
+    handlers: HashMap<&'static str, RegisteredHandler>,
 }
 
-type Work = Arc<dyn Fn(&str, JobAttempt) -> BoxFuture<'static, Result<(), JobFailure>> + Send + Sync>;
+type JobHandler = Arc<dyn Fn(&str, JobAttempt) -> BoxFuture<'static, Result<(), JobFailure>> + Send + Sync>;
 
 #[derive(Clone)]
-struct Registered {
-    work: Work,
+struct RegisteredHandler {
+    work: JobHandler,
     timeout: Duration,
 }
 
@@ -116,7 +116,7 @@ impl JobRegistry {
         F: Fn(J, JobAttempt) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), JobFailure>> + Send + 'static,
     {
-        let work: Work = Arc::new(move |payload, attempt| match serde_json::from_str::<J>(payload) {
+        let work: JobHandler = Arc::new(move |payload, attempt| match serde_json::from_str::<J>(payload) {
             Ok(job) => work(job, attempt).boxed(),
             Err(error) => {
                 let failure = JobFailure::permanent(format!("malformed payload: {error}"));
@@ -125,7 +125,7 @@ impl JobRegistry {
         });
         self.handlers.insert(
             J::KIND,
-            Registered {
+            RegisteredHandler {
                 work,
                 timeout: J::TIMEOUT,
             },
@@ -147,7 +147,7 @@ impl JobRegistry {
         self.handlers.keys().copied().collect()
     }
 
-    fn get(&self, kind: &str) -> Option<&Registered> {
+    fn get(&self, kind: &str) -> Option<&RegisteredHandler> {
         self.handlers.get(kind)
     }
 }

@@ -135,7 +135,7 @@ impl JobRunner {
 
     fn execution(&self, job: Model) -> impl Future<Output = ()> + Send + 'static {
         let span = tracing::info_span!("job", kind = job.kind, id = job.id, attempt = job.attempts);
-        let execution = Execution {
+        let execution = JobExecution {
             db: self.db.clone(),
             registry: self.registry.clone(),
             options: self.options.clone(),
@@ -158,14 +158,14 @@ impl JobRunner {
 }
 
 /// An attempt at a job.
-struct Execution {
+struct JobExecution {
     db: Database,
     registry: JobRegistry,
     options: RunnerOptions,
     job: Model,
 }
 
-impl Execution {
+impl JobExecution {
     async fn run(self) {
         let outcome = tokio::select! {
             outcome = self.work() => outcome,

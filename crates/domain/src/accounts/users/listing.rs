@@ -251,7 +251,7 @@ fn matching(text: &str) -> Condition {
 }
 
 #[derive(Debug, FromQueryResult)]
-struct Owned {
+struct GroupCount {
     owner_id: Option<i64>,
     projects: i64,
 }
@@ -281,7 +281,7 @@ async fn extras_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64
         .join(JoinType::InnerJoin, projects::Relation::Namespace.def())
         .filter(namespaces::Column::OwnerId.is_in(ids.iter().copied()))
         .group_by(namespaces::Column::OwnerId)
-        .into_model::<Owned>()
+        .into_model::<GroupCount>()
         .all(db)
         .await?;
     for row in owned {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Network that an address belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum AddressKind {
     /// The public network.
     Public,
     /// This machine or the operator's network: loopback, private and shared ranges.
@@ -22,9 +22,9 @@ pub fn is_allowed(address: IpAddr, local: bool) -> bool {
         IpAddr::V6(address) => reach_of_v6(address),
     };
     match reach {
-        Reach::Public => true,
-        Reach::Local => local,
-        Reach::Never => false,
+        AddressKind::Public => true,
+        AddressKind::Local => local,
+        AddressKind::Never => false,
     }
 }
 
@@ -32,12 +32,12 @@ pub fn is_allowed(address: IpAddr, local: bool) -> bool {
 const METADATA_V4: Ipv4Addr = Ipv4Addr::new(100, 100, 100, 200);
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254);
 
-fn reach_of_v4(address: Ipv4Addr) -> Reach {
+fn reach_of_v4(address: Ipv4Addr) -> AddressKind {
     if address == METADATA_V4 {
-        return Reach::Never;
+        return AddressKind::Never;
     }
     match address.octets() {
-        [127 | 10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => Reach::Local,
+        [127 | 10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => AddressKind::Local,
         // This network, link-local (with the metadata address), protocol assignments, documentation, 6to4
         // relays, benchmarks, multicast, reserved and broadcast.
         [0 | 224..=255, ..]
@@ -46,14 +46,14 @@ fn reach_of_v4(address: Ipv4Addr) -> Reach {
         | [192, 88, 99, _]
         | [198, 18..=19, ..]
         | [198, 51, 100, _]
-        | [203, 0, 113, _] => Reach::Never,
-        _ => Reach::Public,
+        | [203, 0, 113, _] => AddressKind::Never,
+        _ => AddressKind::Public,
     }
 }
 
-fn reach_of_v6(address: Ipv6Addr) -> Reach {
+fn reach_of_v6(address: Ipv6Addr) -> AddressKind {
     if address == METADATA_V6 {
-        return Reach::Never;
+        return AddressKind::Never;
     }
     let inner = |high: u16, low: u16| {
         let [a, b] = high.to_be_bytes();
@@ -61,8 +61,8 @@ fn reach_of_v6(address: Ipv6Addr) -> Reach {
         reach_of_v4(Ipv4Addr::new(a, b, c, d))
     };
     match address.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 1] => Reach::Local,
-        [0xfc00..=0xfdff, ..] => Reach::Local,
+        [0, 0, 0, 0, 0, 0, 0, 1] => AddressKind::Local,
+        [0xfc00..=0xfdff, ..] => AddressKind::Local,
         // IPv4-mapped, IPv4-compatible (with the unspecified address), and the translated form of SIIT.
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => inner(high, low),
         // NAT64.
@@ -70,10 +70,10 @@ fn reach_of_v6(address: Ipv6Addr) -> Reach {
         // 6to4.
         [0x2002, high, low, ..] => inner(high, low),
         // Protocol assignments with Teredo, documentation.
-        [0x2001, 0..=0x01ff, ..] | [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => Reach::Never,
+        [0x2001, 0..=0x01ff, ..] | [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => AddressKind::Never,
         // Ranges allocated for the public network, without link-local, site-local and multicast.
-        [0x2000..=0x3fff, ..] => Reach::Public,
-        _ => Reach::Never,
+        [0x2000..=0x3fff, ..] => AddressKind::Public,
+        _ => AddressKind::Never,
     }
 }
 

@@ -172,7 +172,7 @@ impl GroupFilter {
 }
 
 #[derive(FromQueryResult)]
-struct Sum {
+struct SizeSum {
     group_id: i64,
     repository_size: i64,
 }
@@ -196,7 +196,7 @@ async fn sizes(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, St
         .filter(Ancestor::AncestorId.is_in(ids.iter().copied()))
         .filter(projects::Column::DeletionStartedAt.is_null())
         .group_by(Ancestor::AncestorId)
-        .into_model::<Sum>()
+        .into_model::<SizeSum>()
         .all(db)
         .await?;
     Ok(rows

@@ -23,7 +23,7 @@ use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
-use crate::kernel::download::Content;
+use crate::kernel::download::DownloadContent;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::ref_changes::{RefChange, RefUpdate};
@@ -160,7 +160,8 @@ async fn copy_avatar(
     let Some(file_name) = source.project.avatar.clone() else {
         return Ok(None);
     };
-    let Content::Seekable { size, open } = avatars::open(backend, source, &file_name).await?.content else {
+    let DownloadContent::Seekable { size, open } = avatars::open(backend, source, &file_name).await?.content
+    else {
         return Ok(None);
     };
     let mut file = tokio::fs::File::from_std(backend.objects.spool().map_err(Error::internal)?);

@@ -23,7 +23,7 @@ use writer::ArchiveWriter;
 
 use crate::identity::access::GroupAccess;
 use crate::kernel::Backend;
-use crate::kernel::download::{Content, Download};
+use crate::kernel::download::{Download, DownloadContent};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::rate_limit::{self, Quota};
 use crate::transfers::jobs::export_group::ExportGroup;
@@ -85,7 +85,7 @@ pub async fn download(backend: &Backend, access: &GroupAccess) -> Result<Downloa
         etag: Some(format!("export-{}", row.id)),
         headers: Vec::new(),
         file_name: row.file_name,
-        content: Content::Seekable {
+        content: DownloadContent::Seekable {
             size: u64::try_from(row.size).unwrap_or(0),
             open: Box::new(move |start, end| objects.read(&key, start, end)),
         },

@@ -70,7 +70,7 @@ pub(super) struct IssueAttributes {
 }
 
 /// An issue with its related rows.
-struct Whole {
+struct IssueWithRelations {
     issue: issues::Model,
     assignees: Vec<users::Model>,
     labels: Vec<LabelPart>,
@@ -78,13 +78,13 @@ struct Whole {
     weighs: bool,
 }
 
-async fn whole(backend: &Backend, issue: issues::Model) -> Result<Whole> {
+async fn load_relations(backend: &Backend, issue: issues::Model) -> Result<IssueWithRelations> {
     let (db, id) = (backend.database.read(), issue.id);
     let mut labels = labels_of(db, IssuableKind::Issue, [id]).await?;
     let mut assignees = assignees_of(db, IssuableKind::Issue, [id]).await?;
     let labels = labels.remove(&id).unwrap_or_default();
     let assignees = assignees.remove(&id).unwrap_or_default();
-    Ok(Whole {
+    Ok(IssueWithRelations {
         issue,
         assignees,
         labels: labels.into_iter().map(Into::into).collect(),
@@ -98,7 +98,7 @@ pub(super) async fn load_attributes(
     subject: &PayloadContext,
     issue: issues::Model,
 ) -> Result<IssueAttributes> {
-    Ok(attributes(subject, &whole(backend, issue).await?, None))
+    Ok(attributes(subject, &load_relations(backend, issue).await?, None))
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<IssuePayload> {
@@ -108,7 +108,7 @@ pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Resu
     let issue = issues::Entity::find_by_id(id).one(db).await?.ok_or_else(gone)?;
     let data = subject.event.data.as_deref().ok_or_else(gone)?;
     let data: IssueData = serde_json::from_str(data).map_err(Error::internal)?;
-    let whole = whole(backend, issue).await?;
+    let whole = load_relations(backend, issue).await?;
     Ok(IssuePayload {
         object_kind: "issue",
         event_type: if whole.issue.confidential {
@@ -130,8 +130,12 @@ pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Resu
     })
 }
 
-fn attributes(subject: &PayloadContext, whole: &Whole, action: Option<String>) -> IssueAttributes {
-    let Whole {
+fn attributes(
+    subject: &PayloadContext,
+    whole: &IssueWithRelations,
+    action: Option<String>,
+) -> IssueAttributes {
+    let IssueWithRelations {
         issue,
         assignees,
         labels,
