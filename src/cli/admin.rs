@@ -15,7 +15,7 @@ use domain::spaces::{members, repository_import};
 use storage::entities::access_tokens::TokenKind;
 use storage::entities::{AccessLevel, Visibility, users};
 
-use super::context::{Common, Outcome, print, shown};
+use super::context::{CommandResult, CommonOptions, error_text, print};
 
 /// A subcommand of `admin`.
 #[derive(Debug, Subcommand)]
@@ -37,7 +37,7 @@ pub(super) enum AdminCommand {
         #[arg(long)]
         password_stdin: bool,
         #[command(flatten)]
-        common: Common,
+        common: CommonOptions,
     },
     /// Create a personal access token and print it
     CreateToken {
@@ -53,7 +53,7 @@ pub(super) enum AdminCommand {
         #[arg(long)]
         expires_at: Option<NaiveDate>,
         #[command(flatten)]
-        common: Common,
+        common: CommonOptions,
     },
     /// Import branches and tags of a local repository into a project, creating it if needed
     ImportRepo {
@@ -70,7 +70,7 @@ pub(super) enum AdminCommand {
         /// Path of the repository
         path: PathBuf,
         #[command(flatten)]
-        common: Common,
+        common: CommonOptions,
     },
     /// Synchronize the members of a group with a directory, read from standard input as lines `USERNAME ROLE`
     SyncMembers {
@@ -81,7 +81,7 @@ pub(super) enum AdminCommand {
         #[arg(long)]
         allow_empty: bool,
         #[command(flatten)]
-        common: Common,
+        common: CommonOptions,
     },
 }
 
@@ -104,7 +104,7 @@ impl From<VisibilityArgument> for Visibility {
 }
 
 /// Runs a subcommand.
-pub(super) async fn run(command: AdminCommand) -> Outcome {
+pub(super) async fn run(command: AdminCommand) -> CommandResult {
     match command {
         AdminCommand::CreateUser {
             username,
@@ -143,7 +143,7 @@ pub(super) async fn run(command: AdminCommand) -> Outcome {
                 created_by_id: None,
                 secret: None,
             };
-            let (_, token) = access_tokens::create(&backend, new).await.map_err(shown)?;
+            let (_, token) = access_tokens::create(&backend, new).await.map_err(error_text)?;
             print(&format!("{token}\n"));
             Ok(ExitCode::SUCCESS)
         }
@@ -159,7 +159,7 @@ pub(super) async fn run(command: AdminCommand) -> Outcome {
             let made =
                 repository_import::import(&backend, &project, visibility.into(), path, author.as_deref())
                     .await
-                    .map_err(shown)?;
+                    .map_err(error_text)?;
             let branch = made.default_branch.as_deref().unwrap_or("none");
             print(&format!(
                 "Project {project} has id {} and the default branch {branch}.\n",
@@ -175,7 +175,7 @@ pub(super) async fn run(command: AdminCommand) -> Outcome {
     }
 }
 
-async fn sync_members(common: Common, group: &str, allow_empty: bool) -> Outcome {
+async fn sync_members(common: CommonOptions, group: &str, allow_empty: bool) -> CommandResult {
     let text = std::io::read_to_string(std::io::stdin().lock())?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let listed = lines.map(listed).collect::<Result<Vec<_>, _>>()?;
@@ -185,7 +185,7 @@ async fn sync_members(common: Common, group: &str, allow_empty: bool) -> Outcome
     let (_, backend) = common.open().await?;
     let done = members::synchronize(&backend, group, &listed)
         .await
-        .map_err(shown)?;
+        .map_err(error_text)?;
     for (username, reason) in &done.passed_over {
         print(&format!("{username} {reason}.\n"));
     }
@@ -207,14 +207,14 @@ fn listed(line: &str) -> Result<(String, AccessLevel), String> {
     Ok((username.to_owned(), level))
 }
 
-async fn create_user(common: Common, mut new: NewUser) -> Outcome {
+async fn create_user(common: CommonOptions, mut new: NewUser) -> CommandResult {
     let (_, backend) = common.open().await?;
     let made_up = new.password.is_none();
     let password = new
         .password
         .get_or_insert_with(|| Token::generate("").expose().to_owned())
         .clone();
-    let user = accounts::create(&backend, new).await.map_err(shown)?;
+    let user = accounts::create(&backend, new).await.map_err(error_text)?;
     print(&format!("User {} has id {}.\n", user.username, user.id));
     if made_up {
         print(&format!("Password (shown once): {password}\n"));

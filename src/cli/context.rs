@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 /// Options of every command: settings and log format.
 #[derive(Debug, Args)]
-pub(super) struct Common {
+pub(super) struct CommonOptions {
     #[command(flatten)]
     options: ConfigOptions,
     /// Settings file [default: holdfast.toml if it exists]
@@ -21,7 +21,7 @@ pub(super) struct Common {
     config: Option<PathBuf>,
 }
 
-impl Common {
+impl CommonOptions {
     /// Returns the options merged with the settings file, and initializes the log with their filter, else
     /// with `filter`.
     pub(super) fn read(self, filter: &str) -> Result<ConfigOptions, server::Error> {
@@ -40,7 +40,7 @@ impl Common {
 }
 
 /// Result of a command; an error is printed and the process exits with 1.
-pub(super) type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
+pub(super) type CommandResult = Result<ExitCode, Box<dyn std::error::Error>>;
 
 /// Writes to standard output; a closed pipe is not an error.
 pub(super) fn print(text: &str) {
@@ -49,7 +49,7 @@ pub(super) fn print(text: &str) {
 }
 
 /// Formats an error for the command line.
-pub(super) fn shown(error: Error) -> String {
+pub(super) fn error_text(error: Error) -> String {
     match error {
         Error::InvalidAttributes(attributes) => {
             let each = attributes
@@ -78,7 +78,7 @@ pub(super) fn log(options: &ConfigOptions, filter: &str) {
 }
 
 /// Returns a future that resolves at SIGTERM or SIGINT. From this call on, neither signal ends the process.
-pub(super) fn stopped() -> std::io::Result<impl Future<Output = ()>> {
+pub(super) fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {

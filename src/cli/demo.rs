@@ -13,7 +13,7 @@ use holdfast::server::{self, demo};
 use storage::entities::Visibility;
 use tokio::process::{Child, Command};
 
-use super::context::{Outcome, log, print, shown, stopped};
+use super::context::{CommandResult, error_text, log, print, stop_signal};
 
 /// Options of a demo. It reads no settings file, so that it never fills an existing database.
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ pub(super) struct DemoOptions {
 }
 
 /// Fills an instance in a temporary directory and serves it until it is stopped.
-pub(super) async fn run(arguments: DemoOptions) -> Outcome {
+pub(super) async fn run(arguments: DemoOptions) -> CommandResult {
     let data = DemoDirectory::new()?;
     let password = Token::generate("").expose().to_owned();
     let token = arguments.root_token.filter(|token| !token.is_empty());
@@ -51,7 +51,7 @@ pub(super) async fn run(arguments: DemoOptions) -> Outcome {
         ..ConfigOptions::default()
     };
     log(&options, "warn");
-    let stopped = stopped()?;
+    let stopped = stop_signal()?;
     let bound = server::bind(options.settings()?, server::given_credentials(&options), None).await?;
     bound
         .fill(&Secret::new(token.clone()), &Secret::new(password.clone()))
@@ -87,7 +87,7 @@ async fn import(backend: &Backend, path: PathBuf) -> Result<(), String> {
     let project = format!("{group}/{}", name.strip_suffix(".git").unwrap_or(name));
     let imported =
         repository_import::import(backend, &project, Visibility::Public, whole, Some(demo::USERS[0]));
-    imported.await.map(|_| ()).map_err(shown)
+    imported.await.map(|_| ()).map_err(error_text)
 }
 
 /// Waits until the parent closes the pipe, for any reason, and then removes the directory. It tries twice,

@@ -8,7 +8,7 @@ use domain::operations::{backups, doctor as examination, startup};
 use domain::registry::garbage_collection;
 use holdfast::server;
 
-use super::context::{Common, Outcome, print};
+use super::context::{CommandResult, CommonOptions, print};
 
 /// Options of `backup` and `restore`.
 #[derive(Debug, Args)]
@@ -16,11 +16,11 @@ pub(super) struct BackupOptions {
     /// Directory of the backup
     directory: PathBuf,
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
 }
 
 /// Prints one line for each problem; exits with 1 if there are any.
-pub(super) async fn doctor(common: Common) -> Outcome {
+pub(super) async fn doctor(common: CommonOptions) -> CommandResult {
     let (settings, backend) = common.open().await?;
     let deserted = startup::is_only_node(&settings.data_dir).await?;
     let findings = examination::check(&backend, deserted).await?;
@@ -37,7 +37,7 @@ pub(super) async fn doctor(common: Common) -> Outcome {
 }
 
 /// Writes a backup.
-pub(super) async fn backup(copy: BackupOptions) -> Outcome {
+pub(super) async fn backup(copy: BackupOptions) -> CommandResult {
     let (settings, backend) = copy.common.open().await?;
     let made = backups::backup(&backend, &settings.data_dir, &copy.directory).await?;
     print(&format!(
@@ -49,7 +49,7 @@ pub(super) async fn backup(copy: BackupOptions) -> Outcome {
 }
 
 /// Restores a backup.
-pub(super) async fn restore(copy: BackupOptions) -> Outcome {
+pub(super) async fn restore(copy: BackupOptions) -> CommandResult {
     let settings = copy.common.read("warn")?.settings()?;
     let made = backups::restore(
         &copy.directory,

@@ -8,7 +8,7 @@ mod maintenance;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use context::{Common, Outcome, print, stopped};
+use context::{CommandResult, CommonOptions, print, stop_signal};
 use contract::{DOCUMENT_JSON, DOCUMENT_YAML};
 use holdfast::server;
 
@@ -19,17 +19,17 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    common: Common,
+    common: CommonOptions,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the API, Git and the documentation (the default)
-    Serve(Common),
+    Serve(CommonOptions),
     /// Serve a temporary instance with sample data
     Demo(demo::DemoOptions),
     /// Run only background jobs
-    Worker(Common),
+    Worker(CommonOptions),
     /// Print the OpenAPI document
     Openapi {
         /// Format of the document
@@ -42,7 +42,7 @@ enum Command {
         command: admin::AdminCommand,
     },
     /// Check the database and all objects of the repositories
-    Doctor(Common),
+    Doctor(CommonOptions),
     /// Export a backup of the instance to an empty directory, also while the server runs
     Backup(maintenance::BackupOptions),
     /// Import a backup into an empty data directory and an empty database
@@ -90,9 +90,9 @@ fn print_error(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn serve(common: Common) -> Outcome {
+async fn serve(common: CommonOptions) -> CommandResult {
     let options = common.read("info,sqlx=warn,sea_orm_migration=warn")?;
-    let stopped = stopped()?;
+    let stopped = stop_signal()?;
     let bound = server::bind(options.settings()?, server::given_credentials(&options), None).await?;
     let base = &bound.backend.instance.base_url;
     let mut greeting = format!("Holdfast {} is ready\n", env!("CARGO_PKG_VERSION"));
@@ -113,8 +113,8 @@ async fn serve(common: Common) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn work(common: Common) -> Outcome {
+async fn work(common: CommonOptions) -> CommandResult {
     let settings = common.read("info,sqlx=warn,sea_orm_migration=warn")?.settings()?;
-    server::work(&settings, stopped()?).await?;
+    server::work(&settings, stop_signal()?).await?;
     Ok(ExitCode::SUCCESS)
 }

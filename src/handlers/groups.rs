@@ -252,7 +252,7 @@ impl GroupsApi for App {
         access: GroupAccess,
         request: TransferProjectToGroupRequest,
     ) -> Result<Group> {
-        transfer::groups::take_in(&self.backend, &access, &request.project_id).await?;
+        transfer::groups::transfer_project(&self.backend, &access, &request.project_id).await?;
         self.group(access).await
     }
 

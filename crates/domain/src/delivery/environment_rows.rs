@@ -17,12 +17,12 @@ use crate::kernel::error::{Error, Result};
 const MOST: u64 = 1000;
 
 /// Maximum length of a slug, and of the part before a disambiguating suffix. ASCII.
-const LONGEST_SLUG: usize = 24;
-const KEPT_OF_SLUG: usize = 17;
+const MAX_SLUG_LENGTH: usize = 24;
+const SLUG_STEM_LENGTH: usize = 17;
 
 /// Alphabet and length of the suffix of changed slugs.
-const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-const SUFFIX: usize = 6;
+const SUFFIX_ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+const SUFFIX_LENGTH: usize = 6;
 
 /// Returns the environment that a deployment names. Creates it if needed, and restarts it if it is stopped.
 /// The caller has validated the name and locked the project.
@@ -34,8 +34,8 @@ pub(crate) async fn ensure(
     project_id: i64,
     name: String,
 ) -> Result<Model> {
-    match named(transaction, project_id, &name).await? {
-        Some(found) => become_now(transaction, found, EnvironmentState::Available).await,
+    match find_by_name(transaction, project_id, &name).await? {
+        Some(found) => set_state(transaction, found, EnvironmentState::Available).await,
         None => insert(transaction, project_id, name, None).await,
     }
 }
@@ -44,7 +44,11 @@ pub(crate) async fn ensure(
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(crate) async fn named(db: &impl ConnectionTrait, project_id: i64, name: &str) -> Result<Option<Model>> {
+pub(crate) async fn find_by_name(
+    db: &impl ConnectionTrait,
+    project_id: i64,
+    name: &str,
+) -> Result<Option<Model>> {
     let found = environments::of_project(project_id).filter(Column::Name.eq(name));
     Ok(found.one(db).await?)
 }
@@ -56,7 +60,7 @@ pub(super) const TAKEN: &str = "has already been taken";
 ///
 /// # Errors
 /// Returns an error if the database fails.
-pub(super) async fn become_now(
+pub(super) async fn set_state(
     transaction: &DatabaseTransaction,
     found: Model,
     state: EnvironmentState,
@@ -98,7 +102,7 @@ pub(super) async fn insert(
         ..Default::default()
     };
     let made = row.insert(transaction).await;
-    made.map_err(|error| match name_is_taken(&error) {
+    made.map_err(|error| match is_name_taken(&error) {
         true => {
             let taken = |attribute: &'static str| (attribute.into(), vec![TAKEN.into()]);
             Error::InvalidAttributes(BTreeMap::from(["name", "slug"].map(taken)))
@@ -111,7 +115,7 @@ pub(super) async fn insert(
 }
 
 /// Returns whether an insert or update failed because the name is taken.
-pub(super) fn name_is_taken(error: &DbErr) -> bool {
+pub(super) fn is_name_taken(error: &DbErr) -> bool {
     Violation::is_unique(error, "uq_environments_project_id_name")
 }
 
@@ -121,7 +125,7 @@ async fn free_slug(transaction: &DatabaseTransaction, project_id: i64, name: &st
     let own = environments::of_project(project_id).filter(Column::Slug.eq(slug.as_str()));
     match own.count(transaction).await? {
         0 => Ok(slug),
-        _ => Ok(told_apart(&slug, name)),
+        _ => Ok(with_suffix(&slug, name)),
     }
 }
 
@@ -144,18 +148,18 @@ fn slug_of(name: &str) -> String {
         }
     }
     let slug = slug.trim_end_matches('-');
-    match slug == name && slug.len() <= LONGEST_SLUG {
+    match slug == name && slug.len() <= MAX_SLUG_LENGTH {
         true => slug.to_owned(),
-        false => told_apart(slug, name),
+        false => with_suffix(slug, name),
     }
 }
 
 /// Returns the start of a slug with a suffix derived from the name.
-fn told_apart(slug: &str, name: &str) -> String {
-    let kept = slug.get(..KEPT_OF_SLUG).unwrap_or(slug).trim_end_matches('-');
+fn with_suffix(slug: &str, name: &str) -> String {
+    let kept = slug.get(..SLUG_STEM_LENGTH).unwrap_or(slug).trim_end_matches('-');
     let digest = Sha256::digest(name.as_bytes());
-    let digits = digest.iter().take(SUFFIX);
-    let suffix = digits.filter_map(|byte| DIGITS.get(usize::from(*byte) % DIGITS.len()));
+    let digits = digest.iter().take(SUFFIX_LENGTH);
+    let suffix = digits.filter_map(|byte| SUFFIX_ALPHABET.get(usize::from(*byte) % SUFFIX_ALPHABET.len()));
     let suffix: String = suffix.map(|digit| char::from(*digit)).collect();
     format!("{kept}-{suffix}")
 }
@@ -185,9 +189,12 @@ mod tests {
             let suffix = slug
                 .strip_prefix(begins)
                 .unwrap_or_else(|| panic!("{name}: {slug}"));
-            assert_eq!(suffix.len(), SUFFIX, "{name}: {slug}");
-            assert!(suffix.bytes().all(|byte| DIGITS.contains(&byte)), "{slug}");
-            assert!(slug.len() <= LONGEST_SLUG, "{slug}");
+            assert_eq!(suffix.len(), SUFFIX_LENGTH, "{name}: {slug}");
+            assert!(
+                suffix.bytes().all(|byte| SUFFIX_ALPHABET.contains(&byte)),
+                "{slug}"
+            );
+            assert!(slug.len() <= MAX_SLUG_LENGTH, "{slug}");
         }
         assert_ne!(slug_of("a/b"), slug_of("a b"));
         assert_eq!(slug_of("a/b"), slug_of("a/b"));

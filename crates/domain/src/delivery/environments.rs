@@ -12,7 +12,7 @@ use storage::entities::environments::{self, Column, Entity, EnvironmentState, Mo
 use storage::entities::{fold, now};
 
 use crate::delivery::access::{check_can_create, check_can_read};
-use crate::delivery::environment_rows::{TAKEN, become_now, insert, name_is_taken};
+use crate::delivery::environment_rows::{TAKEN, insert, is_name_taken, set_state};
 use crate::delivery::{deployments, variables};
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::{Error, Result};
@@ -142,7 +142,7 @@ pub async fn update(
             }
             row.updated_at = Set(now());
             let changed = row.update(transaction).await;
-            changed.map_err(|error| match name_is_taken(&error) {
+            changed.map_err(|error| match is_name_taken(&error) {
                 true => Error::attribute("name", TAKEN),
                 false => error.into(),
             })
@@ -161,7 +161,7 @@ pub async fn stop(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
         .transaction(async |transaction| {
             projects::lock_for_insert(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
-            become_now(transaction, found, EnvironmentState::Stopped).await
+            set_state(transaction, found, EnvironmentState::Stopped).await
         })
         .await
 }

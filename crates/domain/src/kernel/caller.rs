@@ -33,7 +33,7 @@ enum CredentialLimits {
 
 /// Scopes of job tokens where scopes are checked without the contract: Git over HTTP and the container
 /// registry.
-const SCOPES_OF_JOBS: &str = "read_repository write_registry";
+const JOB_TOKEN_SCOPES: &str = "read_repository write_registry";
 
 /// Reference to verified credentials, from which the caller can be restored without a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ impl Caller {
 
     /// Returns the SAML provider whose identity provider is the caller, if any.
     #[must_use]
-    pub fn provisions(&self) -> Option<&saml_providers::Model> {
+    pub fn saml_provider(&self) -> Option<&saml_providers::Model> {
         match &self.limits {
             CredentialLimits::Provisioning(provider) => Some(provider),
             CredentialLimits::Whole
@@ -177,7 +177,7 @@ impl Caller {
             CredentialLimits::Whole => None,
             CredentialLimits::Scopes(token) => Some(&token.scopes),
             CredentialLimits::Granted(token) => Some(&token.scopes),
-            CredentialLimits::Job(_) => Some(SCOPES_OF_JOBS),
+            CredentialLimits::Job(_) => Some(JOB_TOKEN_SCOPES),
             CredentialLimits::Provisioning(_) => Some(""),
         }
     }

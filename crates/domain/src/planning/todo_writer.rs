@@ -62,7 +62,7 @@ fn pending(target: TodoTarget, cause: TodoCause, user_id: i64, action: TodoActio
         state: Set(TodoState::Pending),
         created_at: Set(at),
         updated_at: Set(at),
-        ..target.row()
+        ..target.to_row()
     };
     match cause.scope {
         Scope::Project(id) => row.project_id = Set(Some(id)),
@@ -95,7 +95,7 @@ pub(crate) async fn complete(
     target: TodoTarget,
 ) -> Result<()> {
     complete_pending_of(user_id)
-        .filter(target.holds())
+        .filter(target.condition())
         .exec(transaction)
         .await?;
     Ok(())

@@ -9,11 +9,11 @@ pub(super) const GROUPS: &str = "tree/groups";
 /// The list of all groups.
 pub(super) const ALL_FILE: &str = "tree/groups/_all.ndjson";
 /// Maximum groups of an archive.
-pub(super) const MOST_GROUPS: usize = 1_000;
+pub(super) const MAX_GROUPS: usize = 1_000;
 /// Maximum records of an archive.
-pub(super) const MOST_RECORDS: u64 = 200_000;
+pub(super) const MAX_RECORDS: u64 = 200_000;
 /// Maximum records of one group. They are imported in one transaction, which blocks other writers.
-pub(super) const MOST_OF_GROUP: u64 = 25_000;
+pub(super) const MAX_RECORDS_PER_GROUP: u64 = 25_000;
 /// Contents of a group in import order. Each relation may reference earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relation {
@@ -36,7 +36,7 @@ impl Relation {
     ];
 
     /// Returns the name of the relation's file.
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Milestones => "milestones",
             Self::Labels => "labels",
@@ -47,7 +47,7 @@ impl Relation {
         }
     }
 
-    pub(super) fn of_word(word: &str) -> Option<Self> {
+    pub(super) fn from_name(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == word)
     }
 }

@@ -13,4 +13,4 @@ mod records;
 mod stored_archives;
 mod sweep;
 
-pub use sweep::{forget, sweep};
+pub use sweep::{delete_archives, sweep};

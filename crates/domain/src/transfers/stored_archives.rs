@@ -3,7 +3,7 @@
 use crate::kernel::error::Error;
 
 /// Maximum archives that one sweep removes.
-pub(super) const SWEPT: u64 = 1_000;
+pub(super) const MAX_SWEPT: u64 = 1_000;
 
 /// Returns an unguessable part of an object key.
 pub(super) fn secret() -> String {
@@ -11,6 +11,6 @@ pub(super) fn secret() -> String {
 }
 
 /// Wraps a failure of the thread that reads or writes an archive.
-pub(super) fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+pub(super) fn thread_error(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::internal(error)
 }

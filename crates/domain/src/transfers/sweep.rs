@@ -16,7 +16,7 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
 ///
 /// # Errors
 /// Returns an error if the storage or the database fails.
-pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
+pub async fn delete_archives(backend: &Backend, group_id: i64) -> Result<()> {
     exports::delete_archives(backend, group_id).await?;
     imports::delete_archive(backend, group_id).await
 }

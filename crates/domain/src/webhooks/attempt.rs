@@ -8,7 +8,7 @@ use storage::entities::project_hooks::{self, HookEvent};
 use storage::entities::{events, now};
 
 use super::payloads;
-use super::receiver::{may_be_local, password_place, token_place};
+use super::receiver::{can_be_local, password_context, token_context};
 use crate::activity::outbox;
 use crate::integrations::webhooks::{WebhookRequest, WebhookResponse, WebhookResult};
 use crate::kernel::Backend;
@@ -143,7 +143,7 @@ pub(super) async fn attempt(
             "the payload is larger than 25 MiB",
         ));
     }
-    let local = may_be_local(backend).await?;
+    let local = can_be_local(backend).await?;
     match request(backend, hook, delivery.kind, &delivery.uuid, body.clone(), local) {
         Ok(request) => Ok(DeliveryAttempt::sent(body, backend.webhooks.send(request).await)),
         Err(error) => {
@@ -193,7 +193,7 @@ pub(super) async fn send_once(
     sent: ImmediateRequest,
 ) -> Result<(hook_deliveries::ActiveModel, DeliveryOutcome)> {
     let uuid = sent.uuid.unwrap_or_else(outbox::uuid);
-    let local = may_be_local(backend).await?;
+    let local = can_be_local(backend).await?;
     let request = request(backend, hook, sent.kind, &uuid, sent.body.clone(), local)?;
     let outcome = backend.webhooks.send_now(request).await;
     let attempt = DeliveryAttempt::sent(sent.body, outcome.ok_or(Error::RateLimited(RETRY_AFTER))?);
@@ -237,7 +237,7 @@ fn request(
     local: bool,
 ) -> Result<WebhookRequest> {
     let names = if backend.instance.compat { 2 } else { 1 };
-    let token = decrypt(backend, hook.token_encrypted.as_deref(), &token_place(hook.id))?;
+    let token = decrypt(backend, hook.token_encrypted.as_deref(), &token_context(hook.id))?;
     let mut headers = Vec::new();
     let mut secrets = Vec::new();
     for ((event, id), secret) in EVENT.into_iter().zip(UUID).zip(TOKEN).take(names) {
@@ -250,7 +250,7 @@ fn request(
         password: decrypt(
             backend,
             hook.password_encrypted.as_deref(),
-            &password_place(hook.id),
+            &password_context(hook.id),
         )?,
         headers,
         secrets,

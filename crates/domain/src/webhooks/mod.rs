@@ -25,7 +25,7 @@ use crate::kernel::patch::Patch;
 use crate::kernel::preconditions;
 use crate::kernel::query::page_of;
 use crate::secrets::Secret;
-use crate::webhooks::receiver::{may_be_local, password_place, token_place};
+use crate::webhooks::receiver::{can_be_local, password_context, token_context};
 
 /// Maximum webhooks of a project.
 const MAX_WEBHOOKS: u64 = 100;
@@ -124,10 +124,11 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Webhook
             let hook = row.insert(transaction).await?;
             let mut secrets = hook.clone().into_active_model();
             if let Some(password) = &target.password {
-                secrets.password_encrypted = Set(Some(encrypt(backend, password, &password_place(hook.id))?));
+                secrets.password_encrypted =
+                    Set(Some(encrypt(backend, password, &password_context(hook.id))?));
             }
             if let Some(Some(token)) = &token {
-                secrets.token_encrypted = Set(Some(encrypt(backend, token, &token_place(hook.id))?));
+                secrets.token_encrypted = Set(Some(encrypt(backend, token, &token_context(hook.id))?));
             }
             if secrets.is_changed() {
                 return Ok(secrets.update(transaction).await?);
@@ -168,14 +169,14 @@ pub async fn update(
             }
             if !unseen {
                 row.password_encrypted = Set(match &target.password {
-                    Some(password) => Some(encrypt(backend, password, &password_place(id))?),
+                    Some(password) => Some(encrypt(backend, password, &password_context(id))?),
                     None => None,
                 });
             }
             row.url = Set(target.shown.clone());
             if let Some(token) = &token {
                 row.token_encrypted = Set(match token {
-                    Some(token) => Some(encrypt(backend, token, &token_place(id))?),
+                    Some(token) => Some(encrypt(backend, token, &token_context(id))?),
                     None => None,
                 });
             }
@@ -242,7 +243,7 @@ fn invalid(text: &'static str) -> Error {
 }
 
 async fn target(backend: &Backend, url: &str) -> Result<WebhookTarget> {
-    let local = may_be_local(backend).await?;
+    let local = can_be_local(backend).await?;
     WebhookTarget::parse(url.trim(), local).map_err(|_| invalid("Invalid url given"))
 }
 

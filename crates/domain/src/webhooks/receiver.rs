@@ -6,7 +6,7 @@ use crate::kernel::error::Result;
 
 /// Returns whether webhooks may reach loopback and private addresses: if the operator or the current instance
 /// settings allow it.
-pub(super) async fn may_be_local(backend: &Backend) -> Result<bool> {
+pub(super) async fn can_be_local(backend: &Backend) -> Result<bool> {
     if backend.webhooks.is_local_allowed() {
         return Ok(true);
     }
@@ -15,11 +15,11 @@ pub(super) async fn may_be_local(backend: &Backend) -> Result<bool> {
 }
 
 /// Returns the context to which the encryption of a webhook's password is bound.
-pub(super) fn password_place(hook_id: i64) -> String {
+pub(super) fn password_context(hook_id: i64) -> String {
     format!("project_hooks.password:{hook_id}")
 }
 
 /// Returns the context to which the encryption of a webhook's token is bound.
-pub(super) fn token_place(hook_id: i64) -> String {
+pub(super) fn token_context(hook_id: i64) -> String {
     format!("project_hooks.token:{hook_id}")
 }

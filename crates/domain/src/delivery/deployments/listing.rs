@@ -70,7 +70,7 @@ pub async fn list(
                 .map(|time| at_or_before(Expr::col(Column::UpdatedAt), time)),
         );
     if let Some(name) = filter.environment {
-        match environment_rows::named(db, project_id, &name).await? {
+        match environment_rows::find_by_name(db, project_id, &name).await? {
             Some(environment) => condition = condition.add(Column::EnvironmentId.eq(environment.id)),
             None => return Ok(Page::new(page, Vec::new(), 0)),
         }

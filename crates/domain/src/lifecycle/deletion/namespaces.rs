@@ -26,7 +26,7 @@ pub(super) async fn remove_tree(backend: &Backend, root: i64) -> Result<()> {
             remove_project(backend, &project).await?;
         }
         avatars::remove(backend, avatars::AvatarOwner::Group(id)).await?;
-        transfers::forget(backend, id).await?;
+        transfers::delete_archives(backend, id).await?;
         namespaces::Entity::delete_by_id(id)
             .exec(backend.database.write())
             .await?;

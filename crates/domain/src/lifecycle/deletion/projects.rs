@@ -56,7 +56,7 @@ pub async fn delete(
                 return Ok(());
             }
             if marked_on.is_none() {
-                events::record(transaction, removal(&access.project, user_id)).await?;
+                events::record(transaction, deletion_event(&access.project, user_id)).await?;
             }
             let job = DeleteProject {
                 project_id,
@@ -71,7 +71,7 @@ pub async fn delete(
 }
 
 /// Returns the event of a deletion, which outlives the project.
-fn removal(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
+fn deletion_event(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
     NewEvent {
         project_id: None,
         author_id: user_id,
@@ -133,7 +133,7 @@ pub async fn erase(
                 if begun.exec(transaction).await?.rows_affected > 0
                     && let Some(project) = projects::Entity::find_by_id(project_id).one(transaction).await?
                 {
-                    events::record(transaction, removal(&project, user_id)).await?;
+                    events::record(transaction, deletion_event(&project, user_id)).await?;
                 }
                 Ok::<_, Error>(())
             })

@@ -33,7 +33,7 @@ pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<
                 None => None,
             };
             let current = rules::lock(transaction, group.id).await?;
-            refuse_place(transaction, &current, parent.as_ref()).await?;
+            check_target(transaction, &current, parent.as_ref()).await?;
             let full_path = rules::full_path(parent.as_ref(), &current.path);
             rules::check_path_available(transaction, &full_path).await?;
             rules::check_name_available(transaction, parent_id, &current.name_key).await?;
@@ -70,14 +70,18 @@ pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<
 /// # Errors
 /// Returns `Error::NotFound` if the project is not visible to the caller. Otherwise fails like
 /// [`projects::transfer`].
-pub async fn take_in(backend: &Backend, access: &GroupAccess, project: &str) -> Result<ProjectAccess> {
+pub async fn transfer_project(
+    backend: &Backend,
+    access: &GroupAccess,
+    project: &str,
+) -> Result<ProjectAccess> {
     let project = ProjectAccess::find(backend, access.caller.clone(), project).await?;
     projects::transfer(backend, project, access.group.id).await
 }
 
 /// Rejects a target that is the present parent, is inside of the group, is nested too deeply or has a lower
 /// visibility. Also rejects a path that is reserved there.
-async fn refuse_place(
+async fn check_target(
     transaction: &DatabaseTransaction,
     group: &namespaces::Model,
     parent: Option<&namespaces::Model>,

@@ -27,7 +27,7 @@ use crate::kernel::download::{Download, DownloadContent};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::rate_limit::{self, Quota};
 use crate::transfers::jobs::export_group::ExportGroup;
-use crate::transfers::stored_archives::{SWEPT, secret};
+use crate::transfers::stored_archives::{MAX_SWEPT, secret};
 
 /// Time for which an archive can be downloaded, and for which a row without one is kept.
 const ARCHIVE_RETENTION: TimeDelta = TimeDelta::hours(24);
@@ -194,7 +194,7 @@ async fn mark_stored(transaction: &DatabaseTransaction, row: &Model, size: i64) 
 /// # Errors
 /// Returns an error if the storage or the database fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
-    let over = group_exports::expired(backend.database.write(), now(), SWEPT).await?;
+    let over = group_exports::expired(backend.database.write(), now(), MAX_SWEPT).await?;
     for row in &over {
         discard(backend, row).await?;
     }

@@ -16,7 +16,7 @@ use storage::entities::{
 use super::writer::ArchiveWriter;
 use crate::kernel::error::{Error, Result};
 use crate::transfers::layout::{
-    ALL_FILE, GROUPS, MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, Relation, VERSION, VERSION_FILE,
+    ALL_FILE, GROUPS, MAX_GROUPS, MAX_RECORDS, MAX_RECORDS_PER_GROUP, Relation, VERSION, VERSION_FILE,
 };
 use crate::transfers::records::{
     BadgeRecord, BoardListRecord, BoardListType, BoardRecord, BoundedList, EpicRecord, EpicRecordState,
@@ -44,8 +44,8 @@ pub struct AddressPolicy {
 /// Returns `Error::Rejected` if the group exceeds a limit. Returns an error if the database fails.
 pub async fn check_limits(db: &impl ConnectionTrait, root: i64) -> Result<()> {
     let groups = namespace_ancestors::descendant_ids(db, root).await?.len();
-    if groups > MOST_GROUPS {
-        return Err(limit_error(format!("{MOST_GROUPS} groups")));
+    if groups > MAX_GROUPS {
+        return Err(limit_error(format!("{MAX_GROUPS} groups")));
     }
     let mut of_groups: HashMap<i64, u64> = HashMap::new();
     macro_rules! count {
@@ -65,11 +65,13 @@ pub async fn check_limits(db: &impl ConnectionTrait, root: i64) -> Result<()> {
         )*};
     }
     count!(milestones, labels, badges, members, boards, epics);
-    if of_groups.values().any(|records| *records > MOST_OF_GROUP) {
-        return Err(limit_error(format!("{MOST_OF_GROUP} records in one group")));
+    if of_groups.values().any(|records| *records > MAX_RECORDS_PER_GROUP) {
+        return Err(limit_error(format!(
+            "{MAX_RECORDS_PER_GROUP} records in one group"
+        )));
     }
-    match of_groups.values().sum::<u64>() > MOST_RECORDS {
-        true => Err(limit_error(format!("{MOST_RECORDS} records"))),
+    match of_groups.values().sum::<u64>() > MAX_RECORDS {
+        true => Err(limit_error(format!("{MAX_RECORDS} records"))),
         false => Ok(()),
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::transfers::stored_archives::broken;
+use crate::transfers::stored_archives::thread_error;
 
 /// Bytes of a file that are buffered before they are sent to the thread.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -44,7 +44,7 @@ impl ArchiveWriter {
     /// Returns an error if no temporary file can be created.
     pub fn new(backend: &Backend) -> Result<Self> {
         let (archive, entry) = (backend.objects.spool(), backend.objects.spool());
-        let (archive, entry) = (archive.map_err(broken)?, entry.map_err(broken)?);
+        let (archive, entry) = (archive.map_err(thread_error)?, entry.map_err(thread_error)?);
         let (pieces, arriving) = mpsc::channel(MAX_WAITING_CHUNKS);
         Ok(Self {
             pieces,
@@ -87,7 +87,7 @@ impl ArchiveWriter {
     pub async fn finish(mut self) -> Result<(File, u64)> {
         self.flush().await?;
         self.send(ArchiveChunk::End).await?;
-        self.thread.await.map_err(broken)?.map_err(broken)
+        self.thread.await.map_err(thread_error)?.map_err(thread_error)
     }
 
     async fn flush(&mut self) -> Result<()> {
@@ -103,9 +103,9 @@ impl ArchiveWriter {
             return Ok(());
         }
         // The thread has ended, and its result contains the cause.
-        match (&mut self.thread).await.map_err(broken)? {
-            Err(error) => Err(broken(error)),
-            Ok(_) => Err(broken("the archive is complete already")),
+        match (&mut self.thread).await.map_err(thread_error)? {
+            Err(error) => Err(thread_error(error)),
+            Ok(_) => Err(thread_error("the archive is complete already")),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::names::{self, ArchiveEntry};
 use super::{checks, tree};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::record_validator::RecordValidator;
-use crate::transfers::layout::{MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, Relation};
+use crate::transfers::layout::{MAX_GROUPS, MAX_RECORDS, MAX_RECORDS_PER_GROUP, Relation};
 use crate::transfers::records::{BoardRecord, EpicRecord, GroupRecord, MilestoneRecord};
 
 /// Maximum uncompressed size of an archive, in bytes.
@@ -174,9 +174,9 @@ impl ArchiveReader<'_> {
             ArchiveEntry::All => {
                 let mut all = Vec::new();
                 each_line(&mut content, name, |line| {
-                    if all.len() == MOST_GROUPS {
+                    if all.len() == MAX_GROUPS {
                         return Err(fault(format!(
-                            "The archive has too many groups (maximum is {MOST_GROUPS})"
+                            "The archive has too many groups (maximum is {MAX_GROUPS})"
                         )));
                     }
                     all.push(serde_json::from_slice(line).map_err(fault)?);
@@ -216,9 +216,9 @@ impl ArchiveReader<'_> {
     }
 
     fn draft(&mut self, id: i64) -> Result<&mut GroupDraft> {
-        if self.drafts.len() >= MOST_GROUPS && !self.drafts.contains_key(&id) {
+        if self.drafts.len() >= MAX_GROUPS && !self.drafts.contains_key(&id) {
             return Err(fault(format!(
-                "The archive has too many groups (maximum is {MOST_GROUPS})"
+                "The archive has too many groups (maximum is {MAX_GROUPS})"
             )));
         }
         Ok(self.drafts.entry(id).or_insert_with(|| GroupDraft {
@@ -243,15 +243,15 @@ impl ArchiveReader<'_> {
         each_line(&mut content, name, |line| {
             count += 1;
             checks::check_count(relation, count)?;
-            if before + count > MOST_OF_GROUP {
+            if before + count > MAX_RECORDS_PER_GROUP {
                 return Err(fault(format!(
-                    "the group has too many records (maximum is {MOST_OF_GROUP})"
+                    "the group has too many records (maximum is {MAX_RECORDS_PER_GROUP})"
                 )));
             }
             self.records += 1;
-            if self.records > MOST_RECORDS {
+            if self.records > MAX_RECORDS {
                 return Err(fault(format!(
-                    "The archive has too many records (maximum is {MOST_RECORDS})"
+                    "The archive has too many records (maximum is {MAX_RECORDS})"
                 )));
             }
             match relation {

@@ -51,7 +51,7 @@ use crate::spaces::groups::{self, GroupSettings, NewGroup};
 use crate::transfers::imports::archive::{ImportArchive, fault};
 use crate::transfers::imports::importer::Importer;
 use crate::transfers::jobs::import_group::ImportGroup;
-use crate::transfers::stored_archives::{SWEPT, broken, secret};
+use crate::transfers::stored_archives::{MAX_SWEPT, secret, thread_error};
 
 /// Age from which an archive without a group is removed. Younger ones may belong to a request in progress.
 const ORPHAN_AGE: TimeDelta = TimeDelta::hours(24);
@@ -275,23 +275,23 @@ async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
 async fn open(backend: &Backend, row: &Model) -> Result<ImportArchive> {
     let key = key(row)?;
     let size = backend.objects.size(&key).await?;
-    let size = size.ok_or_else(|| broken("the archive is not in the object storage"))?;
+    let size = size.ok_or_else(|| thread_error("the archive is not in the object storage"))?;
     let mut archive = tokio::fs::File::from_std(spool(backend)?);
     let mut pieces = backend.objects.read(&key, 0, size);
-    while let Some(piece) = pieces.try_next().await.map_err(broken)? {
-        archive.write_all(&piece).await.map_err(broken)?;
+    while let Some(piece) = pieces.try_next().await.map_err(thread_error)? {
+        archive.write_all(&piece).await.map_err(thread_error)?;
     }
-    archive.flush().await.map_err(broken)?;
-    archive.rewind().await.map_err(broken)?;
+    archive.flush().await.map_err(thread_error)?;
+    archive.rewind().await.map_err(thread_error)?;
     let (archive, spool) = (archive.into_std().await, spool(backend)?);
     let validator = Arc::clone(&backend.record_validator);
     tokio::task::spawn_blocking(move || archive::open(archive, spool, &*validator))
         .await
-        .map_err(broken)?
+        .map_err(thread_error)?
 }
 
 fn spool(backend: &Backend) -> Result<StdFile> {
-    backend.objects.spool().map_err(broken)
+    backend.objects.spool().map_err(thread_error)
 }
 
 /// Ends imports whose job failed permanently without ending them, for example because its server stopped in
@@ -301,11 +301,11 @@ fn spool(backend: &Backend) -> Result<StdFile> {
 /// Returns an error if the storage or the database fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     let db = backend.database.write();
-    let lost = group_imports::without_job(db, ImportGroup::KIND, SWEPT).await?;
+    let lost = group_imports::without_job(db, ImportGroup::KIND, MAX_SWEPT).await?;
     for row in &lost {
         mark_failed(backend, row.id).await?;
     }
-    let over = group_imports::with_obsolete_archive(db, now() - ORPHAN_AGE, SWEPT).await?;
+    let over = group_imports::with_obsolete_archive(db, now() - ORPHAN_AGE, MAX_SWEPT).await?;
     for row in &over {
         discard(backend, row).await?;
         if row.namespace_id.is_none() {
@@ -344,7 +344,7 @@ async fn discard(backend: &Backend, row: &Model) -> Result<()> {
 
 fn key(row: &Model) -> Result<String> {
     let secret = row.secret.as_deref();
-    let secret = secret.ok_or_else(|| broken("the archive of the import was removed already"))?;
+    let secret = secret.ok_or_else(|| thread_error("the archive of the import was removed already"))?;
     Ok(format!("group_imports/{secret}"))
 }
 

@@ -68,7 +68,7 @@ fn below_groups(plain: &str) -> Option<ArchiveEntry> {
         return number(rest.strip_suffix(".json")?).map(ArchiveEntry::Group);
     };
     let (id, word) = (number(group)?, file.strip_suffix(".ndjson")?);
-    if let Some(relation) = Relation::of_word(word) {
+    if let Some(relation) = Relation::from_name(word) {
         return Some(ArchiveEntry::Relation(id, relation));
     }
     let small = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, BufReader, Take};
 
 use crate::kernel::error::{Error, Result};
 use crate::transfers::imports::archive::ByteRange;
-use crate::transfers::stored_archives::broken;
+use crate::transfers::stored_archives::thread_error;
 
 /// Maximum records in a batch.
 const MAX_BATCH_RECORDS: usize = 100;
@@ -28,7 +28,9 @@ impl<'a, T: DeserializeOwned> RecordReader<'a, T> {
     /// # Errors
     /// Returns an error if the disk fails.
     pub async fn new(file: &'a mut File, range: ByteRange) -> Result<Self> {
-        file.seek(SeekFrom::Start(range.start)).await.map_err(broken)?;
+        file.seek(SeekFrom::Start(range.start))
+            .await
+            .map_err(thread_error)?;
         Ok(Self {
             lines: BufReader::new(file.take(range.end - range.start)),
             kind: PhantomData,
@@ -44,7 +46,11 @@ impl<'a, T: DeserializeOwned> RecordReader<'a, T> {
         let mut line = Vec::new();
         while records.len() < MAX_BATCH_RECORDS && bytes < MAX_BATCH_BYTES {
             line.clear();
-            let read = self.lines.read_until(b'\n', &mut line).await.map_err(broken)?;
+            let read = self
+                .lines
+                .read_until(b'\n', &mut line)
+                .await
+                .map_err(thread_error)?;
             if read == 0 {
                 break;
             }
