@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_another_version_gets_the_whole() {
+    fn range_with_stale_if_range_returns_whole_content() {
         let mut headers = range("bytes=0-3");
         headers.insert(IF_RANGE, HeaderValue::from_static("\"old\""));
         assert_eq!(wanted(&headers, Some("\"new\""), 10), Wanted::Whole);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn file_names_cannot_break_out_of_the_header() {
+    fn content_disposition_escapes_file_name() {
         assert_eq!(
             disposition("a\"b\r\nc\\%é.rb", false),
             "inline; filename=\"a_b__c___.rb\"; filename*=UTF-8''a%22b%0D%0Ac%5C%25%C3%A9.rb"

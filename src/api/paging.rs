@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_middle_page_links_everywhere_and_keeps_other_parameters_but_no_token() {
+    fn middle_page_has_all_links_without_private_token() {
         let query = "search=a%2Fb&private_token=secret&per_page=2&page=2";
         let headers = headers(
             &page(2, 2),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_has_one_page_and_no_neighbours() {
+    fn empty_list_has_one_page_and_no_adjacent_pages() {
         let headers = headers(&page(1, 20), PagePosition::Counted(0), "http://h/x", "");
         assert_eq!(value(&headers, "X-Total-Pages").as_deref(), Some("1"));
         assert_eq!(value(&headers, "X-Next-Page").as_deref(), Some(""));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_past_the_end_has_no_neighbours() {
+    fn page_past_the_end_has_no_adjacent_pages() {
         let headers = headers(&page(9, 20), PagePosition::Counted(3), "http://h/x", "");
         assert_eq!(value(&headers, "X-Page").as_deref(), Some("9"));
         assert_eq!(value(&headers, "X-Next-Page").as_deref(), Some(""));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_past_the_end_of_a_long_list_has_no_neighbours() {
+    fn page_past_the_end_of_uncounted_list_has_only_first_link() {
         let rest = PagePosition::Uncounted {
             more: false,
             beyond: true,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_tell_no_totals_and_no_last_page() {
+    fn uncounted_list_has_no_totals_and_no_last_link() {
         let headers = headers(
             &page(3, 100),
             PagePosition::Uncounted {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_query_is_repeated_once() {
+    fn long_query_is_repeated_in_one_link() {
         let query = format!("search={}", "x".repeat(6_000));
         let link = |number, total| {
             let headers = headers(
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn keyset_pages_carry_only_the_next_link() {
+    fn keyset_page_has_only_next_link() {
         let query = "pagination=keyset&id_before=90&order_by=id";
         let headers = headers(
             &page(1, 20),

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_serve_on_loopback_with_embedded_sqlite() {
+    fn default_settings_use_loopback_and_sqlite() {
         let settings = ConfigOptions::default().settings().expect("settings");
         assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
         assert_eq!(settings.database_url, "sqlite://data/holdfast.db");
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn given_options_win_over_the_file() {
+    fn options_override_settings_of_file() {
         let file = "listen = \"127.0.0.1:1\"\nplan = \"free\"\ncompat = true\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]";
         let file = options(file).expect("a file");
         let given = ConfigOptions {
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_settings_and_bad_values_are_named() {
+    fn errors_name_unknown_settings_and_invalid_values() {
         assert!(options("lisen = \"127.0.0.1:1\"").is_err_and(|error| error.to_string().contains("lisen")));
         let refused = |options: ConfigOptions| options.settings().map_err(|error| error.to_string()).err();
         let plan = ConfigOptions {

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_lie_in_networks_of_their_kind() {
+    fn networks_match_ipv4_ipv6_and_mapped_addresses() {
         let some = networks(&["10.0.0.0/8", " 192.0.2.7 ", "", "fd00::/8", "::ffff:198.51.100.1"])
             .expect("networks");
         for (address, inside) in [
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_named() {
+    fn invalid_network_is_named_in_error() {
         for text in ["proxy.example", "10.0.0.0/33", "10.0.0", "1.2.3.4:80", "*"] {
             assert!(
                 networks(&["127.0.0.1", text]).is_err_and(|error| error.contains(text)),

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_branches_are_escaped_but_for_their_slashes() {
+    fn branch_url_escapes_name_except_slashes() {
         assert_eq!(branch("http://h/a/b", "x/y-1.0"), "http://h/a/b/-/tree/x/y-1.0");
         assert_eq!(
             branch("http://h/a/b", "ä#?%"),

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn only_trusted_proxies_are_believed() {
+    fn forwarded_address_requires_trusted_proxy() {
         let lines = ["203.0.113.9"];
         assert_eq!(found("127.0.0.1", &lines, &[]), "127.0.0.1");
         assert_eq!(found("192.0.2.1", &lines, &["127.0.0.1"]), "192.0.2.1");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_caller_wrote_before_the_proxies_counts_for_nothing() {
+    fn client_address_ignores_forged_forwarded_entries() {
         let trusted = ["127.0.0.1", "10.0.0.0/8"];
         let cases: [(&[&str], &str); 9] = [
             (&["1.2.3.4, 203.0.113.9"], "203.0.113.9"),

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_too_many_is_taken_away() {
+    fn extra_slash_is_removed() {
         let annotations = "/api/v4/environments/1/metrics_dashboard/annotations";
         let list = "/api/v4/templates/dockerfiles";
         for (sent, meant) in [
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn others_keep_theirs() {
+    fn slashes_of_other_paths_are_unchanged() {
         for path in [
             "/api/v4/environments/1/metrics_dashboard/annotations",
             "/api/v4/templates/dockerfiles",

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_fit_templates_segment_by_segment() {
+    fn path_templates_match_segment_by_segment() {
         let template = "/api/v4/projects/{id}/repository/files/{file_path}";
         assert!(matches(
             template,
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_path_names_its_methods_and_head() {
+    fn known_path_lists_allowed_methods_and_head() {
         assert_eq!(allowed("/api/v4/version"), ["GET", "HEAD"]);
         assert_eq!(allowed("/api/v4/nothing"), Vec::<&str>::new());
         assert_eq!(allowed("/users/sign_in"), ["GET", "HEAD", "POST"]);

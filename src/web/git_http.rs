@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_name_a_project_with_or_without_git() {
+    fn git_path_accepts_project_with_or_without_suffix() {
         assert_eq!(
             GitRequest::of("/g/p.git/info/refs"),
             target("g/p", GitEndpoint::References)
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_are_none_of_gits() {
+    fn other_paths_are_not_git_requests() {
         for path in [
             "/",
             "/info/refs",

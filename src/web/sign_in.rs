@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_local_paths_are_gone_to() {
+    fn return_path_must_be_local() {
         assert_eq!(local_path(Some("/docs?x=1#y")), "/docs?x=1#y");
         for bad in [
             "",
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_cannot_leave_its_attribute() {
+    fn sign_in_page_escapes_submitted_login() {
         let shown = SignInPage {
             login: "\"><script>alert('1')</script>",
             return_to: DEFAULT_TARGET,

@@ -144,7 +144,7 @@ mod tests {
     const SECRET: &str = "66dbcd21ec5d24ed6ea225176098d52b";
 
     #[test]
-    fn a_path_names_project_secret_and_file() {
+    fn upload_path_has_project_secret_and_file_name() {
         let found = FileRequest::of(&format!("/a/b%20c/d/uploads/{SECRET}/%C3%BC.png")).expect("a file");
         let (project, secret) = ("a/b c/d".to_owned(), SECRET.to_owned());
         assert_eq!(
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_are_passed_on() {
+    fn other_paths_are_not_uploads() {
         for path in [
             "/".to_owned(),
             format!("/uploads/{SECRET}/a"),

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_form_holds_the_files_of_the_commit() {
+    async fn archive_formats_contain_all_files_of_commit() {
         let sample = TestRepository::with_history();
         let plain = files_of(&*collected(&sample, archive(&sample, ArchiveFormat::Tar, None)).await);
         let gz = collected(&sample, archive(&sample, ArchiveFormat::TarGz, None)).await;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn path_narrows_the_archive() {
+    async fn archive_path_restricts_files() {
         let sample = TestRepository::with_history();
         let tar = collected(&sample, archive(&sample, ArchiveFormat::Tar, Some("src/"))).await;
         let files = files_of(&*tar);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn prefix_stays_inside() {
+    fn archive_prefix_loses_parent_directories() {
         assert_eq!(safe_prefix("a/../../b\n/./c/"), "a/b_/c/");
         assert_eq!(safe_prefix("/"), "");
     }

@@ -117,7 +117,7 @@ mod tests {
     use crate::test_repository::{PATHS, TestRepository};
 
     #[tokio::test]
-    async fn every_line_has_the_commit_git_blames() {
+    async fn blame_matches_git() {
         let sample = TestRepository::with_history();
         let mut files = 0;
         for path in PATHS {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn blames_files_only_and_by_their_exact_path() {
+    async fn blame_requires_exact_path_of_file() {
         let sample = TestRepository::with_history();
         let main = sample.id("main");
         for path in [
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn empty_file_has_no_ranges() {
+    async fn blame_of_empty_file_has_no_ranges() {
         let sample = TestRepository::empty();
         sample.import(
             b"commit refs/heads/main\ncommitter A <a@example.com> 1 +0000\ndata 1\nx\n\

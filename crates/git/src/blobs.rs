@@ -221,7 +221,7 @@ mod tests {
     use crate::{Error, Oid};
 
     #[tokio::test]
-    async fn reads_blobs_loose_and_packed_small_and_large() {
+    async fn blobs_are_read_loose_and_packed_at_any_size() {
         let fixture = Fixture::new("main").await;
         let large: Vec<u8> = (0..6_000_000_u32)
             .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stream_that_breaks_off_is_an_error() {
+    async fn truncated_blob_stream_fails() {
         let fixture = Fixture::new("main").await;
         let id = fixture.git_stdin(&["hash-object", "-w", "--stdin"], &vec![7; 5 << 20]);
         let mut stream = fixture

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_by_name_with_search_and_page() {
+    async fn branches_are_listed_by_name_with_search_and_page() {
         let fixture = Fixture::new("main").await;
         assert!(fixture.repository.is_empty().await.unwrap());
         testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn creates_only_what_is_new_and_well_formed() {
+    async fn create_branch_rejects_existing_and_invalid_names() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         let refused = repository.create_branch("x", "main").await;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deletes_only_what_stands_where_expected() {
+    async fn delete_branch_requires_expected_head() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         let commit = testing::commit(repository, "main", &[("a", "1")]).await;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn default_branch_follows_what_is_set() {
+    async fn set_default_branch_changes_head() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         assert_eq!(repository.default_branch().await.unwrap(), "main");
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deletes_merged_branches_but_those_to_keep() {
+    async fn delete_merged_branches_skips_unmerged_and_excluded_branches() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         testing::commit(repository, "main", &[("a", "1")]).await;

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn picks_and_reverts_as_git_does() {
+    async fn cherry_pick_and_revert_match_git() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         testing::commit(repository, "main", &[("f", &lines(99, "")), ("other", "1")]).await;
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn follows_a_rename() {
+    async fn cherry_pick_follows_rename() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         testing::commit(repository, "main", &[("old", &lines(99, ""))]).await;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tells_conflict_from_empty_change_and_changes_nothing() {
+    async fn cherry_pick_and_revert_distinguish_conflict_from_empty_change() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         let root = testing::commit(repository, "main", &[("f", "1\n")]).await;
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn takes_merges_against_their_first_parent_and_roots_against_nothing() {
+    async fn cherry_pick_and_revert_accept_merge_and_root_commits() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         let root = testing::commit(repository, "main", &[("f", "1\n")]).await;
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_what_is_missing() {
+    async fn cherry_pick_and_revert_reject_missing_branch_and_commit() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         let commit = testing::commit(repository, "main", &[("f", "1\n")]).await;

@@ -307,7 +307,7 @@ mod tests {
     const TREE: &str = "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n";
 
     #[test]
-    fn keeps_message_and_offset() {
+    fn parse_commit_preserves_message_and_utc_offset() {
         let commit = parse(
             format!("{TREE}author A B <a@b> 1393488896 +0200\ncommitter C <> 1393488897 -0730\n\n\nTitle\n\nBody\n")
                 .as_bytes(),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_old_imports_left() {
+    fn parse_commit_accepts_malformed_signatures() {
         let commit =
             parse(format!("{TREE}author no mail\ncommitter X <x> y> 99999999999999 +9999\n\n").as_bytes());
         assert_eq!(
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_latin1_when_it_says_so() {
+    fn parse_commit_decodes_declared_latin1() {
         let mut data = format!("{TREE}author J\u{0}").into_bytes();
         data.pop();
         data.extend(
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_cannot_break_out_of_its_line() {
+    fn signature_line_removes_special_characters() {
         let mut signature = Signature::now("Eve <x> 1 +0000\ncommitter Mallory", " e\0v<e@>x\n");
         signature.time = chrono::DateTime::parse_from_rfc3339("2020-01-02T03:04:05-03:30").unwrap();
         assert_eq!(
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reads_commits_as_git_shows_them() {
+    async fn commit_matches_git_show() {
         let fixture = Fixture::new("main").await;
         let first = testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
         let second = testing::commit(&fixture.repository, "main", &[("b", "2")]).await;

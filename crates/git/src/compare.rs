@@ -63,7 +63,7 @@ mod tests {
     use crate::test_repository::TestRepository;
 
     #[tokio::test]
-    async fn comparison_equals_log_and_diff() {
+    async fn comparison_matches_git_log_and_diff() {
         let sample = TestRepository::with_history();
         for (from, to) in [("main~20", "main"), ("main", "apart"), ("side-53", "main")] {
             for (straight, dots) in [(false, "..."), (true, "..")] {

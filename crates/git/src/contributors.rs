@@ -145,7 +145,7 @@ mod tests {
     use crate::test_repository::TestRepository;
 
     #[tokio::test]
-    async fn commits_are_counted_as_shortlog_counts_them() {
+    async fn contributor_commits_match_git_shortlog() {
         let sample = TestRepository::with_history();
         let main = sample.id("main");
         for order in [ContributorOrder::Name, ContributorOrder::Email] {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_counted_as_numstat_counts_them() {
+    async fn contributor_lines_match_git_numstat() {
         let sample = TestRepository::with_history();
         let contributors = sample
             .repository

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_beyond_the_limit_is_dropped_and_the_report_is_kept() {
+    fn progress_over_limit_is_dropped_but_report_is_not() {
         let mut output = Vec::new();
         for number in 0..40_000 {
             output.extend(line(
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn output_below_the_limit_is_kept_as_it_is() {
+    fn output_below_limit_is_unchanged() {
         let output = [line(2, "progress"), line(1, "report"), b"0000".to_vec()].concat();
         for overflow in [Overflow::Begins, Overflow::Kept, Overflow::DropsProgress] {
             let (kept, has_room) = taken(overflow, &output, 3);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn output_without_packets_has_no_room_beyond_the_limit() {
+    fn output_without_packets_has_no_room_over_limit() {
         let output = vec![b'x'; 2 << 20];
         for overflow in [Overflow::Begins, Overflow::DropsProgress] {
             let (kept, has_room) = taken(overflow, &output, 4096);

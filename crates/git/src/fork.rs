@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fork_has_all_branches_and_tags_and_outlives_its_source() {
+    async fn fork_has_all_branches_and_tags_and_survives_its_source() {
         let sample = TestRepository::with_history();
         sample.repository.write_commit_graph().await.unwrap();
         let references = sample.git(&["for-each-ref", "refs/heads", "refs/tags"]);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn packs_are_shared_and_upkeep_of_either_side_harms_neither() {
+    async fn fork_shares_packs_and_both_sides_survive_maintenance() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         testing::commit(repository, "main", &[("file", "0")]).await;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn forks_made_during_writes_and_repacks_are_whole() {
+    async fn forks_during_writes_and_repacks_are_complete() {
         let fixture = Fixture::new("main").await;
         let repository = fixture.repository.clone();
         testing::commit(&repository, "main", &[("file", "first")]).await;

@@ -82,7 +82,7 @@ mod tests {
     use crate::{Error, Oid, RepositoryId};
 
     #[tokio::test]
-    async fn copies_branches_tags_and_default_branch() {
+    async fn copy_from_copies_branches_tags_and_default_branch() {
         let fixture = Fixture::new("trunk").await;
         let source = &fixture.repository;
         let commit = testing::commit(source, "trunk", &[("a", "1")]).await;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn takes_over_one_commit_with_its_history() {
+    async fn import_commit_copies_its_history() {
         let fixture = Fixture::new("main").await;
         let source = &fixture.repository;
         let first = testing::commit(source, "main", &[("a", "1")]).await;

@@ -272,7 +272,7 @@ mod tests {
     use super::super::{Error, RepositoryId, RepositoryStore};
 
     #[tokio::test]
-    async fn creates_a_repository_that_git_accepts() {
+    async fn created_repository_is_valid_for_git() {
         let fixture = Fixture::new("trunk").await;
         assert_eq!(fixture.git(&["symbolic-ref", "HEAD"]).trim(), "refs/heads/trunk");
         assert_eq!(fixture.git(&["rev-parse", "--is-bare-repository"]).trim(), "true");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_to_create_twice_and_leaves_nothing_beside() {
+    async fn create_rejects_existing_repository_and_leaves_no_files() {
         let fixture = Fixture::new("main").await;
         assert!(matches!(
             fixture.store.create(&fixture.id, "main").await,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn removes_at_once_and_again() {
+    async fn remove_is_immediate_and_repeatable() {
         let fixture = Fixture::new("main").await;
         testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
         fixture.store.remove(&fixture.id).await.unwrap();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stored_repositories_are_listed_and_nothing_else() {
+    async fn stored_lists_only_repositories() {
         let fixture = Fixture::new("main").await;
         for stray in ["ab/cd/x.git", "ab/file", ".new-x/y"] {
             std::fs::create_dir_all(fixture.root.path().join(stray)).unwrap();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sweeps_away_what_a_killed_creation_left() {
+    async fn new_store_deletes_stale_incomplete_repositories() {
         let fixture = Fixture::new("main").await;
         let left = ["old", "young"].map(|name| fixture.root.path().join(format!(".new-{name}")));
         for directory in &left {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn libgit2_is_told_to_sync_and_git_does_not_warn() {
+    async fn libgit2_syncs_objects_without_git_warning() {
         let fixture = Fixture::new("main").await;
         let synced = fixture
             .repository
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn missing_repository_is_reported() {
+    async fn missing_repository_returns_error() {
         let root = tempfile::tempdir().unwrap();
         let store = RepositoryStore::new(root.path(), 2).unwrap();
         let id = RepositoryId::of_project(1);

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn long_lines_are_cut_and_measured() {
+    async fn long_lines_are_truncated_with_full_length() {
         let mut lines = LineReader::new(&b"short\n0123456789\nlast"[..]);
         let mut read = Vec::new();
         while let Some(line) = lines.line(b'\n', 6).await.unwrap() {

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn never_two_writers_inside_and_no_process_starves() {
+    async fn writers_are_exclusive_and_no_process_starves() {
         let fixture = Fixture::new("main").await;
         let inside = Arc::new(AtomicUsize::new(0));
         let mut tasks = tokio::task::JoinSet::new();

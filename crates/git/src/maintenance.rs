@@ -204,7 +204,7 @@ mod tests {
     use crate::{CommitSelection, Error, RepositoryId};
 
     #[tokio::test]
-    async fn upkeep_changes_no_answer() {
+    async fn maintenance_does_not_change_results() {
         let sample = TestRepository::with_history();
         let references = sample.git(&["for-each-ref"]);
         let selection = CommitSelection {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn upkeep_disturbs_neither_readers_nor_writers() {
+    async fn maintenance_does_not_disturb_readers_or_writers() {
         let fixture = Fixture::new("main").await;
         let repository = fixture.repository.clone();
         let first = testing::commit(&repository, "main", &[("file", "0")]).await;
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn import_brings_branches_tags_and_head() {
+    async fn import_copies_branches_tags_and_head() {
         let sample = TestRepository::with_history();
         sample.git(&["symbolic-ref", "HEAD", "refs/heads/side-33"]);
         sample.git(&["update-ref", "refs/keep/hidden", &sample.id("main").to_string()]);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fsck_names_what_is_broken() {
+    async fn fsck_reports_missing_object() {
         let sample = TestRepository::with_history();
         let absent = "1234567890123456789012345678901234567890";
         std::fs::write(

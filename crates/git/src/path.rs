@@ -130,7 +130,7 @@ mod tests {
     const SEED: u64 = 20_261_121;
 
     #[test]
-    fn normalises_slashes_and_dots() {
+    fn path_normalizes_slashes_and_dots() {
         for (given, expected) in [
             ("a", "a"),
             ("/a/b", "a/b"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_traversal_and_emptiness() {
+    fn path_rejects_traversal_and_empty_path() {
         for given in ["..", "../a", "a/..", "a/../b", "/..", "./../x", "a//../b"] {
             assert_eq!(
                 TreePath::parse(given),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_git_directory_in_every_disguise() {
+    fn path_rejects_all_spellings_of_git_directory() {
         for name in [
             ".git",
             ".GIT",
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn allows_names_that_only_resemble_it() {
+    fn path_accepts_names_similar_to_git_directory() {
         for name in [
             ".gitignore",
             ".gitmodules",
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_control_characters() {
+    fn path_rejects_control_characters() {
         for code in (0u32..0x20).chain(0x7f..0xa0) {
             let path = format!("a/b{}c", char::from_u32(code).unwrap());
             assert!(
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_length_and_depth() {
+    fn path_limits_length_and_depth() {
         assert!(TreePath::parse(&"x".repeat(255)).is_ok());
         assert!(TreePath::parse(&"x".repeat(256)).is_err());
         assert!(TreePath::parse(&"ä".repeat(128)).is_err());
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_every_name_that_fsck_refuses() {
+    async fn path_rejects_every_name_that_fsck_rejects() {
         use rand::{RngExt, SeedableRng};
         let fixture = crate::testing::Fixture::new("main").await;
         let tokens = [
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn links_may_not_stand_for_files_that_git_reads() {
+    fn symlink_cannot_replace_files_that_git_reads() {
         for name in [
             ".gitmodules",
             ".GitModules",

@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dropped_program_dies_with_its_children() {
+    async fn dropped_program_is_killed_with_its_children() {
         let sample = TestRepository::empty();
         let hook = sample.repository.path().join("hooks/pre-receive");
         std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn program_that_takes_too_long_is_given_up() {
+    async fn program_over_time_limit_times_out() {
         let sample = TestRepository::empty();
         let program = || {
             Program::new("cat-file")
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn program_in_the_background_lets_others_go_first() {
+    async fn background_program_has_low_priority() {
         let sample = TestRepository::empty();
         let program = Program::new("cat-file").flag("--batch").in_background();
         let running = sample.repository.start(program).await.unwrap();
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_and_input_are_bounded_and_exact() {
+    async fn program_input_and_output_are_exact_and_limited() {
         let sample = TestRepository::with_history();
         let log = || Program::new("log").flag("--format=%H").id(sample.id("main"));
         let whole = sample.repository.run(log()).await.unwrap().stdout;
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failure_tells_what_the_program_said() {
+    async fn failed_program_returns_stderr_and_exit_status() {
         let sample = TestRepository::empty();
         let answer = sample
             .repository
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn machine_configuration_has_no_say() {
+    async fn system_configuration_is_ignored() {
         let sample = TestRepository::empty();
         let program = Program::new("config").flags(&["--list", "--show-scope"]);
         let listed = String::from_utf8(sample.repository.run(program).await.unwrap().stdout).unwrap();

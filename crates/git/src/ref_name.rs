@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_git() {
+    fn ref_name_check_matches_git() {
         let tokens = [
             "a", "B", ".", "..", "/", "-", "@", "{", "~", "^", ":", "?", "*", "[", "\\", " ", "\u{7f}", "ä",
         ];
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_names_that_pose_as_something_else() {
+    fn ref_name_rejects_ambiguous_names() {
         for name in [
             "HEAD",
             "refs/heads/x",

@@ -272,7 +272,7 @@ mod tests {
     use crate::testing::{self, Fixture};
 
     #[test]
-    fn filters_by_start_end_and_middle() {
+    fn name_filter_matches_start_end_and_middle() {
         for (search, name, accepted) in [
             ("", "x", true),
             ("eat", "Feature/x", true),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waits_for_a_lock_of_git_and_clears_a_forgotten_one() {
+    async fn ref_update_waits_for_git_lock_and_removes_stale_lock() {
         let fixture = Fixture::new("main").await;
         let first = testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
         let second = testing::commit(&fixture.repository, "main", &[("a", "2")]).await;

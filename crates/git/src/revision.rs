@@ -137,7 +137,7 @@ mod tests {
     use crate::testing::{self, Fixture};
 
     #[tokio::test]
-    async fn resolves_what_git_resolves() {
+    async fn revision_resolves_like_git() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         let first = testing::commit(repository, "main", &[("a", "1")]).await;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn prefers_branch_to_tag_and_full_id_to_both() {
+    async fn revision_prefers_full_id_then_branch_then_tag() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         let first = testing::commit(repository, "main", &[("a", "1")]).await;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_all_else() {
+    async fn revision_rejects_hidden_and_unsupported_names() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         assert!(matches!(

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn creates_tags_that_git_reads_and_reads_those_of_git() {
+    async fn tags_are_compatible_with_git() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         let commit = testing::commit(repository, "main", &[("a", "1")]).await;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_what_exists_or_is_malformed() {
+    async fn create_tag_rejects_existing_and_invalid_names() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         let commit = testing::commit(repository, "main", &[("a", "1")]).await;
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn orders_by_name_or_by_time_of_commit() {
+    async fn tags_sort_by_name_or_commit_time() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         for (seconds, tag) in [(300, "b"), (100, "c"), (200, "a"), (200, "aa")] {

@@ -246,7 +246,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn lists_trees_before_blobs_before_submodules() {
+    async fn tree_lists_trees_then_blobs_then_submodules() {
         let fixture = Fixture::new("main").await;
         let files = [
             ("b.txt", "1"),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn finds_entries_by_path() {
+    async fn locate_finds_entry_by_exact_path() {
         let fixture = Fixture::new("main").await;
         let commit = testing::commit(&fixture.repository, "main", &[("d/f:[*].txt", "x")]).await;
         let at = async |path: &str| fixture.repository.locate(commit, path).await.unwrap().entry;

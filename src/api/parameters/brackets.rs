@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_scalars_lists_and_hashes() {
+    fn parameters_parse_as_scalars_lists_and_hashes() {
         assert_eq!(
             parsed("a=1&a=2&b[]=x&b[]=y&not[labels]=z&e%5B%5D=%2F+1"),
             Ok(json!({"a": "2", "b": ["x", "y"], "not": {"labels": "z"}, "e": ["/ 1"]}))
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_name_begins_the_next_hash_of_a_list() {
+    fn repeated_key_starts_next_hash_of_list() {
         assert_eq!(
             parsed(
                 "actions[][action]=create&actions[][file_path]=a&actions[][action]=delete&actions[][file_path]=b"
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_brackets_are_part_of_the_name() {
+    fn unbalanced_brackets_are_part_of_the_name() {
         assert_eq!(
             parsed("[a]=1&b[=2&c]=3"),
             Ok(json!({"[a]": "1", "b[": "2", "c]": "3"}))
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_depth_and_bad_bytes_are_refused() {
+    fn conflicts_deep_nesting_invalid_utf8_and_excess_pairs_are_rejected() {
         assert_eq!(parsed("a=1&a[b]=2"), Err("a is invalid".to_owned()));
         assert_eq!(
             parsed(&format!("a{}=1", "[b]".repeat(17))),

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_every_kind_of_value() {
+    fn json_parser_reads_all_value_types() {
         let text = r#"{"a":[1,-2,3.5,true,null,"x"],"b":{"c":{}}}"#;
         assert_eq!(
             parse(text.as_bytes()),
@@ -101,13 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_key_said_twice_at_any_depth() {
+    fn json_parser_rejects_duplicate_nested_key() {
         let message = parse(br#"{"a":{"b":1,"b":2}}"#).expect_err("a duplicate");
         assert!(message.contains("duplicate key `b`"), "{message}");
     }
 
     #[test]
-    fn refuses_depth_trailing_text_and_bad_bytes() {
+    fn json_parser_rejects_deep_nesting_trailing_text_and_invalid_utf8() {
         assert!(parse("[".repeat(100_000).as_bytes()).is_err());
         assert!(parse(b"{} {}").is_err());
         assert!(parse(b"\"\xff\"").is_err());

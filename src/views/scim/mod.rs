@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_any_characters_stand_in_one_segment() {
+    fn resource_url_escapes_id_in_one_segment() {
         let place = ScimLocation {
             address: "http://h/api/scim/v2/groups/a%2Fb".to_owned(),
         };

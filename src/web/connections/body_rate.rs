@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_stops_is_given_up() {
+    async fn stalled_body_times_out() {
         let began = Instant::now();
         let body = RateLimitedBody::new(drips(1 << 20, CHUNK_TIMEOUT * 2), None);
         assert_eq!(refused(body).await, (0, io::ErrorKind::TimedOut));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_drips_is_given_up_when_its_grace_is_used() {
+    async fn slow_body_times_out_after_grace_period() {
         let began = Instant::now();
         let body = RateLimitedBody::new(drips(1, Duration::from_secs(1)), None);
         let (bytes, kind) = refused(body).await;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_but_steady_body_passes() {
+    async fn slow_but_steady_body_is_accepted() {
         let mut body = RateLimitedBody::new(drips(4 << 10, Duration::from_secs(2)).take(500), None);
         while let Some(piece) = body.next().await {
             piece.expect("no refusal");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tiny_pieces_are_refused_when_there_are_very_many() {
+    async fn body_with_too_many_tiny_chunks_is_rejected() {
         let ones = stream::repeat_with(|| Ok(Bytes::from_static(b"x")));
         assert_eq!(
             refused(RateLimitedBody::new(ones, None)).await,
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_was_read_to_its_end_is_not_unread() {
+    async fn fully_read_body_is_not_unread() {
         let unread = Arc::new(BodyState::new());
         unread.begin(None);
         let mut body = RateLimitedBody::new(stream::iter([Ok(Bytes::new())]), Some(Arc::clone(&unread)));

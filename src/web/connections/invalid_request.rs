@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_librarys_own_refusals_are_bare() {
+    fn only_error_responses_of_the_library_are_bare() {
         let bare =
             b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         assert!(is_library_response(bare));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_of_ours_is_json_and_not_taken_for_a_bare_one() {
+    fn own_error_response_is_json_and_not_bare() {
         let answer = response(StatusCode::BAD_REQUEST);
         let text = String::from_utf8(answer.clone()).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a body");

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_read_from_their_end() {
+    fn registry_path_is_parsed_from_its_end() {
         for (path, name, what) in [
             ("/v2/a/b/tags/list", "a/b", RepositoryResource::Tags),
             (
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_apart() {
+    fn base_token_unknown_and_invalid_paths_are_distinguished() {
         for path in ["/v2", "/v2/"] {
             assert!(
                 matches!(RegistryPath::of(path), Some(Ok(RegistryPath::Base))),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn blobs_take_long() {
+    fn blob_requests_are_long_running() {
         assert!(
             accepts_large_body("/v2/a/b/blobs/uploads/x") && accepts_large_body("/v2/a/b/blobs/sha256:x")
         );

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn failures_elsewhere_get_the_form_of_the_protocol_and_tell_nothing() {
+    async fn internal_errors_use_registry_format_and_omit_cause() {
         let failed = error_response::render(&Error::internal("the disk of cellar 7 is full"));
         let mut response = to_registry_format(failed).await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);

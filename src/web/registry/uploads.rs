@@ -135,7 +135,7 @@ mod tests {
     use super::read_range;
 
     #[test]
-    fn ranges_are_the_first_and_the_last_byte() {
+    fn content_range_is_first_and_last_byte() {
         for text in ["0-9", "bytes 0-9/*", "bytes=0-9", "0-9/10", " 0 - 9 "] {
             assert_eq!(read_range(text), Some((0, 9)), "{text}");
         }

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_keep_nothing_that_means_anything_elsewhere() {
+    fn file_name_loses_directories_and_unsafe_characters() {
         for (name, clean) in [
             ("card.png", "card.png"),
             ("my file (1).txt", "my_file__1_.txt"),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_before_their_extension() {
+    fn long_file_name_is_truncated_before_extension() {
         let name = clean_name(&format!("{}.png", "ä".repeat(500)));
         assert!(name.len() <= MAX_NAME_BYTES && name.ends_with(".png"), "{name}");
         assert_eq!(clean_name(&"x".repeat(500)).len(), MAX_NAME_BYTES);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn only_media_are_shown_in_place() {
+    fn only_media_files_are_shown_inline() {
         assert!(is_media("a.PNG") && is_media("b.mp4"));
         assert!(!is_media("a.svg") && !is_media("png") && !is_media("a.html"));
     }

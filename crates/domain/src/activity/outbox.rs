@@ -78,7 +78,7 @@ mod tests {
     use super::wants;
 
     #[test]
-    fn filters_name_a_branch_or_a_pattern() {
+    fn branch_filter_matches_name_or_wildcard() {
         assert!(wants(None, Some("main")) && wants(Some(""), Some("main")) && wants(Some("main"), None));
         assert!(wants(Some("main"), Some("main")) && !wants(Some("main"), Some("mainly")));
         assert!(wants(Some("feature/*"), Some("feature/x/y")) && !wants(Some("feature/*"), Some("feature")));

@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn unprotected_branches_take_pushes_of_developers() {
+    fn unprotected_branch_accepts_push_of_developer() {
         assert!(rules(Some(Role::Developer), vec![]).may_push("x"));
         assert!(!rules(Some(Role::Reporter), vec![]).may_push("x"));
         assert!(!rules(None, vec![]).may_push("x"));
     }
 
     #[test]
-    fn protected_branches_take_pushes_of_their_level_and_are_never_forced_or_deleted() {
+    fn protected_branch_requires_level_and_rejects_force_push_and_deletion() {
         let protected = || {
             vec![
                 protection("main", 40),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protection_may_let_merge_who_may_not_push() {
+    fn protection_can_allow_merge_without_push() {
         let row = protected_branches::Model {
             merge_access_level: 30,
             ..protection("main", 40)
@@ -171,25 +171,25 @@ mod tests {
         let developer = rules(Some(Role::Developer), vec![row.clone()]);
         assert!(developer.may_merge("main") && !developer.may_push("main"));
         assert!(!rules(Some(Role::Reporter), vec![row]).may_merge("main"));
-        let nobody = rules(Some(Role::Owner), vec![protection("main", 0)]);
-        assert!(!nobody.may_merge("main"));
+        let no_access = rules(Some(Role::Owner), vec![protection("main", 0)]);
+        assert!(!no_access.may_merge("main"));
         assert!(rules(Some(Role::Developer), vec![]).may_merge("topic"));
     }
 
     #[test]
-    fn the_most_permissive_protection_decides() {
+    fn most_permissive_protection_applies() {
         let both = vec![protection("release/*", 40), protection("release/1", 30)];
         assert!(rules(Some(Role::Developer), both.clone()).may_push("release/1"));
         assert!(!rules(Some(Role::Developer), both).may_push("release/2"));
     }
 
     #[test]
-    fn the_default_branch_cannot_be_deleted() {
+    fn default_branch_cannot_be_deleted() {
         assert!(!rules(Some(Role::Owner), vec![]).may_delete("main"));
     }
 
     #[test]
-    fn archived_projects_take_no_push() {
+    fn archived_project_rejects_push() {
         let archived = PushRules {
             archived: true,
             ..rules(Some(Role::Owner), vec![])

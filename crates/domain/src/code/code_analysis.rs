@@ -275,7 +275,7 @@ mod tests {
     use super::percent;
 
     #[test]
-    fn shares_have_two_decimals() {
+    fn percentage_has_two_decimals() {
         assert!((percent(1, 3) - 33.33).abs() < 1e-9);
         assert!((percent(7, 7) - 100.0).abs() < 1e-9);
         assert!(percent(0, 0).abs() < 1e-9);

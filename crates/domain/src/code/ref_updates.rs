@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_moves_are_followed_and_others_are_not() {
+    fn ref_update_follows_later_changes_of_same_ref_only() {
         let planned = moved(Some("a"), None);
         assert_eq!(followed(&planned, &[]), Some("a".to_owned()));
         let others = [moved(Some("a"), Some("b")), moved(Some("b"), Some("c"))];

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn authors_of_one_address_are_one_under_the_name_they_use_most() {
+    fn contributors_with_same_email_are_merged_under_most_used_name() {
         let counted = vec![
             author("Ada", "a@x", 2),
             author("Ada L.", "a@x", 3),
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn archives_are_named_after_project_branch_and_commit() {
+    fn archive_name_has_project_ref_and_commit_id() {
         let id = "570e7b2abdd848b95f2f578043fc23bd6f6fd24d";
         assert_eq!(
             archive_name("engine", "feature/x", id),

@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_those_of_domains() {
+    fn label_must_be_valid_dns_label() {
         let long = "a".repeat(63);
         for good in ["a", "A-1", "1", &long] {
             assert!(is_dns_label(good), "{good}");

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slugs_are_made_of_names() {
+    fn environment_slug_is_derived_from_name() {
         for same in ["production", "a", "a-1", "x123456789012345678901-3"] {
             assert_eq!(slug_of(same), same);
         }

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_are_named_once_between_single_commas() {
+    fn user_list_requires_unique_ids_separated_by_commas() {
         let long = "x".repeat(256);
         for good in ["", "a", "a,b", "a b,c", "1,2,3", "ä@example.com", &long] {
             assert!(is_user_list(good), "{good:?}");

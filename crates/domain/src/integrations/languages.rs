@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_decide_where_they_can() {
+    fn unambiguous_path_determines_language() {
         assert_eq!(by_path("src/main.py"), LanguageGuess::Language("Python"));
         assert_eq!(by_path("SRC/MAIN.PY"), LanguageGuess::Language("Python"));
         assert_eq!(by_path("Makefile"), LanguageGuess::Language("Makefile"));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_decide_the_rest() {
+    fn content_determines_language_of_ambiguous_path() {
         assert_eq!(
             by_content("src/lib.rs", b"use std::io;\nfn main() {}\n"),
             Some("Rust")
@@ -202,12 +202,12 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_looked_at_goes_to_the_extensions_own_language() {
+    fn unread_file_gets_most_likely_language_of_extension() {
         assert_eq!(most_likely("src/lib.rs"), Some("Rust"));
     }
 
     #[test]
-    fn copies_of_others_work_do_not_count() {
+    fn vendored_paths_are_detected() {
         assert!(is_vendored("node_modules/a/b.js") && !is_vendored("src/b.js"));
     }
 }

@@ -154,12 +154,12 @@ mod tests {
         LICENSE_TEXTS
             .iter()
             .find(|(known, _)| *known == id)
-            .expect("a licence")
+            .expect("a license")
             .1
     }
 
     #[test]
-    fn every_known_licence_is_there_and_recognises_itself() {
+    fn every_known_license_is_detected_from_its_own_text() {
         for id in KNOWN_LICENSES {
             assert_eq!(recognize(text_of(id)), Some(id));
             assert!(describe(id).is_some(), "{id}");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_rights_makes_no_difference() {
+    fn license_detection_ignores_copyright_line() {
         let text = text_of("MIT")
             .replace("<year>", "1842")
             .replace("<copyright holders>", "Ada Lovelace");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_licence() {
+    fn other_texts_are_not_detected_as_license() {
         for text in [
             "",
             " \n",
@@ -187,18 +187,18 @@ mod tests {
     }
 
     #[test]
-    fn licences_have_the_names_that_clients_know() {
-        let license = describe("GPL-3.0-only").expect("a licence");
+    fn license_has_known_key_name_and_nickname() {
+        let license = describe("GPL-3.0-only").expect("a license");
         assert_eq!(
             (license.key.as_str(), license.nickname),
             ("gpl-3.0", Some("GNU GPLv3"))
         );
         assert_eq!(license.name, "GNU General Public License v3.0");
-        assert_eq!(describe("MIT").expect("a licence").name, "MIT License");
+        assert_eq!(describe("MIT").expect("a license").name, "MIT License");
     }
 
     #[test]
-    fn files_are_looked_for_under_the_usual_names() {
+    fn license_files_are_ranked_by_name() {
         assert!(rank("LICENSE") < rank("LICENSE-MIT") && rank("COPYING.LESSER").is_some());
         assert_eq!((rank("licensing.rs"), rank("README")), (None, None));
     }

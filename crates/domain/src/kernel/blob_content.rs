@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn any_stretch_can_be_cut_out() {
+    async fn blob_content_returns_any_byte_range() {
         assert_eq!(digits(0, 10).await.expect("bytes"), b"0123456789");
         assert_eq!(digits(3, 5).await.expect("bytes"), b"34");
         assert_eq!(digits(9, 10).await.expect("bytes"), b"9");
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_content_that_ends_before_the_stretch_is_an_error() {
+    async fn blob_content_shorter_than_range_fails() {
         let error = digits(11, 12).await.expect_err("an error");
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_those_of_work() {
+    fn duration_units_are_working_time() {
         for (text, seconds) in [
             ("3h", 3 * HOUR),
             ("1d 2h", 10 * HOUR),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn invalid_duration_is_rejected() {
         for text in [
             "",
             "-",
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_the_longest_units() {
+    fn duration_is_formatted_in_longest_units() {
         assert_eq!(format_duration(10 * HOUR).as_deref(), Some("1d 2h"));
         assert_eq!(format_duration(-90 * MINUTE).as_deref(), Some("-1h 30m"));
         assert_eq!(format_duration(0), None);

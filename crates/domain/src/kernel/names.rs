@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_take_letters_of_all_scripts_and_emoji() {
+    fn name_accepts_letters_of_all_scripts_and_emoji() {
         for name in [
             "Engine",
             "Ünïcode Näme",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn names_refuse_markup_line_breaks_and_leading_marks() {
+    fn name_rejects_markup_line_breaks_and_leading_punctuation() {
         for name in ["", "-x", " x", ".x", "<script>", "a\nb", "a/b", "a\u{202e}b"] {
             assert_eq!(project_name_fault(name), Some(PROJECT_NAME), "{name:?}");
         }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_refuse_what_files_and_routes_would_trip_over() {
+    fn path_rejects_reserved_suffixes_and_unsafe_characters() {
         for path in [
             "", ".", "..", "-a", "a.", "a.git", "a.ATOM", "a/b", "ä", "a b", "a%2Fb", "a\0",
         ] {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_words_depend_on_the_place() {
+    fn reserved_paths_depend_on_namespace_level() {
         assert_eq!(path_fault("Admin", true), Some(RESERVED));
         assert_eq!(path_fault("SiteMap.xml", true), Some(RESERVED));
         assert_eq!(path_fault("admin", false), None);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_a_name_is_lower_case_with_dashes() {
+    fn slug_is_lowercase_with_hyphens() {
         assert_eq!(slug("Foo Project"), "foo-project");
         assert_eq!(slug("🚀 Big -- Rocket!"), "big-rocket");
         assert_eq!(slug("日本"), "");

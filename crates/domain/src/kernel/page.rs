@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_a_list_in_memory_know_its_length() {
+    fn page_of_in_memory_list_has_total() {
         let request = PageRequest {
             number: 2,
             size: 3,
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_far_beyond_the_end_is_empty() {
+    fn page_far_past_the_end_is_empty() {
         let request = PageRequest {
             number: i64::MAX,
             size: 100,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_beyond_ten_thousand_keep_only_whether_more_follow() {
+    fn page_of_list_over_10000_items_has_no_total() {
         let request = PageRequest {
             number: 1,
             size: 2,

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_fit_like_those_of_a_shell_but_cross_slashes() {
+    fn branch_wildcard_matches_across_slashes() {
         for (pattern, name, expected) in [
             ("main", "main", true),
             ("main", "maine", false),

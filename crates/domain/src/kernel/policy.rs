@@ -191,7 +191,7 @@ mod tests {
         archived: false,
         first: false,
     };
-    const NOBODY: EffectiveAccess = EffectiveAccess {
+    const ANONYMOUS: EffectiveAccess = EffectiveAccess {
         signed_in: false,
         external: false,
         admin: false,
@@ -199,17 +199,17 @@ mod tests {
     };
     const STRANGER: EffectiveAccess = EffectiveAccess {
         signed_in: true,
-        ..NOBODY
+        ..ANONYMOUS
     };
 
     #[test]
-    fn open_reads_ask_for_a_role_only_on_private_things() {
+    fn read_requires_role_only_on_private_resources() {
         let guest = EffectiveAccess {
             role: Some(Role::Guest),
             ..STRANGER
         };
-        assert!(NOBODY.can_call(READ, Visibility::Public));
-        assert!(!NOBODY.can_call(READ, Visibility::Internal));
+        assert!(ANONYMOUS.can_call(READ, Visibility::Public));
+        assert!(!ANONYMOUS.can_call(READ, Visibility::Internal));
         assert!(STRANGER.can_call(READ, Visibility::Internal));
         assert!(guest.can_call(READ, Visibility::Public));
         assert!(!guest.can_call(READ, Visibility::Private));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_ask_for_the_role_everywhere() {
+    fn write_requires_role_at_any_visibility() {
         assert!(!STRANGER.can_call(WRITE, Visibility::Public));
         assert!(
             !EffectiveAccess {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn external_users_see_internal_things_only_as_members() {
+    fn external_user_sees_internal_resources_only_as_member() {
         let external = EffectiveAccess {
             external: true,
             ..STRANGER
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_read_where_the_project_is_open_or_by_reporters_unless_it_is_off() {
+    fn code_access_depends_on_feature_visibility_and_role() {
         use FeatureAccess::{Disabled, Enabled, Private as MembersOnly};
         let with = |role| EffectiveAccess {
             role: Some(role),
@@ -267,8 +267,8 @@ mod tests {
         };
         let (guest, reporter) = (with(Role::Guest), with(Role::Reporter));
         for (effective_access, repository, visibility, reads) in [
-            (NOBODY, Enabled, Visibility::Public, true),
-            (NOBODY, Enabled, Visibility::Internal, false),
+            (ANONYMOUS, Enabled, Visibility::Public, true),
+            (ANONYMOUS, Enabled, Visibility::Internal, false),
             (STRANGER, Enabled, Visibility::Internal, true),
             (STRANGER, MembersOnly, Visibility::Public, false),
             (guest, MembersOnly, Visibility::Public, true),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn admins_may_do_everything() {
+    fn administrator_has_full_access() {
         let admin = EffectiveAccess {
             admin: true,
             ..STRANGER

@@ -33,20 +33,20 @@ mod tests {
     }
 
     #[test]
-    fn a_change_after_the_date_is_refused() {
+    fn if_unmodified_since_fails_after_later_change() {
         assert!(!passes("Mon, 06 May 2024 07:08:08 GMT"));
         assert!(!passes("2024-05-06T07:08:08Z"));
     }
 
     #[test]
-    fn a_change_within_the_second_or_before_passes() {
+    fn if_unmodified_since_passes_for_change_in_same_second_or_before() {
         assert!(passes("Mon, 06 May 2024 07:08:09 GMT"));
         assert!(passes("Tue, 07 May 2024 00:00:00 GMT"));
         assert!(passes("2024-05-06T09:08:09+02:00"));
     }
 
     #[test]
-    fn what_is_no_date_sets_no_condition() {
+    fn if_unmodified_since_ignores_invalid_date() {
         assert!(passes("yesterday") && passes(""));
         assert!(check_unmodified_since(None, changed()).is_ok());
     }

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_never_set_has_its_default() {
+    fn unset_settings_have_defaults() {
         let settings: InstanceSettings =
             serde_json::from_str("{\"deletion_adjourned_period\":0,\"unknown\":1}").expect("settings");
         let defaults = InstanceSettings::default();

@@ -54,7 +54,7 @@ mod tests {
     const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
 
     #[test]
-    fn the_fingerprint_is_that_of_openssh_whatever_the_comment() {
+    fn fingerprint_ignores_comment_and_line_breaks() {
         let plain = PublicKey::parse(KEY).expect("a key");
         let commented = PublicKey::parse(&format!("  {KEY} ada@laptop \n")).expect("a key");
         assert!(plain.fingerprint.starts_with("SHA256:"));
@@ -69,7 +69,7 @@ mod tests {
 
     /// Keys and fingerprints created by OpenSSH. Elliptic curves need a feature of the library.
     #[test]
-    fn keys_of_elliptic_curves_are_keys() {
+    fn ecdsa_keys_have_openssh_fingerprints() {
         for (text, fingerprint) in [
             (
                 "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBNHNIe+GkXm8xgZpaugUdrMtqvAK6AZN0jcdzSZTBImgEZfHN+xgDIpkoHVrtXNHwE9A6wpmXO1RRVlOj6inxyw=",
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_public_key_is_refused() {
+    fn invalid_public_key_is_rejected() {
         let two = format!("{KEY}\n{KEY}");
         let renamed = KEY.replace("ssh-ed25519", "ssh-rsa");
         let cut = &KEY[..KEY.len() - 8];
@@ -113,7 +113,7 @@ mod tests {
     /// Texts that start like keys, and keys of every supported algorithm with a few characters changed. The
     /// seed is fixed.
     #[test]
-    fn what_is_accepted_is_read_again_as_the_same_key() {
+    fn accepted_public_keys_round_trip() {
         use base64::{Engine, engine::general_purpose::STANDARD};
         use rand::{RngExt, SeedableRng};
 

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_user_leaves_places_to_others() {
+    fn one_user_cannot_take_all_upload_slots() {
         let slots = UploadSlots::default();
         let take = |user_id| {
             slots

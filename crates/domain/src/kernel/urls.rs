@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_are_called_by_host_and_path() {
+    fn image_name_has_registry_host_and_path() {
         assert_eq!(image_path("Engines/Difference", ""), "engines/difference");
         assert_eq!(image_path("Engines/Difference", "a/b"), "engines/difference/a/b");
         for (base, host) in [
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_of_the_web() {
+    fn web_url_requires_http_and_host() {
         for good in [
             "https://h/%{project_path}?a=%{commit_sha}",
             "http://h:8080",

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_titles_are_marked_where_they_differ() {
+    fn title_change_note_marks_changed_words() {
         assert_eq!(
             retitled("old rest", "new rest"),
             "changed title from **{-old-} rest** to **{+new+} rest**"
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_names_read_like_sentences() {
+    fn names_are_joined_as_english_list() {
         let all = |names: &[&str]| joined(names.iter().map(ToString::to_string).collect());
         assert_eq!(all(&[]), None);
         assert_eq!(all(&["a"]).as_deref(), Some("a"));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn days_and_titles_are_written_out() {
+    fn due_date_and_milestone_notes_format_values() {
         assert_eq!(
             due(NaiveDate::from_ymd_opt(2026, 1, 2)),
             "changed due date to January 2, 2026"

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_are_read_as_they_are_written() {
+    fn digest_parses_only_canonical_form() {
         let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(Digest::of(b"").as_str(), empty);
         assert!(Digest::parse(empty).is_ok_and(|digest| digest.as_str() == empty));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn hashing_goes_on_wherever_it_was_interrupted() {
+    fn hashing_resumes_from_saved_state() {
         let bytes: Vec<u8> = (0..1_000_u32).map(|number| (number % 251) as u8).collect();
         for cut in [0, 1, 63, 64, 65, 500, 1_000] {
             let mut first = DigestState::default();

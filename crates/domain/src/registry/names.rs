@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_protocol() {
+    fn repository_name_follows_distribution_spec() {
         for good in [
             "a",
             "a/b",
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn names_mean_the_longest_path_first() {
+    fn repository_name_resolves_longest_project_path_first() {
         let readings = |text| {
             let name = ImageName::parse(text).expect("a name");
             name.possible_splits()

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_a_scope_are_read_one_by_one() {
+    fn scope_actions_ignore_unknown_words() {
         let all = RegistryActions {
             pull: true,
             push: true,

@@ -166,7 +166,7 @@ mod tests {
     use super::is_name;
 
     #[test]
-    fn tags_are_words_with_dots_and_dashes() {
+    fn tag_name_follows_distribution_spec() {
         for good in ["latest", "v1.0.0-rc.1", "_x", "9", "A__b", &"x".repeat(128)] {
             assert!(is_name(good), "{good}");
         }

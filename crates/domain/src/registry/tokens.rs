@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scopes_name_a_repository_and_actions() {
+    fn token_scope_requires_repository_name_and_actions() {
         let (name, actions) = parse_scope("repository:a/b/c:pull,push").expect("a scope");
         assert_eq!(
             (name.as_str(), actions),

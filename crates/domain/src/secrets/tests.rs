@@ -9,7 +9,7 @@ fn ring(byte: u8) -> Keyring {
 }
 
 #[test]
-fn decrypts_what_it_encrypted_for_the_same_place_only() {
+fn decrypt_requires_same_context() {
     let ring = ring(1);
     for value in ["", "a token", "päss\u{1f511}", &"x".repeat(100_000)] {
         let sealed = ring.encrypt(value, "hooks.token:1").unwrap();
@@ -23,14 +23,14 @@ fn decrypts_what_it_encrypted_for_the_same_place_only() {
 }
 
 #[test]
-fn encrypts_the_same_value_differently_each_time() {
+fn encrypt_returns_different_text_each_time() {
     let ring = ring(1);
     let sealed: HashSet<_> = (0..100).map(|_| ring.encrypt("v", "p").unwrap()).collect();
     assert_eq!(sealed.len(), 100);
 }
 
 #[test]
-fn rejects_values_that_were_changed() {
+fn decrypt_rejects_modified_values() {
     let ring = ring(1);
     let sealed = ring.encrypt("value", "p").unwrap();
     let body = sealed.rfind('.').unwrap() + 1;
@@ -46,7 +46,7 @@ fn rejects_values_that_were_changed() {
 }
 
 #[test]
-fn rejects_values_that_are_malformed() {
+fn decrypt_rejects_malformed_values() {
     let ring = ring(1);
     let sealed = ring.encrypt("value", "p").unwrap();
     let id = sealed.split('.').nth(1).unwrap();
@@ -63,7 +63,7 @@ fn rejects_values_that_are_malformed() {
 }
 
 #[test]
-fn reads_values_of_a_replaced_key_and_names_an_unknown_one() {
+fn decrypt_accepts_previous_key_and_rejects_unknown_key() {
     let sealed = ring(1).encrypt("value", "p").unwrap();
     assert!(matches!(ring(2).decrypt(&sealed, "p"), Err(Error::UnknownKey(_))));
     let rotated = ring(2).with_previous(&Secret::new([1; KEY_LENGTH]));
@@ -73,7 +73,7 @@ fn reads_values_of_a_replaced_key_and_names_an_unknown_one() {
 }
 
 #[test]
-fn makes_a_private_key_file_once_and_reads_it_again() {
+fn open_creates_private_key_file_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new/key");
     let sealed = Keyring::open(&path).unwrap().encrypt("value", "p").unwrap();
@@ -100,7 +100,7 @@ fn makes_a_private_key_file_once_and_reads_it_again() {
 }
 
 #[test]
-fn processes_that_start_at_once_agree_on_the_key() {
+fn concurrent_opens_agree_on_one_key() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("key");
     let rings: Vec<_> = std::thread::scope(|scope| {
@@ -114,7 +114,7 @@ fn processes_that_start_at_once_agree_on_the_key() {
 }
 
 #[test]
-fn refuses_a_key_file_of_another_length() {
+fn open_rejects_key_file_of_wrong_length() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("key");
     for length in [0, KEY_LENGTH - 1, KEY_LENGTH + 1] {
@@ -124,7 +124,7 @@ fn refuses_a_key_file_of_another_length() {
 }
 
 #[test]
-fn tokens_are_long_different_and_plain() {
+fn generated_tokens_are_long_unique_and_alphanumeric() {
     let tokens: HashSet<_> = (0..1000)
         .map(|_| Token::generate("hf_").expose().to_owned())
         .collect();
@@ -136,7 +136,7 @@ fn tokens_are_long_different_and_plain() {
 }
 
 #[test]
-fn digests_are_sha_256_in_hex() {
+fn digest_is_sha_256_in_hex() {
     assert_eq!(
         digest("abc"),
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -146,7 +146,7 @@ fn digests_are_sha_256_in_hex() {
 }
 
 #[test]
-fn verifies_passwords() {
+fn verify_password_accepts_only_correct_password() {
     let hash = hash_password("correct horse").unwrap();
     assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
     assert!(verify_password("correct horse", Some(&hash)).unwrap());
@@ -160,7 +160,7 @@ fn verifies_passwords() {
 }
 
 #[test]
-fn debug_output_shows_no_secret() {
+fn debug_output_omits_secrets() {
     let shown = format!(
         "{:?} {:?} {:?}",
         Secret::new("hunter2"),
@@ -171,7 +171,7 @@ fn debug_output_shows_no_secret() {
 }
 
 #[test]
-fn compares_in_constant_time_and_rightly() {
+fn constant_time_eq_compares_correctly() {
     assert!(constant_time_eq("same", "same"));
     assert!(!constant_time_eq("same", "sane"));
     assert!(!constant_time_eq("same", "sam"));

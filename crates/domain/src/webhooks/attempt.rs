@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_final_and_outages_are_not() {
+    fn client_errors_are_final_and_outages_are_retried() {
         for (status, first, last) in [
             (200, DeliveryOutcome::Delivered, DeliveryOutcome::Delivered),
             (204, DeliveryOutcome::Delivered, DeliveryOutcome::Delivered),

@@ -29,93 +29,93 @@ macro_rules! lints {
 }
 
 lints! {
-    references_lead_somewhere: "paths/keys.yaml", "parameters/Page'" => "parameters/Pge'", "ref";
-    references_stand_alone: "schemas/keys.yaml",
+    references_resolve: "paths/keys.yaml", "parameters/Page'" => "parameters/Pge'", "ref";
+    references_have_no_siblings: "schemas/keys.yaml",
         "kind: {$ref: '#/components/schemas/KeyKind'}" => "kind: {$ref: '#/components/schemas/KeyKind', nullable: true}",
         "ref-sibling";
     operation_ids_are_snake_case: "paths/keys.yaml", "list_keys" => "listKeys", "operation-id";
     operation_ids_are_unique: "paths/keys.yaml", "create_key" => "list_keys", "operation-id-unique";
     operations_have_one_tag: "paths/keys.yaml", "tags: [Keys]" => "tags: [Keys, Other]", "one-tag";
     tags_are_declared: "paths/keys.yaml", "tags: [Keys]" => "tags: [Locks]", "tag-declared";
-    operations_stand_in_the_file_of_their_tag: "paths/keys.yaml", "tags: [Keys]" => "tags: [Locks]", "tag-file";
-    summaries_have_no_full_stop: "paths/keys.yaml", "List keys" => "List keys.", "summary";
+    operations_are_in_the_file_of_their_tag: "paths/keys.yaml", "tags: [Keys]" => "tags: [Locks]", "tag-file";
+    summaries_have_no_final_period: "paths/keys.yaml", "List keys" => "List keys.", "summary";
     summaries_are_plain_english: "paths/keys.yaml", "List keys" => "Tell keys", "wording";
     descriptions_are_plain_english: "schemas/keys.yaml", "  description: A key.\n" => "  description: A key, whatever it is.\n", "wording";
     operations_are_described: "paths/keys.yaml", "    description: Lists the keys.\n" => "", "description";
     parameters_are_described: "paths/keys.yaml", "description: Only these., " => "", "description";
     schemas_are_described: "schemas/keys.yaml", "  description: A key.\n" => "", "description";
-    access_is_said: "paths/keys.yaml", "x-access: {'on': project, min: maintainer}" => "x-access: {'on': planet, min: maintainer}", "access";
+    access_target_is_known: "paths/keys.yaml", "x-access: {'on': project, min: maintainer}" => "x-access: {'on': planet, min: maintainer}", "access";
     access_has_known_fields: "paths/keys.yaml", "first: true" => "frist: true", "access";
-    access_is_on_something_the_path_names: "paths/keys.yaml",
+    access_target_is_in_the_path: "paths/keys.yaml",
         "/api/v4/projects/{id}/keys:" => "/api/v4/projects/keys:", "access-key";
-    refused_credentials_are_documented: "paths/keys.yaml",
+    status_401_is_documented: "paths/keys.yaml",
         "      '401': {$ref: '#/components/responses/Fault'}\n" => "", "status-401";
-    hidden_things_are_documented: "paths/keys.yaml",
+    status_404_is_documented: "paths/keys.yaml",
         "      '404': {$ref: '#/components/responses/Fault'}\n" => "", "status-404";
-    anonymous_access_and_security_agree: "paths/keys.yaml", ", anonymous: true" => "", "access-security";
-    tokens_of_jobs_are_taken_or_not_spoken_of: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+    anonymous_access_matches_security: "paths/keys.yaml", ", anonymous: true" => "", "access-security";
+    job_token_is_true_or_absent: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
         "    x-access: {'on': project, min: maintainer}\n    x-job-token: no\n", "job-token";
-    tokens_of_jobs_and_security_agree: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+    job_token_matches_security: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
         "    x-access: {'on': project, min: maintainer}\n    x-job-token: true\n", "job-token-security";
-    tokens_of_jobs_are_for_projects: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+    job_token_requires_access_to_project: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
         "    x-access: {'on': instance, min: maintainer}\n    x-job-token: true\n", "job-token-project";
     alternatives_are_attributes_of_the_body: "paths/keys.yaml", "[[kind, parts]]" => "[[kind, other]]", "one-of";
-    alternatives_are_several: "paths/keys.yaml", "[[kind, parts]]" => "[[kind]]", "one-of";
+    alternatives_have_at_least_two_attributes: "paths/keys.yaml", "[[kind, parts]]" => "[[kind]]", "one-of";
     alternatives_are_not_required: "paths/keys.yaml", "[[kind, parts]]" => "[[kind, title]]", "one-of";
     alternatives_are_lists: "paths/keys.yaml", "[[kind, parts]]" => "[kind, parts]", "one-of";
-    arrays_never_say_explode_false: "paths/keys.yaml",
+    arrays_do_not_set_explode_to_false: "paths/keys.yaml",
         "{name: 'ids[]', in: query," => "{name: 'ids[]', in: query, explode: false,", "explode";
-    arrays_are_named_with_brackets: "paths/keys.yaml", "'ids[]'" => "ids", "array-name";
-    placeholders_are_declared: "paths/keys.yaml", "keys/{key_id}:" => "keys/{key}:", "path-parameters";
+    array_names_end_with_brackets: "paths/keys.yaml", "'ids[]'" => "ids", "array-name";
+    path_parameters_are_declared: "paths/keys.yaml", "keys/{key_id}:" => "keys/{key}:", "path-parameters";
     bodies_are_json: "paths/keys.yaml", "        application/json:\n          schema: {$ref: '#/components/schemas/KeyCreate'}" =>
         "        text/plain:\n          schema: {$ref: '#/components/schemas/KeyCreate'}", "body-media";
-    forms_carry_one_file: "paths/keys.yaml", "schema: {$ref: '#/components/schemas/KeyFile'}" =>
+    forms_have_one_file: "paths/keys.yaml", "schema: {$ref: '#/components/schemas/KeyFile'}" =>
         "schema: {$ref: '#/components/schemas/KeyCreate'}", "form-file";
-    forms_beside_json_have_the_file_alone: "paths/keys.yaml",
+    forms_with_json_alternative_have_only_the_file: "paths/keys.yaml",
         "        multipart/form-data:\n          schema: {$ref: '#/components/schemas/KeyFile'}" =>
         "        application/json:\n          schema: {$ref: '#/components/schemas/KeyCreate'}\n          example: {title: a}\n        multipart/form-data:\n          schema: {$ref: '#/components/schemas/KeyFile'}",
         "form-attributes";
-    bodies_are_named: "paths/keys.yaml", "schema: {$ref: '#/components/schemas/KeyCreate'}" => "schema: {type: object}", "body-named";
-    large_bodies_are_documented: "paths/keys.yaml",
+    body_schemas_are_named: "paths/keys.yaml", "schema: {$ref: '#/components/schemas/KeyCreate'}" => "schema: {type: object}", "body-named";
+    status_413_is_documented: "paths/keys.yaml",
         "      '413': {$ref: '#/components/responses/Fault'}\n" => "", "status-413";
-    successes_have_an_example: "paths/keys.yaml", "          example: {title: a}\n" => "", "example";
+    successful_responses_have_an_example: "paths/keys.yaml", "          example: {title: a}\n" => "", "example";
     examples_have_the_required_properties: "paths/keys.yaml", "example: {title: a}" => "example: {}", "example-valid";
     examples_have_no_other_properties: "paths/keys.yaml", "example: {title: a}" => "example: {title: a, x: 1}", "example-valid";
     examples_have_the_right_types: "paths/keys.yaml", "example: {title: a}" => "example: {title: 1}", "example-valid";
     examples_use_enumerated_values: "paths/keys.yaml", "kind: ssh" => "kind: pgp", "example-valid";
     examples_are_null_only_where_allowed: "paths/keys.yaml", "title: a, kind" => "title: null, kind", "example-valid";
-    every_operation_documents_failure: "paths/keys.yaml",
+    status_500_is_documented: "paths/keys.yaml",
         "      '500': {$ref: '#/components/responses/Fault'}\n" => "", "status-always";
-    errors_are_components: "paths/keys.yaml",
+    error_responses_are_components: "paths/keys.yaml",
         "      '400': {$ref: '#/components/responses/Fault'}\n" => "      '400': {description: A fault.}\n", "error-component";
-    media_types_are_bare: "paths/keys.yaml", "application/octet-stream:" => "'application/octet-stream; x=y':", "media-bare";
-    there_is_one_success: "paths/keys.yaml", "      '204': {description: It is gone.}" =>
+    media_types_have_no_parameters: "paths/keys.yaml", "application/octet-stream:" => "'application/octet-stream; x=y':", "media-bare";
+    operations_have_one_success_status: "paths/keys.yaml", "      '204': {description: It is gone.}" =>
         "      '204': {description: It is gone.}\n      '202': {description: It will be.}", "one-success";
-    pages_are_lists: "paths/keys.yaml", "    x-tier: premium" => "    x-page: offset", "page-list";
-    pages_document_their_headers: "paths/keys.yaml",
+    paginated_responses_are_lists: "paths/keys.yaml", "    x-tier: premium" => "    x-page: offset", "page-list";
+    paginated_responses_document_their_headers: "paths/keys.yaml",
         "          X-Next-Page: {$ref: '#/components/headers/Text'}\n" => "", "page-headers";
-    page_kinds_are_known: "paths/keys.yaml", "x-page: offset" => "x-page: cursor", "page";
+    pagination_kinds_are_known: "paths/keys.yaml", "x-page: offset" => "x-page: cursor", "page";
     extensions_are_known: "paths/keys.yaml", "x-tier: premium" => "x-teir: premium", "extension";
     tiers_are_known: "paths/keys.yaml", "x-tier: premium" => "x-tier: gold", "tier";
-    raw_bodies_are_said_by_true: "paths/keys.yaml", "x-raw-body: true" => "x-raw-body: json", "raw-body";
-    files_are_attachments_or_said_to_be_none: "paths/keys.yaml", "    x-body-limit: 4096\n" => "    x-body-limit: 4096\n    x-attachment: true\n", "attachment";
-    raw_bodies_are_json_alone: "paths/keys.yaml", "    x-body-limit: 4096\n" => "    x-body-limit: 4096\n    x-raw-body: true\n", "raw-body";
-    raw_bodies_are_not_looked_into: "paths/keys.yaml", "    x-one-of: [[kind, parts]]\n" =>
+    raw_body_is_true_or_absent: "paths/keys.yaml", "x-raw-body: true" => "x-raw-body: json", "raw-body";
+    attachment_is_false_or_absent: "paths/keys.yaml", "    x-body-limit: 4096\n" => "    x-body-limit: 4096\n    x-attachment: true\n", "attachment";
+    raw_bodies_have_only_json: "paths/keys.yaml", "    x-body-limit: 4096\n" => "    x-body-limit: 4096\n    x-raw-body: true\n", "raw-body";
+    raw_bodies_have_no_alternatives: "paths/keys.yaml", "    x-one-of: [[kind, parts]]\n" =>
         "    x-one-of: [[kind, parts]]\n    x-raw-body: true\n", "raw-body";
-    forms_of_refusals_are_known: "paths/keys.yaml", "x-errors: scim" => "x-errors: rest", "errors";
-    what_is_refused_in_scim_is_on_it: "paths/keys.yaml", "    x-errors: scim\n" => "", "errors-scim";
-    scim_takes_its_own_token: "paths/keys.yaml", "- scim_token: []" => "- bearer: []", "errors-scim";
-    scim_names_its_group: "paths/keys.yaml", "/groups/{group_path}/Keys" => "/groups/{group}/Keys", "access-key";
-    scim_decides_before_all_else: "paths/keys.yaml", "{'on': scim, min: none, first: true}" => "{'on': scim, min: none}", "errors-access";
-    examples_of_other_json_are_checked: "paths/keys.yaml", "example: {title: c}" => "example: {title: 1}", "example-valid";
-    answers_of_other_json_have_examples: "paths/keys.yaml", "            example: {id: 2, title: d" => "            example: {id: x, title: d", "example-valid";
-    refusals_of_scim_are_of_its_type: "paths/keys.yaml",
+    error_formats_are_known: "paths/keys.yaml", "x-errors: scim" => "x-errors: rest", "errors";
+    scim_access_requires_scim_errors: "paths/keys.yaml", "    x-errors: scim\n" => "", "errors-scim";
+    scim_access_requires_scim_token: "paths/keys.yaml", "- scim_token: []" => "- bearer: []", "errors-scim";
+    scim_path_names_the_group: "paths/keys.yaml", "/groups/{group_path}/Keys" => "/groups/{group}/Keys", "access-key";
+    scim_access_is_checked_first: "paths/keys.yaml", "{'on': scim, min: none, first: true}" => "{'on': scim, min: none}", "errors-access";
+    request_examples_of_other_json_types_are_checked: "paths/keys.yaml", "example: {title: c}" => "example: {title: 1}", "example-valid";
+    response_examples_of_other_json_types_are_checked: "paths/keys.yaml", "            example: {id: 2, title: d" => "            example: {id: x, title: d", "example-valid";
+    scim_errors_have_scim_media_type: "paths/keys.yaml",
         "'400': {$ref: '#/components/responses/ScimFault'}" => "'400': {$ref: '#/components/responses/Fault'}", "errors-media";
-    refusals_of_scim_are_nowhere_else: "paths/keys.yaml",
+    other_operations_have_no_scim_errors: "paths/keys.yaml",
         "'400': {$ref: '#/components/responses/Fault'}" => "'400': {$ref: '#/components/responses/ScimFault'}", "errors-media";
-    gates_have_a_default: "paths/keys.yaml", "{name: keys, default: true}" => "{name: keys}", "flag";
-    gates_have_known_fields: "paths/keys.yaml", "{name: keys, default: true}" => "{name: keys, default: true, fro: project}", "flag";
-    gates_are_asked_for_a_project_where_the_path_names_none: "paths/keys.yaml",
+    feature_gates_have_a_default: "paths/keys.yaml", "{name: keys, default: true}" => "{name: keys}", "flag";
+    feature_gates_have_known_fields: "paths/keys.yaml", "{name: keys, default: true}" => "{name: keys, default: true, fro: project}", "flag";
+    feature_gate_of_project_requires_instance_access: "paths/keys.yaml",
         "{name: keys, default: true}" => "{name: keys, default: true, of: project}", "flag";
     required_properties_exist: "schemas/keys.yaml", "required: [self]" => "required: [self, other]", "required-known";
     schemas_are_not_composed: "schemas/keys.yaml", "KeyLinks:\n" => "KeyLinks:\n  oneOf: []\n", "composition";
@@ -123,7 +123,7 @@ lints! {
         "_links: {$ref: '#/components/schemas/KeyLinks'}" => "_links: {type: object, description: X, properties: {}}", "named";
     enums_are_named: "schemas/keys.yaml",
         "title: {type: string, description: Its title.}" => "title: {type: string, description: Its title., enum: [a]}", "named";
-    nullable_stands_beside_a_type: "schemas/keys.yaml",
+    nullable_requires_a_type: "schemas/keys.yaml",
         "kind: {$ref: '#/components/schemas/KeyKind'}" =>
         "kind: {description: X, nullable: true, allOf: [{$ref: '#/components/schemas/KeyKind'}]}", "nullable-type";
     integers_are_int64: "schemas/keys.yaml", "id: {type: integer, format: int64," => "id: {type: integer,", "int64";

@@ -54,7 +54,7 @@ mod tests {
     use crate::testing::{Fixture, commit};
 
     #[tokio::test]
-    async fn added_modified_and_removed_files_are_told_apart() {
+    async fn changed_paths_distinguish_added_modified_and_removed_files() {
         let fixture = Fixture::new("main").await;
         let first = commit(
             &fixture.repository,

@@ -261,7 +261,7 @@ mod tests {
     const PATCH: &str = "@@ -1,3 +1,3 @@ fn\n one\n-two\n+zwei\n three\n@@ -10,2 +10,1 @@\n ten\n-eleven\n";
 
     #[test]
-    fn changed_lines_are_found_by_the_number_on_their_side() {
+    fn changed_line_is_found_by_old_or_new_number() {
         let moved = "@@ -1,3 +1,4 @@\n+zero\n+half\n one\n-two\n three\n";
         for (patch, number, side, found) in [
             (PATCH, 2, LineSide::New, Some((3, 2))),

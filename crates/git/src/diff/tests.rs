@@ -20,7 +20,7 @@ fn hunks_of(patch: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_commit_has_the_patches_git_shows() {
+async fn commit_patches_match_git() {
     let sample = TestRepository::with_history();
     let (mut renames, mut binaries, mut modes) = (0, 0, 0);
     for commit in sample.ids(&["rev-list", "--all"]).into_iter().step_by(2) {
@@ -58,7 +58,7 @@ async fn every_commit_has_the_patches_git_shows() {
 }
 
 #[tokio::test]
-async fn statistics_equal_numstat() {
+async fn commit_stats_match_git_numstat() {
     let sample = TestRepository::with_history();
     let commits = sample.ids(&["rev-list", "--all"]);
     let stats = sample.repository.stats(&commits).await.unwrap();
@@ -81,7 +81,7 @@ async fn statistics_equal_numstat() {
 }
 
 #[tokio::test]
-async fn what_is_found_in_process_equals_what_the_program_says() {
+async fn in_process_diff_matches_git_program() {
     let sample = TestRepository::with_history();
     let (mut direct_diffs, mut direct_stats, mut commits) = (0, 0, 0);
     for commit in sample.ids(&["rev-list", "--all"]) {
@@ -94,19 +94,19 @@ async fn what_is_found_in_process_equals_what_the_program_says() {
         commits += 1;
         if let Some(diff) = diff {
             direct_diffs += 1;
-            let said = sample.repository.diff(before, commit, None, RESPONSE_LIMITS);
-            assert_eq!(diff, said.await.unwrap(), "{commit}");
+            let expected = sample.repository.diff(before, commit, None, RESPONSE_LIMITS);
+            assert_eq!(diff, expected.await.unwrap(), "{commit}");
         }
         if let Some(stats) = stats {
             direct_stats += 1;
             let columns = sample.git(&["diff", "--numstat", &before.to_string(), &commit.to_string()]);
-            let mut said = DiffStats::default();
+            let mut expected = DiffStats::default();
             for line in columns.lines() {
                 let mut columns = line.split('\t').map(|number| number.parse::<u64>().unwrap());
-                said.additions += columns.next().unwrap();
-                said.deletions += columns.next().unwrap();
+                expected.additions += columns.next().unwrap();
+                expected.deletions += columns.next().unwrap();
             }
-            assert_eq!(stats, said, "{commit}");
+            assert_eq!(stats, expected, "{commit}");
         }
     }
     assert!(
@@ -135,7 +135,7 @@ fn commit_of(sample: &TestRepository, files: &[(&str, &str, &str)]) -> Oid {
 }
 
 #[tokio::test]
-async fn entries_carry_modes_and_kinds_of_change() {
+async fn diff_entries_have_modes_and_change_types() {
     let sample = TestRepository::empty();
     let text = "same\n".repeat(20);
     commit_of(
@@ -200,7 +200,7 @@ async fn entries_carry_modes_and_kinds_of_change() {
 }
 
 #[tokio::test]
-async fn large_patch_is_left_out_and_too_many_files_cut_the_list() {
+async fn large_patch_is_omitted_and_long_file_list_is_truncated() {
     let sample = TestRepository::empty();
     let large = "0123456789\n".repeat(MAX_PATCH_BYTES / 11 + 1);
     let long_line = "y".repeat(3 * MAX_PATCH_BYTES);
@@ -235,7 +235,7 @@ async fn large_patch_is_left_out_and_too_many_files_cut_the_list() {
 }
 
 #[tokio::test]
-async fn what_is_too_long_together_is_listed_to_the_end() {
+async fn files_over_total_line_limit_are_listed_without_patch() {
     let sample = TestRepository::empty();
     let lines = "\n".repeat(MAX_LINES / 3);
     let names = ["a", "b", "c", "d", "e", "f"];
@@ -255,7 +255,7 @@ async fn what_is_too_long_together_is_listed_to_the_end() {
 }
 
 #[tokio::test]
-async fn comments_find_changed_lines_only() {
+async fn changes_line_returns_true_only_for_changed_lines() {
     let sample = TestRepository::empty();
     commit_of(
         &sample,
@@ -282,7 +282,7 @@ async fn comments_find_changed_lines_only() {
 }
 
 #[tokio::test]
-async fn unknown_commit_is_an_error() {
+async fn diff_of_unknown_commit_fails() {
     let sample = TestRepository::with_history();
     let answer = sample.repository.diff_commit(Oid::ZERO_SHA1).await;
     assert!(matches!(answer, Err(Error::ObjectNotFound)), "{answer:?}");

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn murmur3_gives_the_published_values() {
+    fn murmur3_returns_published_values() {
         assert_eq!(murmur3(0, b""), 0);
         assert_eq!(murmur3(0, b"Hello world!"), 0x627b_0c2c);
         assert_eq!(
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn path_has_a_key_for_each_directory_above_it() {
+    fn path_keys_include_parent_directories() {
         assert_eq!(PathKeys::new(b"a/b/c.txt").keys.len(), 3);
         assert_eq!(PathKeys::new(b"README").keys.len(), 1);
     }

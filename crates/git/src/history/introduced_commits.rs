@@ -69,7 +69,7 @@ mod tests {
     use crate::test_repository::TestRepository;
 
     #[tokio::test]
-    async fn commits_arrive_in_a_range() {
+    async fn arrivals_are_commits_in_range() {
         let sample = TestRepository::with_history();
         let all = sample.ids(&["log", "--format=%H", "--all"]);
         for (revisions, range) in [
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_say_what_they_are_of() {
+    fn cherry_pick_message_names_source_commits() {
         let (one, other) = ("1".repeat(DIGITS), "a".repeat(DIGITS));
         let message = format!(
             "Pick\n\n(cherry picked from commit {one})\n(cherry picked from commit {other})\n(cherry picked from commit abc)\n\

@@ -49,7 +49,7 @@ mod tests {
     use crate::{CommitQuery, Error};
 
     #[tokio::test]
-    async fn ranges_select_what_git_selects() {
+    async fn ranges_match_git_log() {
         let sample = TestRepository::with_history();
         for revisions in [
             "main",
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unknown_side_is_an_error() {
+    async fn range_with_unknown_revision_fails() {
         let sample = TestRepository::with_history();
         for revisions in [
             "absent",

@@ -53,7 +53,7 @@ fn from(sample: &TestRepository, tips: &[&str]) -> CommitSelection {
 }
 
 #[tokio::test]
-async fn lists_what_git_log_lists() {
+async fn list_commits_matches_git_log() {
     for sample in samples() {
         let all = listed(&sample, from(&sample, &["main"])).await;
         assert!(all.len() > 130, "the sample has grown thin: {}", all.len());
@@ -76,7 +76,7 @@ async fn lists_what_git_log_lists() {
 }
 
 #[tokio::test]
-async fn lists_ranges_and_dates_as_git_does() {
+async fn list_commits_by_range_and_date_matches_git() {
     for sample in samples() {
         for (hidden, tip) in [
             ("main~30", "main"),
@@ -113,7 +113,7 @@ async fn lists_ranges_and_dates_as_git_does() {
 }
 
 #[tokio::test]
-async fn follows_paths_as_git_does() {
+async fn list_commits_by_path_matches_git_log() {
     for sample in samples() {
         for path in PATHS.iter().chain(&[
             "src", "src/", "docs", "src/deep", "link", "link/", "absent", "run",
@@ -161,7 +161,7 @@ async fn follows_paths_as_git_does() {
 }
 
 #[tokio::test]
-async fn follows_paths_within_a_range_as_git_does() {
+async fn list_commits_by_path_and_range_matches_git_log() {
     for sample in samples() {
         let mut borders = vec!["side-53".to_owned(), "apart".to_owned(), "main~31".to_owned()];
         for merge in sample
@@ -188,7 +188,7 @@ async fn follows_paths_within_a_range_as_git_does() {
 }
 
 #[tokio::test]
-async fn pages_and_counts_agree_with_the_whole_list() {
+async fn pages_and_counts_match_complete_list() {
     let [_, sample, _] = samples();
     let selection = from(&sample, &["main"]);
     let all = listed(&sample, selection.clone()).await;
@@ -220,7 +220,7 @@ async fn pages_and_counts_agree_with_the_whole_list() {
 }
 
 #[tokio::test]
-async fn names_the_branches_and_tags_of_a_commit() {
+async fn branches_and_tags_containing_commit_match_git() {
     for sample in samples() {
         for revision in [
             "main",
@@ -249,7 +249,7 @@ async fn names_the_branches_and_tags_of_a_commit() {
 }
 
 #[tokio::test]
-async fn finds_the_merge_bases_git_finds() {
+async fn merge_bases_match_git() {
     for sample in samples() {
         let revisions = [
             "main",
@@ -276,7 +276,7 @@ async fn finds_the_merge_bases_git_finds() {
 }
 
 #[tokio::test]
-async fn answers_from_a_graph_written_after_the_first_question() {
+async fn commit_graph_written_after_first_query_is_used() {
     let sample = TestRepository::with_history();
     let before = listed(&sample, from(&sample, &["main"])).await;
     sample.git(&[
@@ -301,7 +301,7 @@ async fn answers_from_a_graph_written_after_the_first_question() {
 }
 
 #[tokio::test]
-async fn refuses_tips_that_are_no_commits() {
+async fn tips_that_are_not_commits_are_rejected() {
     let sample = TestRepository::with_history();
     let tree = sample.ids(&["rev-parse", "main^{tree}"])[0];
     for id in [tree, Oid::ZERO_SHA1] {
@@ -315,7 +315,7 @@ async fn refuses_tips_that_are_no_commits() {
 }
 
 #[tokio::test]
-async fn filters_spare_most_commits_the_look_at_their_trees() {
+async fn bloom_filters_skip_trees_of_most_commits() {
     let sample = TestRepository::with_history();
     sample.repository.write_commit_graph().await.unwrap();
     let graph = Graph::load(&sample.repository.path(), &Arc::default());
@@ -351,7 +351,7 @@ async fn filters_spare_most_commits_the_look_at_their_trees() {
 }
 
 #[tokio::test]
-async fn slow_question_is_given_up() {
+async fn slow_history_query_times_out() {
     let sample = TestRepository::with_history();
     let options = gix::open::Options::isolated();
     let objects = gix::open_opts(sample.repository.path(), options).unwrap();
@@ -361,7 +361,7 @@ async fn slow_question_is_given_up() {
 }
 
 #[test]
-fn damaged_graph_is_an_error_or_passed_over_but_never_a_panic() {
+fn damaged_commit_graph_fails_or_is_ignored_but_never_panics() {
     let sample = TestRepository::with_history();
     sample.git(&["commit-graph", "write", "--reachable", "--changed-paths"]);
     let path = sample.repository.path();
@@ -395,7 +395,7 @@ fn damaged_graph_is_an_error_or_passed_over_but_never_a_panic() {
 }
 
 #[tokio::test]
-async fn merged_tips_are_those_git_says_with_and_without_commit_graph() {
+async fn merged_tips_match_git_with_and_without_commit_graph() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     let mut commits = Vec::new();

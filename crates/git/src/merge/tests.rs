@@ -53,7 +53,7 @@ async fn tip(repository: &Repository, branch: &str) -> Commit {
 }
 
 #[tokio::test]
-async fn a_merge_has_the_tree_that_git_makes_and_both_parents() {
+async fn merge_commit_has_same_tree_as_git_and_both_parents() {
     let (fixture, main, side) = parted().await;
     let repository = &fixture.repository;
     let expected = fixture.git(&["merge-tree", "--write-tree", "main", "side"]);
@@ -84,7 +84,7 @@ async fn a_merge_has_the_tree_that_git_makes_and_both_parents() {
 }
 
 #[tokio::test]
-async fn a_squashed_merge_brings_one_commit() {
+async fn squash_merge_adds_one_commit() {
     let (fixture, main, side) = parted().await;
     let repository = &fixture.repository;
     let base = repository.merge_base(vec![main, side]).await.unwrap().unwrap();
@@ -113,7 +113,7 @@ async fn a_squashed_merge_brings_one_commit() {
 }
 
 #[tokio::test]
-async fn the_methods_that_fast_forward_refuse_what_has_parted() {
+async fn fast_forward_methods_reject_diverged_branches() {
     let (fixture, main, side) = parted().await;
     let repository = &fixture.repository;
     for method in [MergeMethod::FastForward, MergeMethod::RebaseMerge] {
@@ -155,7 +155,7 @@ async fn the_methods_that_fast_forward_refuse_what_has_parted() {
 }
 
 #[tokio::test]
-async fn conflicts_are_told_and_change_nothing() {
+async fn merge_conflict_fails_without_changes() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     testing::commit(repository, "main", &[("f", "1\n")]).await;
@@ -183,7 +183,7 @@ async fn conflicts_are_told_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_push_in_between_is_noticed() {
+async fn publish_fails_after_concurrent_push() {
     let (fixture, _, side) = parted().await;
     let repository = &fixture.repository;
     let prepared = repository
@@ -199,7 +199,7 @@ async fn a_push_in_between_is_noticed() {
 }
 
 #[tokio::test]
-async fn histories_that_cross_and_that_have_nothing_in_common_merge() {
+async fn criss_cross_and_unrelated_histories_merge() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     testing::commit(repository, "main", &[("f", &lines(99, ""))]).await;
@@ -232,7 +232,7 @@ async fn histories_that_cross_and_that_have_nothing_in_common_merge() {
 }
 
 #[tokio::test]
-async fn a_rebase_keeps_authors_and_drops_merges_and_what_is_there_already() {
+async fn rebase_preserves_authors_and_drops_merges_and_duplicates() {
     let (fixture, main, _) = parted().await;
     let repository = &fixture.repository;
     // The same change as on `main`, a merge, and another change.
@@ -279,7 +279,7 @@ async fn a_rebase_keeps_authors_and_drops_merges_and_what_is_there_already() {
 }
 
 #[tokio::test]
-async fn heads_of_merge_requests_are_kept_and_forgotten() {
+async fn merge_request_head_ref_is_created_and_deleted() {
     let (fixture, main, side) = parted().await;
     let repository = &fixture.repository;
     for head in [side, main, main] {

@@ -114,7 +114,7 @@ mod tests {
     const ZERO: &str = "0000000000000000000000000000000000000000";
 
     #[tokio::test]
-    async fn reads_the_commands_and_nothing_of_the_pack() {
+    async fn command_reader_stops_before_pack() {
         let body = packets(&[
             &format!("{ZERO} {A} refs/heads/new\0report-status atomic"),
             &format!("{A} {ZERO} refs/tags/old\n"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_what_breaks_the_protocol() {
+    async fn command_reader_rejects_malformed_packets() {
         let long_id = format!("{A}{A} {A} refs/heads/x");
         let control = format!("{A} {A} refs/heads/x\ty");
         for line in ["nonsense", "push-cert\0x", &long_id, &control] {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refuses_more_commands_than_it_may_hold() {
+    async fn command_reader_rejects_too_many_commands() {
         let line = format!("{ZERO} {A} refs/heads/new");
         let answer = read(&mut packets(&vec![line.as_str(); COMMANDS + 1]).as_slice()).await;
         assert!(matches!(answer, Err(Error::LimitExceeded(_))), "{answer:?}");

@@ -116,10 +116,10 @@ async fn client(directory: &Path, arguments: &[&str]) -> Output {
 
 async fn succeeds(directory: &Path, arguments: &[&str]) {
     let output = client(directory, arguments).await;
-    assert!(output.status.success(), "git {arguments:?}: {}", said(&output));
+    assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
 }
 
-fn said(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -134,7 +134,7 @@ async fn clone_with_commit(sample: &TestRepository, address: &str) -> std::path:
 }
 
 #[tokio::test]
-async fn clients_of_every_protocol_clone_and_fetch() {
+async fn clone_and_fetch_work_with_all_protocol_versions() {
     let sample = TestRepository::with_history();
     let (address, _) = serve(&sample.repository, ReceivePolicy::default()).await;
     for version in ["0", "1", "2"] {
@@ -161,7 +161,7 @@ async fn clients_of_every_protocol_clone_and_fetch() {
 }
 
 #[tokio::test]
-async fn push_moves_references_and_tells_which() {
+async fn push_updates_refs_and_returns_applied_commands() {
     let sample = TestRepository::with_history();
     let (address, mut outcomes) = serve(&sample.repository, ReceivePolicy::default()).await;
     let before = sample.id("main");
@@ -190,7 +190,7 @@ async fn push_moves_references_and_tells_which() {
 }
 
 #[tokio::test]
-async fn push_to_refused_reference_changes_nothing_and_says_why() {
+async fn push_to_rejected_ref_changes_nothing_and_returns_reason() {
     let sample = TestRepository::with_history();
     let reason = "You are not allowed to push code to protected branches on this project.";
     let refused = vec![("refs/heads/main".to_owned(), reason.to_owned())];
@@ -205,9 +205,9 @@ async fn push_to_refused_reference_changes_nothing_and_says_why() {
         let output = client(&clone, &push).await;
         assert!(!output.status.success());
         assert!(
-            said(&output).contains(&format!("remote: {reason}")),
+            stderr(&output).contains(&format!("remote: {reason}")),
             "{}",
-            said(&output)
+            stderr(&output)
         );
         assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
         assert_eq!(sample.git(&["for-each-ref"]), before);
@@ -216,7 +216,7 @@ async fn push_to_refused_reference_changes_nothing_and_says_why() {
 }
 
 #[tokio::test]
-async fn rules_hold_when_their_scripts_were_changed_meanwhile() {
+async fn push_rules_apply_after_hook_scripts_are_modified() {
     let sample = TestRepository::with_history();
     let refused = vec![("refs/heads/main".to_owned(), "No.".to_owned())];
     let policy = ReceivePolicy {
@@ -226,7 +226,7 @@ async fn rules_hold_when_their_scripts_were_changed_meanwhile() {
     let (address, mut outcomes) = serve(&sample.repository, policy).await;
     let clone = clone_with_commit(&sample, &address).await;
     let push = ["push", "origin", "main"];
-    assert!(said(&client(&clone, &push).await).contains("remote: No."));
+    assert!(stderr(&client(&clone, &push).await).contains("remote: No."));
     outcomes.recv().await.unwrap().unwrap();
     let hooks = sample.repository.shared().root().join(".hooks");
     let version = fs::read_dir(hooks).unwrap().next().unwrap().unwrap().path();
@@ -236,13 +236,13 @@ async fn rules_hold_when_their_scripts_were_changed_meanwhile() {
     let gone = |script: &Path| fs::remove_file(script);
     for change in [permissive, lame, gone] as [fn(&Path) -> std::io::Result<()>; 3] {
         change(&script).unwrap();
-        assert!(said(&client(&clone, &push).await).contains("remote: No."));
+        assert!(stderr(&client(&clone, &push).await).contains("remote: No."));
         assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
     }
 }
 
 #[tokio::test]
-async fn protected_reference_moves_forward_only() {
+async fn protected_ref_accepts_only_fast_forward() {
     let sample = TestRepository::with_history();
     let reason = "You are not allowed to force push code to a protected branch on this project.";
     let fast_forward_only = vec![("refs/heads/main".to_owned(), reason.to_owned())];
@@ -257,7 +257,7 @@ async fn protected_reference_moves_forward_only() {
     let before = sample.id("main");
     succeeds(&clone, &["commit", "--quiet", "--amend", "-m", "Other"]).await;
     let output = client(&clone, &["push", "--force", "origin", "main"]).await;
-    assert!(said(&output).contains(reason), "{}", said(&output));
+    assert!(stderr(&output).contains(reason), "{}", stderr(&output));
     assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
     assert_eq!(sample.id("main"), before);
     succeeds(&clone, &["push", "--quiet", "--force", "origin", "main:side-33"]).await;
@@ -276,9 +276,9 @@ async fn only_branches_and_tags_can_be_pushed() {
     ] {
         let output = client(&clone, &["push", "origin", &format!("main:{reference}")]).await;
         assert!(
-            said(&output).contains("Only branches and tags can be pushed"),
+            stderr(&output).contains("Only branches and tags can be pushed"),
             "{}",
-            said(&output)
+            stderr(&output)
         );
         assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
     }
@@ -286,7 +286,7 @@ async fn only_branches_and_tags_can_be_pushed() {
 }
 
 #[tokio::test]
-async fn push_larger_than_allowed_is_refused() {
+async fn push_over_size_limit_is_rejected() {
     let sample = TestRepository::with_history();
     let policy = ReceivePolicy {
         max_bytes: Some(50_000),
@@ -302,15 +302,15 @@ async fn push_larger_than_allowed_is_refused() {
     succeeds(&clone, &["commit", "--quiet", "-m", "Noise"]).await;
     let output = client(&clone, &["push", "origin", "main"]).await;
     assert!(
-        said(&output).contains("exceeds maximum allowed size"),
+        stderr(&output).contains("exceeds maximum allowed size"),
         "{}",
-        said(&output)
+        stderr(&output)
     );
     assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
 }
 
 #[tokio::test]
-async fn compressed_requests_are_understood() {
+async fn compressed_requests_are_accepted() {
     let sample = TestRepository::with_history();
     let request = b"0014command=ls-refs\n0001001bref-prefix refs/heads/m0000";
     let plain = sample
@@ -354,7 +354,7 @@ fn broken_off(bytes: Vec<u8>) -> impl AsyncRead + Send + 'static {
 }
 
 #[tokio::test]
-async fn push_cut_off_in_the_middle_changes_nothing() {
+async fn truncated_push_changes_nothing() {
     let sample = TestRepository::with_history();
     let before = sample.git(&["for-each-ref"]);
     let main = sample.id("main");
@@ -374,7 +374,7 @@ async fn push_cut_off_in_the_middle_changes_nothing() {
 
 /// Clients test their credentials with an empty push before a large one.
 #[tokio::test]
-async fn push_of_nothing_is_answered_with_nothing() {
+async fn empty_push_returns_empty_response() {
     let sample = TestRepository::with_history();
     let push = sample.repository.open_push(&b"0000"[..], false).await.unwrap();
     assert!(push.commands().is_empty());
@@ -384,7 +384,7 @@ async fn push_of_nothing_is_answered_with_nothing() {
 }
 
 #[tokio::test]
-async fn push_is_finished_for_a_client_that_left_after_sending_it() {
+async fn push_completes_after_client_disconnects() {
     let sample = TestRepository::with_history();
     let (main, zero) = (sample.id("main"), "0".repeat(40));
     let line = format!("{zero} {main} refs/heads/copy\0report-status");
@@ -415,7 +415,7 @@ async fn push_is_finished_for_a_client_that_left_after_sending_it() {
 }
 
 #[tokio::test]
-async fn fetch_ends_when_the_client_goes_away() {
+async fn fetch_ends_when_client_disconnects() {
     let sample = TestRepository::with_history();
     let (alive, mut gone) = mpsc::channel(1);
     let response = sample
@@ -428,7 +428,7 @@ async fn fetch_ends_when_the_client_goes_away() {
 }
 
 #[tokio::test]
-async fn strange_protocol_wishes_are_not_passed_on() {
+async fn invalid_git_protocol_values_are_not_forwarded() {
     assert!(is_protocol_wish("version=2"));
     for wish in ["version=2\nx", "a b", "$(x)", &"v".repeat(65)] {
         assert!(!is_protocol_wish(wish), "{wish}");
@@ -445,7 +445,7 @@ fn begun_push(main: crate::Oid) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn response_to_body_that_breaks_off_is_an_error() {
+async fn response_to_truncated_body_fails() {
     let sample = TestRepository::with_history();
     let body = begun_push(sample.id("main"));
     let push = sample
@@ -467,7 +467,7 @@ async fn response_to_body_that_breaks_off_is_an_error() {
 }
 
 #[tokio::test]
-async fn response_to_endless_negotiation_begins_when_much_output_waits() {
+async fn response_to_endless_negotiation_starts_at_output_limit() {
     let sample = TestRepository::with_history();
     let want = format!("want {} multi_ack_detailed no-done\n", sample.id("main"));
     let have = format!("have {}\n", sample.id("main~1"));

@@ -70,7 +70,7 @@ mod tests {
     use crate::testing::Fixture;
 
     #[tokio::test]
-    async fn stores_few_loose_and_many_in_one_pack() {
+    async fn batch_stores_few_objects_loose_and_many_in_one_pack() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         for count in [PACKED_FROM - 1, PACKED_FROM, 300] {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stores_nothing_twice() {
+    async fn batch_does_not_store_existing_objects() {
         let fixture = Fixture::new("main").await;
         for _ in 0..2 {
             fixture

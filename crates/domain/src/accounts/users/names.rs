@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usernames_are_safe_path_segments() {
+    fn username_must_be_safe_path_segment() {
         for good in ["ada", "Ada.L", "_x", ".dot", "a-b_c.d", "7"] {
             assert!(check_username(good).is_ok(), "{good}");
         }
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_have_two_sides_and_no_traps() {
+    fn email_rejects_invalid_and_unsafe_addresses() {
         for good in ["a@b", "root@localhost", "ada+git@example.com"] {
             assert!(check_email(good).is_ok(), "{good}");
         }

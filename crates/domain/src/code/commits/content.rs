@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decodes_with_line_breaks_and_without_padding() {
+    fn base64_accepts_line_breaks_and_missing_padding() {
         for (text, expected) in [
             ("", ""),
             ("Zm9v", "foo"),
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_base64() {
+    fn invalid_base64_is_rejected() {
         for text in ["Zm9v!", "Zm9vY", "====", "Zm9v\0", "ä", "_-_-"] {
             assert!(
                 matches!(decode(text.to_owned(), true), Err(Error::Rejected(_))),
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_text_as_it_is() {
+    fn text_content_is_unchanged() {
         assert_eq!(decode(" a\r\n\0".to_owned(), false).unwrap(), " a\r\n\0");
     }
 }

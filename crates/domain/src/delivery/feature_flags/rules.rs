@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_of_letters_digits_and_strokes() {
+    fn flag_name_allows_letters_digits_hyphens_and_underscores() {
         let long = "a".repeat(63);
         for good in ["ab", "a1", "a-b_c", &long] {
             assert!(check_name(good).is_ok(), "{good}");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn each_strategy_goes_by_its_own_parameters() {
+    fn each_strategy_validates_its_parameters() {
         let rollout = |percentage, group| parameters(&[("groupId", group), ("percentage", percentage)]);
         let flexible =
             |stickiness| parameters(&[("groupId", "a"), ("rollout", "5"), ("stickiness", stickiness)]);

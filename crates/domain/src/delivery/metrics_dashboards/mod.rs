@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_unescaped_once() {
+    fn dashboard_path_is_unescaped_once() {
         for (sent, meant) in [
             (".service/dashboards/a.yml", ".service/dashboards/a.yml"),
             (".service%2Fdashboards%2Fa%26b.yml", ".service/dashboards/a&b.yml"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_right_in_the_folders_are_dashboards() {
+    fn dashboard_must_be_yml_file_directly_in_folder() {
         for good in [".service/dashboards/a.yml", ".gitlab/dashboards/a b.yml"] {
             assert!(is_dashboard_path(good), "{good}");
         }

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_is_what_its_jobs_are() {
+    fn pipeline_status_follows_job_statuses() {
         use PipelineStatus::{
             Canceled, Created, Failed, Manual, Pending, Preparing, Running, Scheduled, Skipped, Success,
             WaitingForResource,
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_fail_spoils_nothing() {
+    fn allowed_failure_does_not_fail_pipeline() {
         use PipelineStatus::{Canceled, Failed, Running, Success};
         assert_eq!(of(&[(Success, false), (Failed, true)]), Some(Success));
         assert_eq!(of(&[(Failed, true)]), Some(Success));

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_scopes_have_their_characters() {
+    fn variable_key_and_scope_reject_invalid_characters() {
         let long = "k".repeat(255);
         for (key, scope) in [
             ("K", "*"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn environments_have_names_without_outer_slashes() {
+    fn environment_name_rejects_outer_slashes_and_invalid_characters() {
         let long = "e".repeat(255);
         for good in ["production", "review/a b", "$x.{y}_-", "a//b", &long] {
             assert_eq!(environment_name_faults(good), [""; 0], "{good:?}");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn masked_values_can_be_found_in_logs() {
+    fn masked_value_requires_length_and_allowed_characters() {
         for good in ["12345678", "abcd_+=/@:.-"] {
             assert_eq!(fails("K", good, true, "*"), [""; 0], "{good}");
         }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted_in_characters() {
+    fn variable_value_limit_counts_characters() {
         assert_eq!(fails("K", &"ä".repeat(10_000), false, "*"), [""; 0]);
         assert_eq!(fails("K", &"a".repeat(10_001), false, "*"), ["value"]);
         assert_eq!(

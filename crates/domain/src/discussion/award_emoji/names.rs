@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn votes_have_one_name_each() {
+    fn vote_aliases_map_to_one_emoji_name() {
         assert_eq!((known("+1"), known("-1")), (Some("thumbsup"), Some("thumbsdown")));
         assert_eq!(
             (known("thumbsup"), known("tada")),
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_name_in_colons_is_an_emoji_alone() {
+    fn only_single_name_in_colons_is_lone_emoji() {
         assert_eq!(
             (alone(":tada:"), alone(":+1: \r\n")),
             (Some("tada"), Some("thumbsup"))

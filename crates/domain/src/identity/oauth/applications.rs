@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_absolute_and_harmless() {
+    fn redirect_uri_must_be_absolute_and_safe() {
         for good in [
             "https://app.example/callback",
             "http://127.0.0.1:8000/cb?x=1",

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scopes_are_narrowed_and_never_widened() {
+    fn scopes_can_be_reduced_but_not_extended() {
         let narrow = |asked| granted_scopes(asked, ["api", "read_user"].into_iter()).ok();
         assert_eq!(narrow(Some("read_user read_user")).as_deref(), Some("read_user"));
         assert_eq!(narrow(None).as_deref(), Some("api read_user"));

@@ -92,7 +92,7 @@ mod tests {
     const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 
     #[test]
-    fn a_verifier_answers_its_own_challenge_only() {
+    fn verifier_matches_only_its_challenge() {
         assert!(is_match(Some((CHALLENGE, "S256")), Some(VERIFIER)));
         assert!(is_match(Some((VERIFIER, "plain")), Some(VERIFIER)));
         assert!(!is_match(Some((CHALLENGE, "plain")), Some(VERIFIER)));
@@ -101,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn neither_side_can_leave_its_part_out() {
+    fn challenge_and_verifier_require_each_other() {
         assert!(is_match(None, None));
         assert!(!is_match(Some((CHALLENGE, "S256")), None));
         assert!(!is_match(None, Some(VERIFIER)));
     }
 
     #[test]
-    fn challenges_are_checked_when_they_are_sent() {
+    fn challenge_rejects_invalid_value_and_method() {
         let sent = |text: &str, method| challenge(Some(text.to_owned()), method, true);
         assert_eq!(
             sent(CHALLENGE, Some("S256")).expect("one").expect("one").1,

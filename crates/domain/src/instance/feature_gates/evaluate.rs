@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_stay_and_are_spread_and_differ_from_gate_to_gate() {
+    fn percentage_rollout_is_stable_uniform_and_independent_per_gate() {
         let places: Vec<i32> = (0..1_000)
             .map(|id| percentile_of("one", &format!("User:{id}")))
             .collect();

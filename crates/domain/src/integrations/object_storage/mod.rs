@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_are_kept_read_in_parts_copied_and_removed() {
+    async fn objects_can_be_stored_read_in_ranges_copied_and_deleted() {
         let folder = tempfile::tempdir().expect("a folder");
         let storage = ObjectStorage::open(None, folder.path()).expect("a storage");
         let large: Vec<u8> = (0..PART_BYTES * 2 + 17).map(|n| (n % 251) as u8).collect();
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_left_of_what_never_arrived() {
+    async fn dropped_spool_file_is_deleted() {
         let folder = tempfile::tempdir().expect("a folder");
         let storage = ObjectStorage::open(None, folder.path()).expect("a storage");
         drop(spooled(&storage, b"half"));
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_make_no_sense_are_refused() {
+    fn open_rejects_invalid_storage_url() {
         let folder = tempfile::tempdir().expect("a folder");
         for address in [
             "",

@@ -76,7 +76,7 @@ mod tests {
     use super::split_address;
 
     #[test]
-    fn an_address_names_a_bucket_and_perhaps_a_prefix() {
+    fn s3_url_has_bucket_and_optional_prefix() {
         assert_eq!(split_address("s3://files"), Some(("files", "")));
         assert_eq!(split_address("s3://files/"), Some(("files", "")));
         assert_eq!(

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn objects_are_made_of_pieces_of_any_size() {
+    async fn object_writer_accepts_chunks_of_any_size() {
         let folder = tempfile::tempdir().expect("a folder");
         let storage = ObjectStorage::open(None, folder.path()).expect("a storage");
         let bytes: Vec<u8> = (0..storage.part * 3 + 5).map(|n| (n % 251) as u8).collect();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_killed_server_left_of_an_object_goes_with_it() {
+    async fn discard_deletes_parts_of_interrupted_write() {
         let folder = tempfile::tempdir().expect("a folder");
         let storage = ObjectStorage::open(None, folder.path()).expect("a storage");
         let mut writer = storage.write("k/a");

@@ -300,11 +300,11 @@ mod tests {
 
     fn text_of(key: &str) -> &'static str {
         let license = all().iter().find(|license| license.key == key);
-        &license.expect("a licence").content
+        &license.expect("a license").content
     }
 
     #[test]
-    fn every_licence_has_a_text_and_all_facts() {
+    fn every_license_template_has_text_and_metadata() {
         let keys: Vec<&str> = all().iter().map(|license| license.key.as_str()).collect();
         assert_eq!(keys.len(), LICENSES.len());
         assert!(keys.is_sorted());
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_replaced_where_they_stand_in_brackets() {
+    fn license_placeholders_are_replaced() {
         let mit = fill_in(text_of("mit"), MEANT);
         assert!(mit.contains("Copyright (c) 1843 Ada $1 Lovelace\n"));
         let apache = fill_in(text_of("apache-2.0"), MEANT);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_said_stays_and_what_is_put_in_is_not_looked_at() {
+    fn missing_values_leave_placeholders_and_values_are_not_expanded() {
         let nothing = LicenseTerms {
             project: None,
             full_name: None,

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_a_template_and_stands_in_order() {
+    fn every_template_file_is_listed_in_order() {
         let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/templates");
         for (folder, ending, files) in [
             ("dockerfiles", ".dockerfile", DOCKERFILES),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_texts_that_end_with_a_line() {
+    fn template_files_have_clean_whitespace() {
         for file in [DOCKERFILES, GITIGNORES, CI_FILES].concat() {
             let content = file.content;
             assert!(
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn dockerfiles_begin_with_an_image_and_say_what_runs() {
+    fn dockerfile_templates_have_base_image_and_command_or_port() {
         const WORDS: [&str; 12] = [
             "ARG",
             "CMD",
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_named_by_patterns_without_repetition() {
+    fn gitignore_templates_have_unique_valid_patterns() {
         for file in GITIGNORES {
             let patterns: Vec<&str> = file
                 .content
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_have_scripts() {
+    fn ci_template_jobs_have_scripts() {
         /// Top-level keywords other than jobs.
         const GLOBAL: [&str; 8] = [
             "image",
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_ask_for_is_there() {
+    fn common_templates_exist() {
         let has = |files: &[TemplateFile], key: &str| files.iter().any(|file| file.key == key);
         for key in [
             "Binary", "Golang", "HTTPd", "Node", "PHP", "Python", "Ruby", "Rust",

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn local_addresses_need_the_switch_in_every_form() {
+    fn local_addresses_require_setting_in_all_notations() {
         for text in [
             "127.0.0.1",
             "127.8.9.10",
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_groups_and_reserved_ranges_are_never_allowed() {
+    fn metadata_multicast_and_reserved_addresses_are_rejected() {
         for text in [
             "169.254.169.254",
             "100.100.100.200",

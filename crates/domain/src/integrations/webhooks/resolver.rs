@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_leads_elsewhere_on_the_second_look_is_refused_then() {
+    async fn rebound_host_name_is_rejected_on_next_lookup() {
         let resolver = answering(&[&["93.184.215.14"], &["127.0.0.1"]]);
         assert!(
             resolver
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_forbidden_address_among_several_refuses_the_name() {
+    async fn host_name_with_any_forbidden_address_is_rejected() {
         for round in [
             &[&["93.184.215.14", "10.0.0.1"][..]][..],
             &[&["2606:4700::1111", "::ffff:169.254.169.254"]],

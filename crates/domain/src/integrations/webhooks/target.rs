@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_http_addresses_with_a_public_host_are_taken() {
+    fn webhook_url_requires_http_and_public_host() {
         for text in [
             "http://example.com/hook",
             "https://ci.example.com:8443/a?b=c",
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_split_off_and_sent_as_credentials() {
+    fn webhook_url_password_is_masked_and_sent_as_credentials() {
         let target = WebhookTarget::parse("https://ada:p%40ss@example.com/x#y", false).expect("a target");
         assert_eq!(target.shown, "https://ada:*****@example.com/x#y");
         assert!(!format!("{target:?}").contains("p%40ss"));

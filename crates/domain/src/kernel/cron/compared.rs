@@ -24,7 +24,7 @@ fn backward(recurrence: &Recurrence, since: DateTime<Utc>, until: DateTime<Utc>)
 }
 
 #[test]
-fn a_year_of_times_is_what_another_implementation_says() {
+fn times_of_a_year_match_reference_table() {
     let mut lines = 0;
     for line in TABLE.lines() {
         let [zone, expression, since, until, count, sum] = line.split('\t').collect::<Vec<_>>()[..] else {
@@ -45,7 +45,7 @@ fn a_year_of_times_is_what_another_implementation_says() {
 
 /// Cases in which croniter deviates from crontab(5).
 #[test]
-fn what_another_implementation_says_otherwise_is_as_the_rules_are() {
+fn times_follow_crontab_rules_where_croniter_deviates() {
     for (expression, zone, since, next) in [
         (
             "5-5 * * * *",

@@ -118,7 +118,7 @@ fn moment(random: &mut StdRng) -> DateTime<Utc> {
 }
 
 #[test]
-fn what_is_accepted_is_written_anew_and_says_the_same() {
+fn generated_expressions_round_trip() {
     let mut random = StdRng::seed_from_u64(SEED);
     let zones = [
         "UTC",
@@ -131,15 +131,15 @@ fn what_is_accepted_is_written_anew_and_says_the_same() {
         let text = expression(&mut random);
         let read = CronExpression::parse(&text).unwrap_or_else(|| panic!("{text:?} is refused"));
         let again = written(&read);
-        let anew = CronExpression::parse(&again)
+        let reparsed = CronExpression::parse(&again)
             .unwrap_or_else(|| panic!("{text:?} is {again:?}, which is refused"));
         assert_eq!(
-            (written(&anew), anew.every_hour),
+            (written(&reparsed), reparsed.every_hour),
             (again.clone(), read.every_hour),
             "{text:?}"
         );
         let zone = zone(zones[random.random_range(0..zones.len())]).expect("a zone");
-        let [first, second] = [read, anew].map(|expression| Recurrence::new(expression, zone.clone()));
+        let [first, second] = [read, reparsed].map(|expression| Recurrence::new(expression, zone.clone()));
         let after = moment(&mut random);
         assert_eq!(
             times(&first, after, &text),
@@ -150,7 +150,7 @@ fn what_is_accepted_is_written_anew_and_says_the_same() {
 }
 
 #[test]
-fn a_letter_changed_is_refused_or_still_an_expression() {
+fn mutated_expressions_are_rejected_or_valid() {
     let mut random = StdRng::seed_from_u64(SEED + 1);
     let letters: Vec<char> = "0123456789*/,- \t\n\r\0LW#?@+%&xXäöj\u{661}\u{a0}\u{feff}sunJAN\u{1f4a5}"
         .chars()
@@ -183,7 +183,7 @@ fn a_letter_changed_is_refused_or_still_an_expression() {
 }
 
 #[test]
-fn what_is_no_zone_is_refused_whatever_it_looks_like() {
+fn mutated_time_zone_names_are_rejected_unless_known() {
     let mut random = StdRng::seed_from_u64(SEED + 2);
     let names: Vec<String> = jiff::tz::TimeZoneDatabase::bundled()
         .available()

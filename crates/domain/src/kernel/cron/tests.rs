@@ -39,7 +39,7 @@ fn follows(expression: &str, zone: &str, from: &str, times: &[&str]) {
 }
 
 #[test]
-fn a_time_that_is_left_out_is_made_up_for_once_when_the_clocks_move() {
+fn skipped_time_runs_once_after_clock_change() {
     let day = [
         "2026-03-07T02:30:00-05:00",
         "2026-03-08T03:00:00-04:00",
@@ -80,7 +80,7 @@ fn a_time_that_is_left_out_is_made_up_for_once_when_the_clocks_move() {
 }
 
 #[test]
-fn what_comes_every_hour_comes_in_every_hour_there_is() {
+fn hourly_expression_runs_in_every_existing_hour() {
     let forward = [
         "2026-03-08T01:17:00-05:00",
         "2026-03-08T03:17:00-04:00",
@@ -108,7 +108,7 @@ fn what_comes_every_hour_comes_in_every_hour_there_is() {
 }
 
 #[test]
-fn a_time_that_comes_twice_counts_twice() {
+fn repeated_time_runs_twice() {
     let twice = [
         "2026-11-01T01:30:00-04:00",
         "2026-11-01T01:30:00-05:00",
@@ -134,7 +134,7 @@ fn a_time_that_comes_twice_counts_twice() {
 }
 
 #[test]
-fn nothing_happens_to_times_in_zones_whose_clocks_never_move() {
+fn zone_without_clock_changes_runs_at_fixed_times() {
     let india = ["2026-03-29T02:30:00+05:30", "2026-03-30T02:30:00+05:30"];
     follows("30 2 * * *", "Asia/Kolkata", "2026-03-29T00:00:00+05:30", &india);
     let leap = ["2024-02-29T00:00:00Z", "2028-02-29T00:00:00Z"];
@@ -142,7 +142,7 @@ fn nothing_happens_to_times_in_zones_whose_clocks_never_move() {
 }
 
 #[test]
-fn a_day_of_the_month_or_of_the_week_will_do() {
+fn day_of_month_or_day_of_week_matches() {
     let either = [
         "2026-11-06T00:00:00Z",
         "2026-11-13T00:00:00Z",
@@ -165,7 +165,7 @@ fn a_day_of_the_month_or_of_the_week_will_do() {
 }
 
 #[test]
-fn steps_of_days_end_on_saturday() {
+fn weekday_steps_end_on_saturday() {
     let thursdays = [
         "2026-11-23T05:00:00Z",
         "2026-11-26T05:00:00Z",
@@ -190,7 +190,7 @@ fn steps_of_days_end_on_saturday() {
 }
 
 #[test]
-fn parts_of_a_second_count_as_before_the_next() {
+fn fraction_of_second_is_before_next_minute() {
     let recurrence = recurrence("* * * * *", "UTC");
     let within = instant("2026-01-01T00:00:59.9Z");
     assert_eq!(
@@ -204,7 +204,7 @@ fn parts_of_a_second_count_as_before_the_next() {
 }
 
 #[test]
-fn expressions_have_five_fields() {
+fn expression_requires_five_valid_fields() {
     for good in [
         "* * * * *",
         " 0 22 * * 1-5 ",
@@ -258,7 +258,7 @@ fn expressions_have_five_fields() {
 
 /// Decided by the months alone: a search through all years takes most of a second.
 #[test]
-fn what_never_comes_is_not_looked_for() {
+fn impossible_date_is_detected_without_search() {
     let pattern = |text: &str| text.parse::<Cron>().expect("a pattern");
     for never in ["0 0 31 2 *", "0 0 31 4,6,9,11 *", "0 0 30,31 2 *"] {
         assert!(!has_possible_day(&pattern(never)), "{never}");
@@ -271,7 +271,7 @@ fn what_never_comes_is_not_looked_for() {
 }
 
 #[test]
-fn zones_are_named_as_people_do() {
+fn time_zone_accepts_common_and_iana_names() {
     for (name, same) in [
         ("UTC", "Etc/UTC"),
         ("Istanbul", "Europe/Istanbul"),
@@ -306,7 +306,7 @@ fn zones_are_named_as_people_do() {
 }
 
 #[test]
-fn a_year_of_anything_goes_forward_and_comes_back() {
+fn next_and_last_times_agree_over_a_year() {
     for zone in [
         "America/New_York",
         "Europe/Berlin",
@@ -338,7 +338,7 @@ fn a_year_of_anything_goes_forward_and_comes_back() {
 }
 
 #[test]
-fn whatever_is_written_is_refused_or_comes_at_whole_minutes() {
+fn random_text_is_rejected_or_runs_at_whole_minutes() {
     let letters: Vec<char> = "0123456789*/,- \t\nLW#?@+xäjansun".chars().collect();
     let mut state = 7_u32;
     let mut random = |below: usize| {

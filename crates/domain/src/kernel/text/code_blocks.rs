@@ -111,7 +111,7 @@ mod tests {
     use super::without_code;
 
     #[test]
-    fn code_is_left_out() {
+    fn code_is_removed_from_text() {
         for (text, rest) in [
             ("none", "none"),
             ("a `b` c", "a   c"),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_marks_take_no_longer_than_others() {
+    fn hostile_backtick_runs_take_linear_time() {
         // Runs of all lengths, none of which closes another.
         let text: String = (1..2_000).map(|length| "`".repeat(length) + " ").collect();
         assert_eq!(without_code(&text), text);

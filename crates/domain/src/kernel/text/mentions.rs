@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_and_what_only_looks_like_them_is_not() {
+    fn mentions_are_found_outside_code_quotes_and_email_addresses() {
         for (text, names) in [
             ("see @ann, @Bob.", &["ann", "bob"][..]),
             ("(@ann) @a.b-c/d_e", &["ann", "a.b-c/d_e"]),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn those_at_the_beginning_of_a_line_are_addressed() {
+    fn mentions_at_start_of_line_are_addressed() {
         let named = |name: &str, addressed| (name.to_owned(), addressed);
         assert_eq!(
             all("@ann, @bob and @cid: ask @dan"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_names_only_the_first_count() {
+    fn mentions_beyond_maximum_are_ignored() {
         let many: String = (0..10_000).map(|number| format!("@user{number} ")).collect();
         assert_eq!(mentions(&many).len(), MAX_MENTIONS);
     }

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_close_are_found_in_every_form_and_case() {
+    fn closing_keywords_match_in_all_forms_and_cases() {
         for word in [
             "Close",
             "closes",
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_references_are_closed_together() {
+    fn closing_keyword_applies_to_list_of_references() {
         for (text, found) in [
             (
                 "Closes #1, #2 and group/project#3",
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_it_closes_nothing() {
+    fn similar_text_closes_no_issue() {
         for text in [
             "See #1",
             "Closes nothing, see #1",
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn merge_requests_are_named_by_number_path_and_address() {
+    fn merge_requests_are_found_by_iid_path_and_url() {
         let text =
             "See !1, group/project!2 and https://git.example.com/a/b/-/merge_requests/3, not x!y or wow!";
         assert_eq!(all(merge_requests(text, BASE)), ["1", "group/project 2", "a/b 3"]);
     }
 
     #[test]
-    fn of_very_many_references_only_the_first_count() {
+    fn references_beyond_maximum_are_ignored() {
         let many: Vec<String> = (1..=500).map(|number| format!("#{number}")).collect();
         assert_eq!(
             closed_issues(&format!("Closes {}", many.join(", ")), BASE).len(),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn issues_are_named_by_number_path_and_address() {
+    fn issues_are_found_by_iid_path_and_url() {
         let text =
             "See #1, (group/project#2), thing#3 and https://git.example.com/a/b/-/issues/4, not &#39; or #5a";
         assert_eq!(
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_texts_take_no_longer_than_others() {
+    fn hostile_references_take_linear_time() {
         for part in [
             "http://!1",
             "http://#1",

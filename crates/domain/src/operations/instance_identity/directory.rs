@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn record_is_read_as_it_was_written_and_never_replaced() {
+    fn instance_record_round_trips_and_is_never_replaced() {
         let directory = tempfile::tempdir().expect("a directory");
         assert_eq!(IdentityFile::read(directory.path()).expect("no file"), None);
         let record = IdentityFile::new("a".to_owned(), DatabaseKind::Postgresql);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_record_is_an_error_that_names_file_and_remedy() {
+    fn damaged_record_error_names_file_and_remedy() {
         let directory = tempfile::tempdir().expect("a directory");
         for text in [
             &b"{"[..],
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_starts_agree_on_one_store() {
+    fn concurrent_starts_agree_on_one_store_id() {
         let directory = tempfile::tempdir().expect("a directory");
         fs::create_dir(directory.path().join(REPOSITORIES)).expect("a directory");
         let ids: Vec<String> = std::thread::scope(|scope| {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_cannot_be_written_is_named() {
+    fn write_error_names_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let refused = store_id(directory.path()).expect_err("no directory").to_string();
         assert!(refused.contains("repositories/.store-id: "), "{refused}");

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directory_is_served_once_and_again_after_the_end() {
+    fn data_directory_is_locked_until_server_stops() {
         let directory = tempfile::tempdir().expect("a directory");
         let serving = lock_directory(directory.path()).expect("the first");
         let refused = lock_directory(directory.path())

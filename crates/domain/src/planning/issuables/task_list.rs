@@ -52,20 +52,20 @@ mod tests {
     use super::count;
 
     #[test]
-    fn boxes_at_the_beginning_of_items_are_tasks() {
+    fn checkboxes_at_start_of_list_items_are_tasks() {
         let text = "Do:\n- [ ] one\n  * [x] two\n1. [X] three\n12) [ ] four\n+ [ ] five";
         assert_eq!(count(Some(text)), (5, 2));
     }
 
     #[test]
-    fn what_only_looks_like_a_task_is_none() {
+    fn similar_text_is_not_a_task() {
         let text = "[x] no item\n-[ ] no space\n- [y] no mark\n- [ ]\n- [x]close\n1 [ ] no dot";
         assert_eq!(count(Some(text)), (0, 0));
         assert_eq!(count(None), (0, 0));
     }
 
     #[test]
-    fn quotations_list_tasks() {
+    fn block_quotes_can_contain_tasks() {
         assert_eq!(
             count(Some("> - [x] one\n> > - [ ] two\n>```\n>- [ ] code\n> ```")),
             (2, 1)
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn code_lists_no_tasks() {
+    fn code_blocks_contain_no_tasks() {
         assert_eq!(
             count(Some("```\n- [ ] shown\n```\n- [x] meant\n~~~\n- [ ] shown")),
             (1, 1)

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_and_names_are_colours_and_nothing_else_is() {
+    fn color_accepts_only_hex_values_and_names() {
         for (text, color) in [
             ("#fab", "#ffaabb"),
             ("#D9534F", "#D9534F"),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_in_order_and_known_as_they_are_kept() {
+    fn color_names_are_sorted_and_valid() {
         assert!(NAMES.is_sorted_by(|(one, _), (next, _)| one < next));
         assert!(
             NAMES
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_dark_on_light_colours_only() {
+    fn text_color_is_dark_on_light_background_only() {
         assert_eq!(of_text("#F0AD4E"), "#FFFFFF");
         assert_eq!(of_text("#FFECDB"), "#333333");
         assert_eq!(of_text("#000000"), "#FFFFFF");

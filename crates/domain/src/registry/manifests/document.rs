@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn images_and_lists_are_read() {
+    fn image_manifest_and_index_are_parsed() {
         let found = read(&image_with(json!({"mediaType": OCI_IMAGE})), OCI_IMAGE).expect("an image");
         let ManifestContent::Image {
             config,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_lie_elsewhere_are_not_asked_for() {
+    fn foreign_layers_with_urls_are_not_required() {
         let elsewhere = json!({"mediaType": FOREIGN, "digest": digest(3), "urls": ["https://x"]});
         let nowhere = json!({"mediaType": FOREIGN, "digest": digest(3)});
         for (layer, asked) in [(elsewhere, 0), (nowhere, 1)] {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_does_not_call_a_manifest_may_be_a_blob() {
+    fn index_entries_of_other_media_types_may_be_blobs() {
         let children: Vec<Value> = MANIFESTS
             .into_iter()
             .chain(["", "application/vnd.oci.image.layer.v1.tar+gzip"])
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_brings_its_annotations_along() {
+    fn annotations_are_returned_only_with_subject() {
         let about =
             json!({"subject": {"digest": digest(9)}, "annotations": {"a": "b"}, "artifactType": "t/x"});
         let found = read(&image_with(about), OCI_IMAGE).expect("an image");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_manifest_is_rejected() {
         let many = vec![json!({"digest": digest(1)}); MAX_REFERENCES + 1];
         for (document, kind) in [
             (json!(null), OCI_IMAGE),
@@ -361,12 +361,12 @@ mod tests {
     }
 
     #[test]
-    fn when_an_image_was_made_is_told_or_not() {
-        let told = |text: &str| creation_time(text.as_bytes()).map(|instant| instant.to_rfc3339());
-        let some = told(r#"{"created": "2020-02-03T04:05:06.789+02:00"}"#);
+    fn creation_time_is_read_from_image_config() {
+        let created = |text: &str| creation_time(text.as_bytes()).map(|instant| instant.to_rfc3339());
+        let some = created(r#"{"created": "2020-02-03T04:05:06.789+02:00"}"#);
         assert_eq!(some.as_deref(), Some("2020-02-03T02:05:06.789+00:00"));
         // Other fields are ignored at any position.
-        let among = told(" {\"a\": [[{}, 1e999]], \"created\": \"2020-02-03T04:05:06Z\", \"b\": null}");
+        let among = created(" {\"a\": [[{}, 1e999]], \"created\": \"2020-02-03T04:05:06Z\", \"b\": null}");
         assert_eq!(among.as_deref(), Some("2020-02-03T04:05:06+00:00"));
         for none in [
             "",
@@ -380,7 +380,7 @@ mod tests {
             r#"{"created": "yesterday"}"#,
             r#"{"created": "0001-01-01T00:00:00Z"}"#,
         ] {
-            assert_eq!(told(none), None, "{none}");
+            assert_eq!(created(none), None, "{none}");
         }
     }
 }

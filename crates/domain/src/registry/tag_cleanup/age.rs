@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_read_as_they_are_said() {
+    fn age_accepts_units_and_combinations() {
         const HOUR: i64 = 3_600;
         const DAY: i64 = 24 * HOUR;
         for (text, seconds) in [
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_span_is_refused() {
+    fn invalid_age_is_rejected() {
         for text in [
             "",
             " ",
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_spans_are_no_trouble() {
+    fn longest_ages_are_accepted() {
         for text in ["19998y", "239976mo", "7304484d", "631107417600s"] {
             assert!(parse(text).is_some(), "{text}");
         }

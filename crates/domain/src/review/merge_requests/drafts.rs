@@ -15,7 +15,7 @@ mod tests {
     use super::is_draft;
 
     #[test]
-    fn only_marks_at_the_beginning_make_a_draft() {
+    fn draft_requires_prefix_in_title() {
         for title in ["Draft: x", "draft:x", "[DRAFT] x", "(Draft) x", "WIP: x", "[wip]"] {
             assert!(is_draft(title), "{title}");
         }

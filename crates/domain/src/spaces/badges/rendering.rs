@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_are_filled_in_once_and_unknown_ones_stay() {
+    fn placeholders_are_replaced_once_and_unknown_ones_are_unchanged() {
         let known = [
             ("%{project_path}", "a/b c".to_owned()),
             ("%{project_id}", "%{project_path}".to_owned()),

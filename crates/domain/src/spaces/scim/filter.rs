@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_attributes_are_compared_in_any_case_and_by_their_whole_names() {
+    fn filter_accepts_supported_attributes_in_any_case() {
         for text in [
             r#"id eq "a""#,
             r#"externalId eq "a""#,
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_texts_of_json() {
+    fn filter_values_are_json_strings() {
         for (text, value) in [
             (r#"id eq "a \"b\" \\ c""#, r#"a "b" \ c"#),
             (r#"id eq "\u00e4\n""#, "ä\n"),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn unsupported_filter_is_rejected() {
         let nested = format!("{}id eq \"a\"{}", "(".repeat(1_000), ")".repeat(1_000));
         let long = vec![r#"id eq "a""#; 2_000].join(" or ");
         for text in [
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_refused_or_read_and_never_more() {
+    fn random_filter_is_parsed_or_rejected() {
         let words = [
             "id", "userName", " ", "eq", "EQ", "\"", "\\", "(", ")", "[", "]", "and", "not", ".", ":", "ä",
             "\0", "1", "\"a\"", "{", "null",
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_read_as_it_was_meant() {
+    fn random_filter_values_round_trip() {
         let mut random = rand::rng();
         for _ in 0..2_000 {
             let length = random.random_range(0..20);

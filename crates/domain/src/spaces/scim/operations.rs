@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_of_entra_are_understood() {
+    fn patch_accepts_entra_format() {
         let changes = merge(json!([
             { "op": "Replace", "path": "userName", "value": "ada@example.com" },
             { "op": "Add", "path": "emails[type eq \"work\"].value", "value": "ada@example.com" },
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_of_okta_and_onelogin_are_understood() {
+    fn patch_accepts_okta_and_onelogin_formats() {
         let okta = json!([{ "op": "replace", "value": { "active": false } }]);
         assert_eq!(merge(okta).expect("changes").active, Some(false));
         let onelogin = json!([
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_changes_counts_and_null_changes_nothing() {
+    fn last_change_of_attribute_applies_and_null_is_ignored() {
         let changes = merge(json!([
             { "op": "add", "path": "USERNAME", "value": "a" },
             { "op": "REPLACE", "path": "userName", "value": 7 },
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn booleans_may_be_texts() {
+    fn active_accepts_booleans_as_text() {
         for (value, flag) in [
             (json!(true), true),
             (json!("TRUE"), true),
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_its_kind() {
+    fn invalid_operation_is_rejected_with_scim_type() {
         for (operation, kind) in [
             (
                 json!({ "op": "move", "path": "userName", "value": "a" }),
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_addresses_those_for_work_and_primary_ones_are_kept() {
+    fn email_path_accepts_only_work_and_primary_filters() {
         for (path, kept) in [
             ("emails[type eq \"work\"].value", true),
             ("emails[type eq \"WORK\"].value", true),
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_addresses_the_one_for_work_is_kept() {
+    fn work_email_is_preferred_to_primary_email() {
         let kept = |emails: Value| {
             let operation = json!([{ "op": "replace", "path": "emails", "value": emails }]);
             merge(operation).expect("changes").email
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_that_somebody_leaves_is_never_passed_over() {
+    fn deactivation_is_applied_or_rejected_but_never_ignored() {
         for operation in [
             json!({ "op": "replace", "path": USER_SCHEMA, "value": { "active": false } }),
             json!({ "op": "replace", "value": { USER_SCHEMA: { "active": "False" } } }),
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_formatted_or_made_of_their_parts() {
+    fn full_name_is_formatted_name_or_joined_parts() {
         assert_eq!(full_name(Some("A B"), Some("C"), None).as_deref(), Some("A B"));
         assert_eq!(full_name(Some(" "), Some("C"), Some("D")).as_deref(), Some("C D"));
         assert_eq!(full_name(None, None, Some("D")).as_deref(), Some("D"));

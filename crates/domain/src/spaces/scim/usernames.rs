@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_safe_segments_of_paths() {
+    fn username_is_cleaned_to_safe_path_segment() {
         for (sent, name) in [
             ("ada", "ada"),
             ("Ada.Lovelace@example.com", "Ada.Lovelace"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_sent_is_left_with_a_name_that_paths_may_have() {
+    fn random_username_is_cleaned_to_valid_path() {
         let mut random = rand::rng();
         for _ in 0..5_000 {
             let sent: String =

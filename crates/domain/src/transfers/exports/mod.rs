@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_archives_tell_time_and_path_and_are_not_long() {
+    fn export_file_name_has_time_and_limited_path() {
         let name = file_name("engines/steam");
         assert_eq!(
             name.len(),

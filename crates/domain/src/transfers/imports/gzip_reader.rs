@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn members_follow_each_other_and_zeros_follow_the_last() {
+    fn gzip_members_are_joined_and_trailing_zeros_ignored() {
         let both = [packed(b"one "), packed(b""), packed(b"two")].concat();
         for zeros in [0, 1, 10_240, 100_000] {
             let file = [both.clone(), vec![0; zeros]].concat();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_follows() {
+    fn other_data_after_gzip_member_is_rejected() {
         let whole = packed(b"one");
         for rest in [
             &b"x"[..],
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_may_be_is_an_error() {
+    fn content_over_size_limit_is_rejected() {
         let file = [packed(b"one"), packed(b"two")].concat();
         assert!(unpacked(&file, 6).is_ok());
         assert!(unpacked(&file, 5).is_err());

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_layout_are_known() {
+    fn archive_layout_names_are_accepted() {
         for (name, known) in [
             ("VERSION", ArchiveEntry::Version),
             ("./VERSION", ArchiveEntry::Version),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_name_is() {
+    fn other_archive_names_are_rejected() {
         for name in [
             "",
             "/VERSION",

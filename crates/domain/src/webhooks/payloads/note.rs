@@ -328,7 +328,7 @@ mod tests {
     use super::with_absolute_images;
 
     #[test]
-    fn uploaded_images_are_told_by_their_whole_address() {
+    fn uploaded_images_get_absolute_urls() {
         let text = "See ![a](/uploads/1/a.png), ![b](http://x/b.png) and [c](/uploads/1/c.txt)";
         assert_eq!(
             with_absolute_images(text, "http://h/p/q"),

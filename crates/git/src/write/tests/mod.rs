@@ -71,7 +71,7 @@ fn listing(fixture: &Fixture) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn makes_the_objects_that_git_makes() {
+async fn commit_creates_same_objects_as_git() {
     let fixture = Fixture::new("main").await;
     let files = [
         ("a.txt", "2"),
@@ -111,7 +111,7 @@ async fn makes_the_objects_that_git_makes() {
 }
 
 #[tokio::test]
-async fn applies_actions_in_order() {
+async fn actions_apply_in_order() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     let first = vec![
@@ -149,7 +149,7 @@ async fn applies_actions_in_order() {
 }
 
 #[tokio::test]
-async fn refuses_what_cannot_be_applied_and_changes_nothing() {
+async fn invalid_action_fails_without_changes() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     let tip = testing::commit(repository, "main", &[("f", "1"), ("d/g", "2")]).await;
@@ -191,7 +191,7 @@ async fn refuses_what_cannot_be_applied_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn links_and_submodules_keep_what_they_are() {
+async fn actions_preserve_type_of_symlinks_and_submodules() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     testing::commit(repository, "main", &[("f", "1")]).await;
@@ -228,7 +228,7 @@ async fn links_and_submodules_keep_what_they_are() {
 }
 
 #[tokio::test]
-async fn first_commit_makes_its_branch_the_default() {
+async fn first_commit_sets_default_branch() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     let start = CommitRequest {
@@ -255,7 +255,7 @@ async fn first_commit_makes_its_branch_the_default() {
 }
 
 #[tokio::test]
-async fn starts_where_it_is_told_and_forces_only_when_told() {
+async fn commit_uses_start_point_and_replaces_branch_only_with_force() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     let first = testing::commit(repository, "main", &[("a", "1")]).await;
@@ -326,7 +326,7 @@ async fn starts_where_it_is_told_and_forces_only_when_told() {
 }
 
 #[tokio::test]
-async fn refuses_an_unchanged_tree_unless_allowed() {
+async fn unchanged_tree_is_rejected_unless_allowed() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     assert!(matches!(
@@ -355,7 +355,7 @@ async fn refuses_an_unchanged_tree_unless_allowed() {
 }
 
 #[tokio::test]
-async fn compares_the_last_commit_that_touched_the_file() {
+async fn last_commit_id_must_match_last_change_of_file() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     let first = testing::commit(repository, "main", &[("a", "1"), ("b", "1")]).await;
@@ -400,7 +400,7 @@ async fn compares_the_last_commit_that_touched_the_file() {
 }
 
 #[tokio::test]
-async fn random_actions_do_what_a_plain_map_does() {
+async fn random_actions_match_map_model() {
     use rand::{RngExt, SeedableRng};
     let fixture = Fixture::new("main").await;
     let paths = ["a", "a/b", "a/b/c", "a/d", "a.x", "a0", "e/f/g", "e/f", "h"];
@@ -477,7 +477,7 @@ async fn random_actions_do_what_a_plain_map_does() {
 }
 
 #[tokio::test]
-async fn hundreds_of_files_make_one_pack_and_the_tree_that_git_makes() {
+async fn commit_of_many_files_creates_one_pack() {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
     testing::commit(repository, "main", &[("d3/kept", "x")]).await;

@@ -14,7 +14,7 @@ fn finish(git: &git2::Repository, request: &CommitRequest, base: &Base) -> Resul
 }
 
 #[tokio::test]
-async fn loses_to_a_push_that_was_faster_and_leaves_its_work() {
+async fn commit_fails_after_concurrent_push_and_preserves_it() {
     let fixture = Fixture::new("main").await;
     let repository = fixture.repository.clone();
     let first = testing::commit(&repository, "main", &[("a", "1")]).await;
@@ -71,7 +71,7 @@ async fn loses_to_a_push_that_was_faster_and_leaves_its_work() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn three_hundred_at_once_all_succeed() {
+async fn concurrent_commits_all_succeed() {
     let fixture = Fixture::new("main").await;
     testing::commit(&fixture.repository, "main", &[("start", "")]).await;
     let mut tasks = tokio::task::JoinSet::new();
@@ -104,7 +104,7 @@ async fn three_hundred_at_once_all_succeed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn several_processes_lose_no_commit() {
+async fn concurrent_commits_of_several_processes_all_succeed() {
     let fixture = Fixture::new("main").await;
     let mut tasks = tokio::task::JoinSet::new();
     for process in 0..3 {

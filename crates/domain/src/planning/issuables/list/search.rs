@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_quotes_are_one_and_short_ones_are_passed_over() {
+    fn quoted_words_are_one_term_and_short_words_are_ignored() {
         assert_eq!(
             sought("Fix the \"Broken Build\" of CI"),
             words(&["Fix", "the", "Broken Build"])
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn where_all_words_are_short_the_whole_text_is_meant() {
+    fn text_of_only_short_words_is_one_term() {
         assert_eq!(sought(" Go "), Some(Sought::Whole("Go".to_owned())));
         assert_eq!(sought("a b"), Some(Sought::Whole("a b".to_owned())));
         assert_eq!(sought("  "), None);
     }
 
     #[test]
-    fn short_texts_are_found_in_either_case() {
+    fn short_text_is_searched_in_both_cases() {
         assert_eq!(spellings("go"), ["go"]);
         assert_eq!(spellings("öl"), ["öl", "Öl"]);
         assert_eq!(spellings("中 é"), ["中 é", "中 É"]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_overlooked() {
+    fn unknown_search_fields_are_ignored() {
         let named = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
             fields(Some(&names)).len()

@@ -24,7 +24,7 @@ fn is_match(expression: &str, name: &str) -> bool {
 }
 
 #[test]
-fn expressions_match_whole_names() {
+fn regex_matches_whole_tag_name() {
     for (expression, name, matches) in [
         (".*", "v1", true),
         ("v", "v1", false),
@@ -63,7 +63,7 @@ fn expressions_match_whole_names() {
 }
 
 #[test]
-fn what_is_no_expression_is_refused_with_a_reason_of_one_line() {
+fn invalid_regex_is_rejected_with_one_line_reason() {
     for (expression, why) in [
         ("(", "unclosed group"),
         ("*", "repetition operator missing expression"),
@@ -111,7 +111,7 @@ fn what_is_no_expression_is_refused_with_a_reason_of_one_line() {
 }
 
 #[test]
-fn classes_mean_what_they_mean_in_re2_or_are_refused() {
+fn character_classes_match_like_re2_or_are_rejected() {
     for (expression, name, matches) in [
         (r"[a\-\-b]", "-", true),
         (r"[a\&\&b]", "b", true),
@@ -145,7 +145,7 @@ fn classes_mean_what_they_mean_in_re2_or_are_refused() {
 }
 
 #[test]
-fn the_nastiest_expressions_take_time_in_proportion_to_their_size() {
+fn hostile_regexes_match_in_linear_time() {
     let name = format!("{}b", "a".repeat(127));
     for expression in [
         "(a+)+",
@@ -194,7 +194,7 @@ fn chosen(wish: &CleanupRules, days: &[Option<i64>]) -> Vec<i64> {
 }
 
 #[test]
-fn latest_stays_whatever_is_asked() {
+fn latest_tag_is_never_deleted() {
     let rules = CompiledRules::compile(&wish(".*")).expect("rules");
     assert!(!rules.matches("latest") && rules.matches("Latest") && rules.matches("latest-1"));
     assert!(
@@ -205,7 +205,7 @@ fn latest_stays_whatever_is_asked() {
 }
 
 #[test]
-fn what_is_to_be_kept_counts_more_than_what_is_to_be_deleted() {
+fn keep_regex_overrides_delete_regex() {
     let asked = CleanupRules {
         keep: Some("v1.*".to_owned()),
         ..wish("v.*")
@@ -226,7 +226,7 @@ fn what_is_to_be_kept_counts_more_than_what_is_to_be_deleted() {
 }
 
 #[test]
-fn the_newest_stay_and_those_of_unknown_age_are_the_newest() {
+fn keep_n_retains_newest_tags_and_treats_undated_tags_as_newest() {
     let keep = |keep_n| CleanupRules {
         keep_n: Some(keep_n),
         ..wish(".*")
@@ -245,7 +245,7 @@ fn the_newest_stay_and_those_of_unknown_age_are_the_newest() {
 }
 
 #[test]
-fn what_is_not_old_enough_stays_and_so_does_what_tells_no_age() {
+fn older_than_retains_newer_and_undated_tags() {
     let old = CleanupRules {
         before: day(3),
         ..wish(".*")
@@ -300,7 +300,7 @@ const MEANINGS: [(&str, Meaning); 6] = [
 ];
 
 #[test]
-fn any_choice_is_that_of_the_plain_rules_and_bears_an_interruption() {
+fn random_selections_match_reference_and_resume() {
     let mut random = StdRng::seed_from_u64(SEED);
     for round in 0..2_000 {
         let tags: Vec<_> = (0..random.random_range(0..40))

@@ -38,7 +38,7 @@ fn sarif(results: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn a_mark_of_the_byte_order_is_passed_over() {
+fn byte_order_mark_is_ignored() {
     let document = sarif(&json!([{"message": {"text": "one"}}]));
     let marked = [&[0xEF, 0xBB, 0xBF][..], &document].concat();
     assert_eq!(
@@ -49,26 +49,26 @@ fn a_mark_of_the_byte_order_is_passed_over() {
 }
 
 #[test]
-fn arguments_stand_where_their_numbers_do() {
-    let said = |text: &str, arguments: Value| {
+fn message_arguments_replace_numbered_placeholders() {
+    let description_of = |text: &str, arguments: Value| {
         let document = sarif(&json!([{"message": {"text": text, "arguments": arguments}}]));
         findings(&document).expect("findings")[0]
             .description
             .clone()
             .expect("a text")
     };
-    assert_eq!(said("a {0} b {1} {0}", json!(["x", "y"])), "a x b y x");
-    assert_eq!(said("{2} {x} {", json!(["x"])), "{2} {x} {");
-    assert_eq!(said("{{0}} {0}", json!(["x"])), "{0} x");
-    assert_eq!(said("{0}", json!(["{0}{1}"])), "{0}{1}");
-    assert_eq!(said("{0} {{}}", json!([])), "{0} {{}}");
+    assert_eq!(description_of("a {0} b {1} {0}", json!(["x", "y"])), "a x b y x");
+    assert_eq!(description_of("{2} {x} {", json!(["x"])), "{2} {x} {");
+    assert_eq!(description_of("{{0}} {0}", json!(["x"])), "{0} x");
+    assert_eq!(description_of("{0}", json!(["{0}{1}"])), "{0}{1}");
+    assert_eq!(description_of("{0} {{}}", json!([])), "{0} {{}}");
     // Repetitions are limited by the maximum length.
-    let much = said(&"{0}".repeat(100_000), json!(["ä".repeat(4_000)]));
+    let much = description_of(&"{0}".repeat(100_000), json!(["ä".repeat(4_000)]));
     assert_eq!(much.chars().count(), 100_000);
 }
 
 #[test]
-fn what_would_take_memory_without_end_is_refused() {
+fn long_texts_and_deep_nesting_are_rejected() {
     let long = format!("{{\"x\": \"{}\"}}", "y".repeat(MAX_TEXT_BYTES));
     assert!(fault(long.as_bytes()).contains("is too long (maximum is 4 MiB)"));
     let quoted = format!("{{\"x\": \"{}\"}}", "\\\"".repeat(MAX_TEXT_BYTES / 2));
@@ -81,7 +81,7 @@ fn what_would_take_memory_without_end_is_refused() {
 }
 
 #[test]
-fn there_is_an_end_of_results_rules_runs_extensions_and_texts() {
+fn results_rules_runs_extensions_and_texts_are_limited() {
     let results = vec![json!({"kind": "pass"}); MAX_RESULTS];
     assert_eq!(findings(&sarif(&json!(results))).expect("findings"), []);
     let more = vec![json!({"kind": "pass"}); MAX_RESULTS + 1];
@@ -129,7 +129,7 @@ fn there_is_an_end_of_results_rules_runs_extensions_and_texts() {
 }
 
 #[test]
-fn what_is_told_of_a_fault_repeats_little_of_the_document() {
+fn error_quotes_little_of_the_document() {
     let document = sarif(&json!([{"message": "x".repeat(100_000)}]));
     let text = fault(&document);
     assert!(
