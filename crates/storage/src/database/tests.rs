@@ -13,7 +13,7 @@ use super::{
 };
 use crate::entities::{self, members, namespaces, settings, tests::fixtures};
 
-async fn statements_are_not_compiled_before_they_run(kind: Kind) {
+async fn postgresql_jit_is_off(kind: Kind) {
     on_migrated(kind, async |db| {
         let shown = Statement::from_string(DatabaseBackend::Postgres, "SHOW jit");
         let row = db.read().query_one_raw(shown).await.unwrap().unwrap();
@@ -22,7 +22,7 @@ async fn statements_are_not_compiled_before_they_run(kind: Kind) {
     .await;
 }
 
-async fn rolls_back_a_transaction_that_fails(kind: Kind) {
+async fn failed_transaction_is_rolled_back(kind: Kind) {
     on_migrated(kind, async |db| {
         let outcome: Result<(), DbErr> = db
             .transaction(async |tx| {
@@ -36,7 +36,7 @@ async fn rolls_back_a_transaction_that_fails(kind: Kind) {
     .await;
 }
 
-async fn rolls_back_a_transaction_that_is_dropped(kind: Kind) {
+async fn dropped_transaction_is_rolled_back(kind: Kind) {
     on_migrated(kind, async |db| {
         let tx = db.begin().await.unwrap();
         settings::put(&tx, "k", "1").await.unwrap();
@@ -46,7 +46,7 @@ async fn rolls_back_a_transaction_that_is_dropped(kind: Kind) {
     .await;
 }
 
-async fn a_snapshot_sees_one_state_and_writes_nothing(kind: Kind) {
+async fn snapshot_is_consistent_and_read_only(kind: Kind) {
     on_migrated(kind, async |db| {
         settings::put(db.write(), "k", "1").await.unwrap();
         let snapshot = db.snapshot().await.unwrap();
@@ -130,7 +130,7 @@ async fn concurrent_migrations_of_one_database_all_succeed(kind: Kind) {
     .await;
 }
 
-async fn sqlite_is_durable_keeps_foreign_keys_and_refuses_to_write_through_readers() {
+async fn sqlite_is_durable_enforces_foreign_keys_and_rejects_reader_writes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new/test.sqlite3");
     let db = Database::connect(
@@ -168,7 +168,7 @@ async fn sqlite_is_durable_keeps_foreign_keys_and_refuses_to_write_through_reade
     }
 }
 
-async fn refuses_urls_of_other_kinds_without_repeating_them() {
+async fn connect_rejects_unsupported_url_without_leaking_it() {
     for url in [
         "mysql://u:secret@h/d",
         "sqlite::memory:",
@@ -184,7 +184,7 @@ async fn refuses_urls_of_other_kinds_without_repeating_them() {
     }
 }
 
-async fn names_the_violated_constraint_alike_on_both_databases(kind: Kind) {
+async fn violated_constraint_has_same_name_on_both_databases(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = fixtures::World::new(&db).await;
         let user = world.user("ada").await;
@@ -226,7 +226,7 @@ async fn names_the_violated_constraint_alike_on_both_databases(kind: Kind) {
     .await;
 }
 
-async fn knows_what_was_undone_because_two_waited_for_each_other(kind: Kind) {
+async fn deadlock_victim_is_detected(kind: Kind) {
     on_migrated(kind, async |db| {
         for key in ["a", "b"] {
             settings::put(db.write(), key, "0").await.unwrap();
@@ -256,7 +256,7 @@ async fn knows_what_was_undone_because_two_waited_for_each_other(kind: Kind) {
     .await;
 }
 
-async fn tells_the_observer_of_every_statement(kind: Kind) {
+async fn observer_receives_every_statement(kind: Kind) {
     on_empty(kind, async |url| {
         let count = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&count);
@@ -288,7 +288,7 @@ async fn around(db: &Database, work: impl AsyncFnOnce()) -> Option<(DataVersion,
     Some((before, db.version().unwrap()))
 }
 
-async fn every_commit_makes_another_version_and_reading_none(kind: Kind) {
+async fn version_changes_with_commits_but_not_with_reads(kind: Kind) {
     on_migrated(kind, async |db| {
         let read = around(&db, async || drop(settings::get(db.read(), "k").await.unwrap())).await;
         let Some((before, after)) = read else {
@@ -316,7 +316,7 @@ async fn every_commit_makes_another_version_and_reading_none(kind: Kind) {
     .await;
 }
 
-async fn what_another_handle_writes_makes_another_version_even_after_the_file_was_closed() {
+async fn version_changes_with_writes_of_other_handles_and_after_reopen() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("test.sqlite3");
     let url = format!("sqlite://{}", file.display());
@@ -350,7 +350,7 @@ async fn what_another_handle_writes_makes_another_version_even_after_the_file_wa
     }
 }
 
-async fn an_answer_is_remembered_until_something_is_written(kind: Kind) {
+async fn cached_value_is_valid_until_next_write(kind: Kind) {
     on_migrated(kind, async |db| {
         let remembered = VersionedCache::<u8, u32>::new(10, |_| 1);
         let asked = AtomicUsize::new(0);
@@ -379,7 +379,7 @@ async fn an_answer_is_remembered_until_something_is_written(kind: Kind) {
     .await;
 }
 
-async fn an_answer_that_a_write_came_in_between_is_not_remembered(kind: Kind) {
+async fn value_read_before_concurrent_write_is_not_cached(kind: Kind) {
     on_migrated(kind, async |db| {
         let remembered = VersionedCache::<(), String>::new(10, |_| 1);
         settings::put(db.write(), "k", "1").await.unwrap();
@@ -396,15 +396,15 @@ async fn an_answer_that_a_write_came_in_between_is_not_remembered(kind: Kind) {
 }
 
 on_every_database![
-    rolls_back_a_transaction_that_fails,
-    rolls_back_a_transaction_that_is_dropped,
-    a_snapshot_sees_one_state_and_writes_nothing,
+    failed_transaction_is_rolled_back,
+    dropped_transaction_is_rolled_back,
+    snapshot_is_consistent_and_read_only,
     concurrent_migrations_of_one_database_all_succeed,
-    names_the_violated_constraint_alike_on_both_databases,
-    tells_the_observer_of_every_statement,
-    every_commit_makes_another_version_and_reading_none,
-    an_answer_is_remembered_until_something_is_written,
-    an_answer_that_a_write_came_in_between_is_not_remembered,
+    violated_constraint_has_same_name_on_both_databases,
+    observer_receives_every_statement,
+    version_changes_with_commits_but_not_with_reads,
+    cached_value_is_valid_until_next_write,
+    value_read_before_concurrent_write_is_not_cached,
 ];
 
 on_every_database![
@@ -414,14 +414,14 @@ on_every_database![
 
 harness::tests![
     two_sqlite_handles_wait_for_each_other,
-    sqlite_is_durable_keeps_foreign_keys_and_refuses_to_write_through_readers,
-    refuses_urls_of_other_kinds_without_repeating_them,
-    what_another_handle_writes_makes_another_version_even_after_the_file_was_closed,
+    sqlite_is_durable_enforces_foreign_keys_and_rejects_reader_writes,
+    connect_rejects_unsupported_url_without_leaking_it,
+    version_changes_with_writes_of_other_handles_and_after_reopen,
 ];
 
 // SQLite has one writer at a time and does not compile statements.
 on_postgresql![
     on 4 threads;
-    statements_are_not_compiled_before_they_run,
-    knows_what_was_undone_because_two_waited_for_each_other,
+    postgresql_jit_is_off,
+    deadlock_victim_is_detected,
 ];

@@ -90,7 +90,7 @@ fn start(
     (stop, task)
 }
 
-async fn begins_a_job_at_once_when_its_transaction_commits(kind: Kind) {
+async fn job_starts_when_its_transaction_commits(kind: Kind) {
     on_migrated(kind, async |db| {
         let (sender, mut greeted) = mpsc::unbounded_channel();
         let registry = JobRegistry::default().handle(move |job: Greet, attempt| {
@@ -114,7 +114,7 @@ async fn begins_a_job_at_once_when_its_transaction_commits(kind: Kind) {
     .await;
 }
 
-async fn takes_back_a_job_that_waits_but_not_one_that_runs_or_another_one(kind: Kind) {
+async fn withdraw_deletes_waiting_job_but_not_running_or_other_job(kind: Kind) {
     on_migrated(kind, async |db| {
         let [mine, other] = [1, 2].map(|project| Refresh { project, round: 1 });
         for job in [&mine, &other] {
@@ -132,7 +132,7 @@ async fn takes_back_a_job_that_waits_but_not_one_that_runs_or_another_one(kind: 
     .await;
 }
 
-async fn forgets_a_job_whose_transaction_is_undone(kind: Kind) {
+async fn job_of_failed_transaction_is_discarded(kind: Kind) {
     on_migrated(kind, async |db| {
         let outcome: Result<(), EnqueueError> = db
             .transaction(async |tx| {
@@ -146,7 +146,7 @@ async fn forgets_a_job_whose_transaction_is_undone(kind: Kind) {
     .await;
 }
 
-async fn a_waiting_job_absorbs_others_of_its_key_but_a_running_one_does_not(kind: Kind) {
+async fn waiting_job_absorbs_jobs_of_same_key_but_running_job_does_not(kind: Kind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         let later = now + TimeDelta::hours(1);
@@ -176,7 +176,7 @@ async fn a_waiting_job_absorbs_others_of_its_key_but_a_running_one_does_not(kind
     .await;
 }
 
-async fn a_waiting_job_does_not_begin_before_a_transaction_that_counts_on_it_ends(kind: Kind) {
+async fn waiting_job_cannot_be_claimed_during_transaction_that_updates_it(kind: Kind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
@@ -202,7 +202,7 @@ async fn a_waiting_job_does_not_begin_before_a_transaction_that_counts_on_it_end
     .await;
 }
 
-async fn jobs_of_one_key_do_not_run_at_a_time(kind: Kind) {
+async fn jobs_of_same_key_do_not_run_concurrently(kind: Kind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
@@ -219,7 +219,7 @@ async fn jobs_of_one_key_do_not_run_at_a_time(kind: Kind) {
     .await;
 }
 
-async fn a_failed_job_gives_way_to_a_newer_one_of_its_key(kind: Kind) {
+async fn failed_job_is_replaced_by_newer_job_of_same_key(kind: Kind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
@@ -237,7 +237,7 @@ async fn a_failed_job_gives_way_to_a_newer_one_of_its_key(kind: Kind) {
     .await;
 }
 
-async fn claims_due_jobs_in_order_and_only_known_kinds(kind: Kind) {
+async fn claim_returns_due_jobs_of_known_kinds_in_order(kind: Kind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &greet("second"), now).await.unwrap();
@@ -265,7 +265,7 @@ async fn claims_due_jobs_in_order_and_only_known_kinds(kind: Kind) {
     .await;
 }
 
-async fn a_claim_lasts_until_its_lease_ends_and_a_lost_one_settles_nothing(kind: Kind) {
+async fn claim_ends_with_its_lease_and_lost_claim_changes_nothing(kind: Kind) {
     on_migrated(kind, async |db| {
         let start = entities::now();
         let at = |seconds| start + TimeDelta::seconds(seconds);
@@ -291,7 +291,7 @@ async fn a_claim_lasts_until_its_lease_ends_and_a_lost_one_settles_nothing(kind:
     .await;
 }
 
-async fn a_job_that_loses_its_runner_in_the_last_attempt_is_given_up(kind: Kind) {
+async fn job_lost_in_last_attempt_becomes_dead(kind: Kind) {
     on_migrated(kind, async |db| {
         let start = entities::now();
         enqueue_at(db.write(), &greet("ada"), start).await.unwrap();
@@ -315,7 +315,7 @@ async fn a_job_that_loses_its_runner_in_the_last_attempt_is_given_up(kind: Kind)
     .await;
 }
 
-async fn a_job_that_follows_another_is_never_missed_by_the_count(kind: Kind) {
+async fn backlog_counts_successive_jobs_without_gap(kind: Kind) {
     on_migrated(kind, async |db| {
         let start = entities::now();
         enqueue_at(db.write(), &greet("ada"), start).await.unwrap();
@@ -337,7 +337,7 @@ async fn a_job_that_follows_another_is_never_missed_by_the_count(kind: Kind) {
     .await;
 }
 
-async fn tries_again_after_errors_and_panics_and_keeps_the_last_error_when_it_gives_up(kind: Kind) {
+async fn job_is_retried_after_errors_and_panics_and_stores_last_error(kind: Kind) {
     on_migrated(kind, async |db| {
         let (sender, mut attempts) = mpsc::unbounded_channel();
         let registry = JobRegistry::default().handle(move |_: Greet, attempt: JobAttempt| {
@@ -369,7 +369,7 @@ async fn tries_again_after_errors_and_panics_and_keeps_the_last_error_when_it_gi
     .await;
 }
 
-async fn gives_up_at_once_on_permanent_failures_and_malformed_payloads(kind: Kind) {
+async fn permanent_failure_and_malformed_payload_are_not_retried(kind: Kind) {
     on_migrated(kind, async |db| {
         let now = entities::now();
         enqueue_at(db.write(), &greet("ada"), now).await.unwrap();
@@ -409,7 +409,7 @@ impl Job for Broken {
     const KIND: &'static str = Refresh::KIND;
 }
 
-async fn runners_side_by_side_run_every_job_once(kind: Kind) {
+async fn concurrent_runners_run_every_job_once(kind: Kind) {
     on_migrated(kind, async |db| {
         let counts = Arc::new(Mutex::new(HashMap::<String, u32>::new()));
         let (sender, mut done) = mpsc::unbounded_channel();
@@ -449,7 +449,7 @@ async fn runners_side_by_side_run_every_job_once(kind: Kind) {
     .await;
 }
 
-async fn renews_the_lease_while_a_job_runs(kind: Kind) {
+async fn lease_is_renewed_while_job_runs(kind: Kind) {
     on_migrated(kind, async |db| {
         let release = Arc::new(Notify::new());
         let held = Arc::clone(&release);
@@ -481,7 +481,7 @@ async fn renews_the_lease_while_a_job_runs(kind: Kind) {
     .await;
 }
 
-async fn a_stopped_runner_finishes_what_runs_and_begins_nothing(kind: Kind) {
+async fn stopped_runner_finishes_running_job_and_starts_no_other(kind: Kind) {
     on_migrated(kind, async |db| {
         let (release, began) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (held, beginning) = (Arc::clone(&release), Arc::clone(&began));
@@ -515,7 +515,7 @@ async fn a_stopped_runner_finishes_what_runs_and_begins_nothing(kind: Kind) {
     .await;
 }
 
-async fn a_stopped_runner_gives_back_what_does_not_end_in_time(kind: Kind) {
+async fn stopped_runner_releases_job_that_exceeds_drain_time(kind: Kind) {
     on_migrated(kind, async |db| {
         let began = Arc::new(Notify::new());
         let beginning = Arc::clone(&began);
@@ -542,25 +542,25 @@ async fn a_stopped_runner_gives_back_what_does_not_end_in_time(kind: Kind) {
 }
 
 on_every_database![
-    begins_a_job_at_once_when_its_transaction_commits,
-    takes_back_a_job_that_waits_but_not_one_that_runs_or_another_one,
-    forgets_a_job_whose_transaction_is_undone,
-    a_waiting_job_absorbs_others_of_its_key_but_a_running_one_does_not,
-    a_waiting_job_does_not_begin_before_a_transaction_that_counts_on_it_ends,
-    jobs_of_one_key_do_not_run_at_a_time,
-    a_failed_job_gives_way_to_a_newer_one_of_its_key,
-    claims_due_jobs_in_order_and_only_known_kinds,
-    a_claim_lasts_until_its_lease_ends_and_a_lost_one_settles_nothing,
-    a_job_that_loses_its_runner_in_the_last_attempt_is_given_up,
-    a_job_that_follows_another_is_never_missed_by_the_count,
-    tries_again_after_errors_and_panics_and_keeps_the_last_error_when_it_gives_up,
-    gives_up_at_once_on_permanent_failures_and_malformed_payloads,
-    renews_the_lease_while_a_job_runs,
-    a_stopped_runner_finishes_what_runs_and_begins_nothing,
-    a_stopped_runner_gives_back_what_does_not_end_in_time,
+    job_starts_when_its_transaction_commits,
+    withdraw_deletes_waiting_job_but_not_running_or_other_job,
+    job_of_failed_transaction_is_discarded,
+    waiting_job_absorbs_jobs_of_same_key_but_running_job_does_not,
+    waiting_job_cannot_be_claimed_during_transaction_that_updates_it,
+    jobs_of_same_key_do_not_run_concurrently,
+    failed_job_is_replaced_by_newer_job_of_same_key,
+    claim_returns_due_jobs_of_known_kinds_in_order,
+    claim_ends_with_its_lease_and_lost_claim_changes_nothing,
+    job_lost_in_last_attempt_becomes_dead,
+    backlog_counts_successive_jobs_without_gap,
+    job_is_retried_after_errors_and_panics_and_stores_last_error,
+    permanent_failure_and_malformed_payload_are_not_retried,
+    lease_is_renewed_while_job_runs,
+    stopped_runner_finishes_running_job_and_starts_no_other,
+    stopped_runner_releases_job_that_exceeds_drain_time,
 ];
 
 on_every_database![
     on 4 threads;
-    runners_side_by_side_run_every_job_once,
+    concurrent_runners_run_every_job_once,
 ];

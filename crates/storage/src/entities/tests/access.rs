@@ -61,7 +61,7 @@ fn viewer(user: Person) -> Viewer {
     }
 }
 
-async fn the_highest_of_direct_and_inherited_roles_counts(kind: Kind) {
+async fn highest_of_direct_and_inherited_roles_applies(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
@@ -90,7 +90,7 @@ async fn the_highest_of_direct_and_inherited_roles_counts(kind: Kind) {
     .await;
 }
 
-async fn the_owner_of_a_personal_namespace_owns_its_projects(kind: Kind) {
+async fn owner_of_personal_namespace_owns_its_projects(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
@@ -102,7 +102,7 @@ async fn the_owner_of_a_personal_namespace_owns_its_projects(kind: Kind) {
     .await;
 }
 
-async fn shares_give_no_more_than_their_own_level(kind: Kind) {
+async fn share_limits_role_to_its_level(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (owner, guest) = (world.user("owner").await, world.user("guest").await);
@@ -133,7 +133,7 @@ async fn shares_give_no_more_than_their_own_level(kind: Kind) {
     .await;
 }
 
-async fn memberships_and_shares_grant_nothing_from_the_day_they_end(kind: Kind) {
+async fn expired_memberships_and_shares_grant_no_role(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let tomorrow = today().checked_add_days(Days::new(1));
@@ -169,7 +169,7 @@ async fn memberships_and_shares_grant_nothing_from_the_day_they_end(kind: Kind) 
     .await;
 }
 
-async fn roles_on_many_projects_match_single_ones(kind: Kind) {
+async fn roles_of_many_projects_match_single_queries(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
@@ -216,7 +216,7 @@ async fn roles_on_many_projects_match_single_ones(kind: Kind) {
     .await;
 }
 
-async fn projects_are_seen_by_visibility_and_role(kind: Kind) {
+async fn visible_projects_depend_on_visibility_and_role(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
@@ -255,7 +255,7 @@ async fn projects_are_seen_by_visibility_and_role(kind: Kind) {
     .await;
 }
 
-async fn projects_with_a_least_role_leave_out_lower_ones(kind: Kind) {
+async fn projects_with_minimum_role_exclude_lower_roles(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
@@ -280,7 +280,7 @@ async fn projects_with_a_least_role_leave_out_lower_ones(kind: Kind) {
     .await;
 }
 
-async fn groups_are_seen_by_visibility_role_and_own_projects_below(kind: Kind) {
+async fn visible_groups_depend_on_visibility_role_and_projects(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
@@ -315,12 +315,12 @@ async fn groups_are_seen_by_visibility_role_and_own_projects_below(kind: Kind) {
 }
 
 on_every_database![
-    the_highest_of_direct_and_inherited_roles_counts,
-    the_owner_of_a_personal_namespace_owns_its_projects,
-    shares_give_no_more_than_their_own_level,
-    memberships_and_shares_grant_nothing_from_the_day_they_end,
-    roles_on_many_projects_match_single_ones,
-    projects_are_seen_by_visibility_and_role,
-    projects_with_a_least_role_leave_out_lower_ones,
-    groups_are_seen_by_visibility_role_and_own_projects_below,
+    highest_of_direct_and_inherited_roles_applies,
+    owner_of_personal_namespace_owns_its_projects,
+    share_limits_role_to_its_level,
+    expired_memberships_and_shares_grant_no_role,
+    roles_of_many_projects_match_single_queries,
+    visible_projects_depend_on_visibility_and_role,
+    projects_with_minimum_role_exclude_lower_roles,
+    visible_groups_depend_on_visibility_role_and_projects,
 ];

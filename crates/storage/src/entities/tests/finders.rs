@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-async fn users_are_found_without_regard_to_case_and_digits_are_ids(kind: Kind) {
+async fn user_lookup_ignores_case_and_reads_digits_as_id(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("Ada").await;
@@ -39,7 +39,7 @@ async fn users_are_found_without_regard_to_case_and_digits_are_ids(kind: Kind) {
     .await;
 }
 
-async fn instants_and_days_come_back_as_they_went_in(kind: Kind) {
+async fn timestamps_and_dates_round_trip(kind: Kind) {
     on_migrated(kind, async |db| {
         let at = now();
         let mut row = user_row("ada");
@@ -63,7 +63,7 @@ async fn instants_and_days_come_back_as_they_went_in(kind: Kind) {
     .await;
 }
 
-async fn instants_of_any_precision_sort_in_time(kind: Kind) {
+async fn timestamps_of_any_precision_sort_by_time(kind: Kind) {
     on_migrated(kind, async |db| {
         let whole = now().trunc_subsecs(0);
         let world = World::new(&db).await;
@@ -93,7 +93,7 @@ async fn instants_of_any_precision_sort_in_time(kind: Kind) {
     .await;
 }
 
-async fn ids_are_never_given_out_twice(kind: Kind) {
+async fn ids_are_never_reused(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -107,7 +107,7 @@ async fn ids_are_never_given_out_twice(kind: Kind) {
     .await;
 }
 
-async fn tokens_are_found_with_their_user_in_any_state(kind: Kind) {
+async fn token_lookup_finds_revoked_and_expired_tokens(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
@@ -155,7 +155,7 @@ async fn tokens_are_found_with_their_user_in_any_state(kind: Kind) {
     .await;
 }
 
-async fn sessions_are_found_until_they_end(kind: Kind) {
+async fn session_lookup_ignores_expired_sessions(kind: Kind) {
     on_migrated(kind, async |db| {
         let ada = World::new(&db).await.user("ada").await;
         let at = now();
@@ -218,7 +218,7 @@ async fn projects_and_groups_are_found_by_id_or_path(kind: Kind) {
     .await;
 }
 
-async fn what_is_being_removed_is_not_found(kind: Kind) {
+async fn project_with_started_deletion_is_not_found(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -245,7 +245,7 @@ async fn what_is_being_removed_is_not_found(kind: Kind) {
     .await;
 }
 
-async fn groups_and_users_share_one_space_of_paths_and_siblings_one_of_names(kind: Kind) {
+async fn group_path_must_be_unique_among_users_and_siblings(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -258,7 +258,7 @@ async fn groups_and_users_share_one_space_of_paths_and_siblings_one_of_names(kin
     .await;
 }
 
-async fn a_path_is_taken_by_a_group_a_user_or_a_project_even_one_being_removed(kind: Kind) {
+async fn path_is_taken_by_group_user_or_project_with_started_deletion(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -296,7 +296,7 @@ async fn a_path_is_taken_by_a_group_a_user_or_a_project_even_one_being_removed(k
     .await;
 }
 
-async fn the_closure_of_a_tree_names_every_ancestor_once(kind: Kind) {
+async fn ancestors_and_descendants_of_group_are_listed_once(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let a = world.group("a", Visibility::Private).await;
@@ -320,7 +320,7 @@ async fn the_closure_of_a_tree_names_every_ancestor_once(kind: Kind) {
     .await;
 }
 
-async fn direct_members_come_in_order_with_their_users_until_they_end(kind: Kind) {
+async fn direct_members_are_sorted_and_exclude_expired_ones(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
@@ -356,7 +356,7 @@ async fn direct_members_come_in_order_with_their_users_until_they_end(kind: Kind
     .await;
 }
 
-async fn topics_of_many_projects_come_sorted(kind: Kind) {
+async fn topics_of_projects_are_sorted(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -378,7 +378,7 @@ async fn topics_of_many_projects_come_sorted(kind: Kind) {
     .await;
 }
 
-async fn comments_outlive_their_author(kind: Kind) {
+async fn commit_comment_survives_deletion_of_author(kind: Kind) {
     on_migrated(kind, async |db| {
         let world = World::new(&db).await;
         world.user("ada").await;
@@ -417,7 +417,7 @@ async fn comments_outlive_their_author(kind: Kind) {
     .await;
 }
 
-async fn settings_are_replaced(kind: Kind) {
+async fn setting_is_replaced_by_next_value(kind: Kind) {
     on_migrated(kind, async |db| {
         settings::put(db.write(), "k", "1").await.unwrap();
         settings::put(db.write(), "k", "2").await.unwrap();
@@ -495,20 +495,20 @@ async fn every_value_of_every_text_enum_is_accepted(kind: Kind) {
 }
 
 on_every_database![
-    users_are_found_without_regard_to_case_and_digits_are_ids,
-    instants_and_days_come_back_as_they_went_in,
-    instants_of_any_precision_sort_in_time,
-    ids_are_never_given_out_twice,
-    tokens_are_found_with_their_user_in_any_state,
-    sessions_are_found_until_they_end,
+    user_lookup_ignores_case_and_reads_digits_as_id,
+    timestamps_and_dates_round_trip,
+    timestamps_of_any_precision_sort_by_time,
+    ids_are_never_reused,
+    token_lookup_finds_revoked_and_expired_tokens,
+    session_lookup_ignores_expired_sessions,
     projects_and_groups_are_found_by_id_or_path,
-    what_is_being_removed_is_not_found,
-    groups_and_users_share_one_space_of_paths_and_siblings_one_of_names,
-    a_path_is_taken_by_a_group_a_user_or_a_project_even_one_being_removed,
-    the_closure_of_a_tree_names_every_ancestor_once,
-    direct_members_come_in_order_with_their_users_until_they_end,
-    topics_of_many_projects_come_sorted,
-    comments_outlive_their_author,
-    settings_are_replaced,
+    project_with_started_deletion_is_not_found,
+    group_path_must_be_unique_among_users_and_siblings,
+    path_is_taken_by_group_user_or_project_with_started_deletion,
+    ancestors_and_descendants_of_group_are_listed_once,
+    direct_members_are_sorted_and_exclude_expired_ones,
+    topics_of_projects_are_sorted,
+    commit_comment_survives_deletion_of_author,
+    setting_is_replaced_by_next_value,
     every_value_of_every_text_enum_is_accepted,
 ];
