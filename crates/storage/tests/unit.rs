@@ -9,8 +9,12 @@
 pub mod database;
 #[path = "../src/entities/mod.rs"]
 pub mod entities;
+#[path = "../src/error_chain.rs"]
+mod error_chain;
 #[path = "../src/jobs/mod.rs"]
 pub mod jobs;
+
+pub use error_chain::error_chain;
 
 fn main() -> std::process::ExitCode {
     harness::main()

@@ -4,8 +4,8 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::json;
 use storage::entities::settings;
 
-use crate::support::people::PASSWORD;
 use crate::support::server::DELETION_DELAY;
+use crate::support::users::PASSWORD;
 use crate::support::{TestServer, on_every_database};
 
 const PATH: &str = "/application/settings";
@@ -56,7 +56,7 @@ async fn update_settings_changes_only_sent_attributes(server: TestServer) {
 }
 
 async fn settings_require_administrator(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     for (caller, status) in [(server.anonymous(), 401), (ada, 403)] {
         assert_eq!(caller.get(PATH).await.status, status);
         assert_eq!(caller.put(PATH, json!({ "max_attachment_size": 1 })).await.status, status);
@@ -95,7 +95,7 @@ async fn new_projects_and_groups_use_default_visibility(server: TestServer) {
     let root = server.root();
     let defaults = json!({ "default_project_visibility": "public", "default_group_visibility": "internal" });
     root.put(PATH, defaults).await.expect(200);
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let group = ada.post("/groups", json!({ "name": "g", "path": "g" })).await.expect(201).json();
     assert_eq!(group["visibility"], "internal");
     assert_eq!(ada.post("/projects", json!({ "path": "own" })).await.expect(201).json()["visibility"], "public");
@@ -110,7 +110,7 @@ async fn new_projects_and_groups_use_default_visibility(server: TestServer) {
 async fn restricted_visibility_requires_administrator(server: TestServer) {
     let root = server.root();
     root.put(PATH, json!({ "restricted_visibility_levels": ["public"] })).await.expect(200);
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let text = "public has been restricted by your administrator";
     let refused = ada.post("/projects", json!({ "path": "p", "visibility": "public" })).await.expect(400);
     assert_eq!(refused.json()["message"], json!({ "visibility_level": [text] }));
@@ -145,7 +145,7 @@ async fn create_user_applies_default_limit_and_external(server: TestServer) {
 }
 
 async fn disabled_impersonation_rejects_impersonation_tokens(server: TestServer) {
-    let (root, ada) = (server.root(), server.person("ada").await);
+    let (root, ada) = (server.root(), server.create_user("ada").await);
     let path = format!("/users/{}/impersonation_tokens", ada.id);
     let created = root.post(&path, json!({ "name": "x", "scopes": ["api"] })).await.expect(201).json();
     let impersonator = server.with_token(created["token"].as_str().expect("a token"));
@@ -166,8 +166,8 @@ async fn disabled_impersonation_rejects_impersonation_tokens(server: TestServer)
 }
 
 async fn git_rejects_passwords_when_setting_is_disabled(server: TestServer) {
-    let (root, ada) = (server.root(), server.person("ada").await);
-    server.give_password(&ada).await;
+    let (root, ada) = (server.root(), server.create_user("ada").await);
+    server.set_password(&ada).await;
     ada.client.post("/projects", json!({ "path": "p" })).await.expect(201);
     let refs = async |password: &str| {
         let request = server.anonymous().request(reqwest::Method::GET, "//ada/p.git/info/refs?service=git-upload-pack");

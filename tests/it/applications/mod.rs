@@ -54,7 +54,7 @@ async fn create_application_rejects_invalid_parameters(server: TestServer) {
 }
 
 async fn applications_require_administrator(server: TestServer) {
-    let (ada, root) = (server.person("ada").await.client, server.root());
+    let (ada, root) = (server.create_user("ada").await.client, server.root());
     let id = root.post(PATH, body()).await.expect(201).json()["id"].clone();
     let one = format!("{PATH}/{id}");
     for (client, status) in [(server.anonymous(), 401), (ada, 403)] {

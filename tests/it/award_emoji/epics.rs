@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::award;
 use crate::epics::epic;
-use crate::support::places::{group, join};
+use crate::support::spaces::{group, join};
 use crate::support::{TestServer, on_every_database};
 
 /// Creates a group with an epic and a note. Returns the group ID, the path of the epic and the path of the note.
@@ -24,7 +24,7 @@ async fn setup(server: &TestServer, name: &str, visibility: &str) -> (i64, [Stri
 }
 
 async fn epic_award_emoji_can_be_created_listed_and_deleted(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let (_, paths) = setup(&server, "whole", "public").await;
     let shown = root.get(&paths[0]).await.expect(200).json();
     let note = paths[1].rsplit('/').next().expect("a number").parse::<i64>().expect("a number");
@@ -60,7 +60,7 @@ async fn epic_award_emoji_can_be_created_listed_and_deleted(server: TestServer) 
 
 async fn epic_award_emoji_access_follows_visibility_and_author(server: TestServer) {
     let root = server.root();
-    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+    let (ann, ben) = (server.create_user("ann").await, server.create_user("ben").await);
     let (id, paths) = setup(&server, "hidden", "private").await;
     join(&root, &format!("/groups/{id}"), ann.id, 10).await;
     for path in &paths {

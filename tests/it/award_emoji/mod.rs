@@ -7,7 +7,7 @@ use storage::entities::AccessLevel;
 
 use crate::issues::open;
 use crate::notes::write;
-use crate::support::places::{group, project};
+use crate::support::spaces::{group, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a public project with an issue and a note. Returns the project ID and the paths of both.
@@ -34,7 +34,7 @@ async fn votes(client: &Client, issue: &str) -> (Value, Value) {
 }
 
 async fn issue_award_emoji_can_be_created_listed_and_deleted(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let (_, paths) = setup(&server, "life").await;
     for (path, kind) in paths.iter().zip(["Issue", "Note"]) {
         let list = format!("{path}/award_emoji");
@@ -62,7 +62,7 @@ async fn issue_award_emoji_can_be_created_listed_and_deleted(server: TestServer)
 }
 
 async fn create_award_emoji_with_invalid_name_returns_404(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let (_, [issue, note]) = setup(&server, "refused").await;
     for path in [&issue, &note] {
         let list = format!("{path}/award_emoji");
@@ -96,7 +96,7 @@ async fn create_award_emoji_with_invalid_name_returns_404(server: TestServer) {
 
 async fn award_emoji_access_follows_visibility_and_author(server: TestServer) {
     let root = server.root();
-    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+    let (ann, ben) = (server.create_user("ann").await, server.create_user("ben").await);
     let (id, [issue, note]) = setup(&server, "access").await;
     for path in [&issue, &note] {
         let (list, anonymous) = (format!("{path}/award_emoji"), server.anonymous());
@@ -116,7 +116,7 @@ async fn award_emoji_access_follows_visibility_and_author(server: TestServer) {
     for path in [&issue, &note] {
         ann.client.post(&format!("{path}/award_emoji"), json!({"name": "tada"})).await.expect(403);
     }
-    server.enrol(id, ben.id, AccessLevel::Guest).await;
+    server.insert_member(id, ben.id, AccessLevel::Guest).await;
     award(&ben.client, &issue, "tada").await;
     root.put(&issue, json!({"confidential": true})).await.expect(200);
     for path in [&issue, &note] {
@@ -133,9 +133,9 @@ async fn award_emoji_access_follows_visibility_and_author(server: TestServer) {
 }
 
 async fn issue_vote_counts_follow_award_emoji(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let (_, [issue, note]) = setup(&server, "votes").await;
-    let ben = server.person("ben").await.client;
+    let ben = server.create_user("ben").await.client;
     award(&ben, &issue, "+1").await;
     let given = award(&ann.client, &issue, "thumbsup").await;
     award(&ann.client, &issue, "-1").await;

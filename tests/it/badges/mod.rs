@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::Project;
-use crate::support::places::{group, id, join, project};
+use crate::support::spaces::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a badge of `/projects/:id` or `/groups/:id` and returns its ID.
@@ -98,7 +98,7 @@ async fn badge_writes_require_maintainer_or_group_owner(server: TestServer) {
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
     for (place, least) in [(format!("/projects/{work}"), 40), (format!("/groups/{team}"), 50)] {
         let (below, enough) =
-            (server.person(&format!("below-{least}")).await, server.person(&format!("with-{least}")).await);
+            (server.create_user(&format!("below-{least}")).await, server.create_user(&format!("with-{least}")).await);
         join(&root, &place, below.id, least - 10).await;
         join(&root, &place, enough.id, least).await;
         let one = badge(&enough.client, &place, "x").await;
@@ -115,7 +115,7 @@ async fn badge_writes_require_maintainer_or_group_owner(server: TestServer) {
 }
 
 async fn badge_code_placeholders_require_code_access(server: TestServer) {
-    let code = Project::filled(&server, "code", Visibility::Private).await;
+    let code = Project::with_commits(&server, "code", Visibility::Private).await;
     let (guest, reporter) =
         (code.member("guest", AccessLevel::Guest).await, code.member("reporter", AccessLevel::Reporter).await);
     let all = format!("/projects/{}/badges", code.id);

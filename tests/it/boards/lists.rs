@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{board, list};
 use crate::labels::label;
 use crate::milestones::milestone;
-use crate::support::places::{group, project};
+use crate::support::spaces::{group, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Returns the IDs of a board's lists in the order of their positions, and asserts that positions have no gap.
@@ -73,9 +73,9 @@ async fn board_list_lifecycle(server: TestServer) {
         assert_eq!(root.get(&one).await.expect(404).message(), "404 List Not Found");
         root.put(&one, json!({ "position": 0 })).await.expect(404);
         root.delete(&one).await.expect(404);
-        let nowhere = format!("{place}/boards/4711/lists");
-        root.get(&nowhere).await.expect(404);
-        root.post(&nowhere, json!({ "assignee_id": 1 })).await.expect(404);
+        let unused_address = format!("{place}/boards/4711/lists");
+        root.get(&unused_address).await.expect(404);
+        root.post(&unused_address, json!({ "assignee_id": 1 })).await.expect(404);
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::labels::label;
 use crate::milestones::milestone;
-use crate::support::places::{group, id, join, project};
+use crate::support::spaces::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a board of `/projects/:id` or `/groups/:id` and returns its ID.
@@ -55,7 +55,7 @@ async fn project_and_group_board_lifecycle(server: TestServer) {
         assert_eq!((&changed["name"], &changed["weight"]), (&json!("Plan"), &json!(3)));
         assert_eq!((&changed["hide_backlog_list"], &changed["hide_closed_list"]), (&json!(true), &json!(true)));
         assert_eq!((&changed["milestone"]["title"], &changed["labels"][0]["name"]), (&json!("v1"), &json!("bug")));
-        let ada = server.person(&format!("ada{}", created["id"])).await;
+        let ada = server.create_user(&format!("ada{}", created["id"])).await;
         root.put(&one, json!({ "assignee_id": ada.id })).await.expect(400);
         join(&root, &place, ada.id, 10).await;
         let assigned = root
@@ -90,8 +90,8 @@ async fn board_writes_require_reporter(server: TestServer) {
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
     for (number, place) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
-        let guest = server.person(&format!("guest-{number}")).await;
-        let reporter = server.person(&format!("reporter-{number}")).await;
+        let guest = server.create_user(&format!("guest-{number}")).await;
+        let reporter = server.create_user(&format!("reporter-{number}")).await;
         join(&root, place, guest.id, 10).await;
         join(&root, place, reporter.id, 20).await;
         let one = board(&reporter.client, place, "x").await;

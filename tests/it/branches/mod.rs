@@ -1,6 +1,6 @@
 //! Branches and their protection.
 
+mod create;
+mod delete;
+mod get;
 mod protection;
-mod reading;
-mod removal;
-mod writing;

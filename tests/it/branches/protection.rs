@@ -7,7 +7,7 @@ use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};
 
 async fn protected_branch_rejects_developers_until_unprotected(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     let maintainer = project.member("maintainer", AccessLevel::Maintainer).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
     let url = project.url("/branches/feature%2Fx");
@@ -25,7 +25,7 @@ async fn protected_branch_rejects_developers_until_unprotected(server: TestServe
 }
 
 async fn protect_branch_changes_only_sent_attributes(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
     let url = project.url("/branches/merged");
     for (body, push, merge) in [
@@ -41,7 +41,7 @@ async fn protect_branch_changes_only_sent_attributes(server: TestServer) {
 }
 
 async fn unprotected_branch_stays_protected_by_wildcard(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     project.protect("feature/*", 40, 40).await;
     let url = project.url("/branches/feature%2Fx/unprotect");
     let answer = server.root().put(&url, json!({})).await.expect(200).json();
@@ -49,10 +49,10 @@ async fn unprotected_branch_stays_protected_by_wildcard(server: TestServer) {
 }
 
 async fn protect_branch_requires_maintainer_and_existing_branch(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
-    let stranger = server.person("stranger").await.client;
-    let private = Project::filled(&server, "secret", Visibility::Private).await;
+    let stranger = server.create_user("stranger").await.client;
+    let private = Project::with_commits(&server, "secret", Visibility::Private).await;
     for action in ["protect", "unprotect"] {
         let url = |name: &str| project.url(&format!("/branches/{name}/{action}"));
         developer.put(&url("merged"), json!({})).await.expect(403);
@@ -72,7 +72,7 @@ async fn protect_branch_requires_maintainer_and_existing_branch(server: TestServ
 }
 
 async fn concurrent_protect_requests_create_one_protection(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     let url = project.url("/branches/merged/protect");
     let (one, other) = (server.root(), server.root());
     let (one, other) = tokio::join!(one.put(&url, json!({})), other.put(&url, json!({})));

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::support::Client;
 use crate::support::git::{self, Work};
-use crate::support::places::group;
 use crate::support::process::{Site, TOKEN, on_every_site};
+use crate::support::spaces::group;
 
 async fn import_repo_preserves_tags_and_default_branch(site: Site) {
     site.serve(&[]).await.stop().await;
@@ -38,10 +38,10 @@ async fn import_repo_rejects_invalid_project_and_source(site: Site) {
     let path = work.path.to_str().unwrap();
     for (project, source, reason) in [
         ("p", path, "NAMESPACE/NAME"),
-        ("nowhere/p", path, "Namespace not found"),
+        ("unused_address/p", path, "Namespace not found"),
         ("root/-p", path, "name of a project"),
         ("root/p.git", path, "name of a project"),
-        ("root/p", "/nowhere", "No such file"),
+        ("root/p", "/unused_address", "No such file"),
     ] {
         let output = site.fails(&["admin", "import-repo", "--project", project, source]).await;
         assert!(output.contains(reason), "{project}: {output}");
@@ -114,11 +114,11 @@ async fn sync_members_respects_role_override(site: Site) {
     let engines = group(&root, "engines", json!({})).await;
     let sync = async |lines: &str, more: &[&str]| {
         let arguments = [&["admin", "sync-members", "--group", "engines"], more].concat();
-        let file = site.beside("lines");
+        let file = site.sibling_path("lines");
         std::fs::write(&file, lines).unwrap();
         let mut command = site.command(&arguments);
         let output = command.stdin(std::fs::File::open(file).unwrap()).output().await.unwrap();
-        (output.status.success(), git::said(&output))
+        (output.status.success(), git::output_text(&output))
     };
     let (done, text) = sync("ann developer\n\nbob 20\ncid Guest\n", &[]).await;
     assert!(done && text.contains("cid does not exist.") && text.contains("2 joined, 0 changed, 0 left."), "{text}");

@@ -11,7 +11,7 @@ async fn restore_recovers_repositories_users_and_tokens(site: Site) {
     work.git(&["push", "--quiet", &server.address("p"), "main"]).await;
     site.succeeds(&["admin", "create-user", "ann", "--email", "ann@example.com"]).await;
     let token = site.succeeds(&["admin", "create-token", "ann"]).await;
-    let copy = site.beside("copy");
+    let copy = site.sibling_path("copy");
     let copy = copy.to_str().unwrap();
     let output = site.succeeds(&["backup", copy]).await;
     assert!(output.contains("Saved 1 repository to "), "{output}");
@@ -47,7 +47,7 @@ async fn restore_recovers_repositories_users_and_tokens(site: Site) {
 
 async fn restore_rejects_incomplete_backup(site: Site) {
     site.serve(&[]).await.stop().await;
-    let copy = site.beside("copy");
+    let copy = site.sibling_path("copy");
     site.succeeds(&["backup", copy.to_str().unwrap()]).await;
     std::fs::remove_file(copy.join("manifest.json")).unwrap();
     let other = site.another().await;

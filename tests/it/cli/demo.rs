@@ -89,8 +89,8 @@ async fn demo_reports_listen_failure_and_leaves_no_files() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = command(directory.path(), &["--listen", &address]).output().await.unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", git::said(&output));
-    assert!(git::said(&output).contains("cannot listen on"), "{}", git::said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", git::output_text(&output));
+    assert!(git::output_text(&output).contains("cannot listen on"), "{}", git::output_text(&output));
     wait_until_empty(&directory.path().join("tmp")).await;
 }
 
@@ -130,7 +130,7 @@ async fn demo_fill_creates_sample_data(server: TestServer) {
         (&json!(1), &json!(2), &json!(2))
     );
     assert_eq!(
-        server.person("stranger").await.client.get(&format!("{project}/issues")).await.pluck("iid").len(),
+        server.create_user("stranger").await.client.get(&format!("{project}/issues")).await.pluck("iid").len(),
         6,
         "the confidential issue must be hidden"
     );

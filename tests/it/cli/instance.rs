@@ -20,7 +20,7 @@ const COMMANDS: [&[&str]; 7] = [
     &["worker"],
     &["admin", "create-user", "eve", "--email", "eve@example.com"],
     &["admin", "create-token", "root"],
-    &["admin", "import-repo", "--project", "root/q", "/nowhere"],
+    &["admin", "import-repo", "--project", "root/q", "/unused_address"],
     &["admin", "sync-members", "--group", "g", "--allow-empty"],
 ];
 const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
@@ -48,7 +48,7 @@ fn command(data: &Path, url: Option<&str>, arguments: &[&str]) -> Command {
 async fn refused(data: &Path, url: Option<&str>, arguments: &[&str]) -> String {
     let output = tokio::time::timeout(PATIENCE, command(data, url, arguments).output()).await;
     let output = output.unwrap_or_else(|_| panic!("{arguments:?} does not exit")).expect("the binary");
-    let printed = git::said(&output);
+    let printed = git::output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}");
     assert!(!printed.contains("is ready"), "{arguments:?}: {printed}");
     printed
@@ -124,7 +124,7 @@ async fn commands_create_no_database(site: Site) {
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {
         let printed = refused(&site.data, Some(&url), arguments).await;
         assert!(printed.contains("--database-url"), "{printed}");
-        assert!(!other.data.exists() && !site.beside("copy").exists());
+        assert!(!other.data.exists() && !site.sibling_path("copy").exists());
     }
     if let crate::support::Kind::Postgresql(_) = site.kind {
         let database = Database::connect(&url, &DatabaseOptions::default()).await.unwrap();
@@ -155,7 +155,7 @@ async fn database_of_another_instance_is_refused(site: Site) {
 async fn server_with_another_data_directory_is_refused(site: Site) {
     let server = site.serve(&[]).await;
     let url = site.database_url();
-    let fresh = site.beside("fresh");
+    let fresh = site.sibling_path("fresh");
     let printed = refused(&fresh, Some(&url), SERVE).await;
     let wanted = "has the key none and the repository store none; nodes of one instance share one data directory";
     assert!(printed.contains(wanted) && printed.contains(&instance_id(&site.data)), "{printed}");
@@ -173,7 +173,7 @@ async fn server_with_another_data_directory_is_refused(site: Site) {
     assert!(!own.data.join("instance.json").exists());
 
     // One with the key and the file of the instance, but without its repositories.
-    let copied = site.beside("copied");
+    let copied = site.sibling_path("copied");
     std::fs::create_dir(&copied).unwrap();
     for file in ["instance.json", "secret.key"] {
         std::fs::copy(site.data.join(file), copied.join(file)).unwrap();
@@ -213,7 +213,7 @@ async fn damaged_instance_file_is_refused_until_it_is_removed(site: Site) {
 async fn older_data_directory_gets_its_identity_from_the_next_server(site: Site) {
     with_project(&site).await;
     forget_identity(&site).await;
-    let copy = site.beside("copy");
+    let copy = site.sibling_path("copy");
     site.succeeds(&["backup", copy.to_str().unwrap()]).await;
     assert!(!site.data.join("instance.json").exists());
 
@@ -235,10 +235,11 @@ async fn older_data_directory_gets_its_identity_from_the_next_server(site: Site)
 
 async fn restored_instance_is_another_one(site: Site) {
     let work = with_project(&site).await;
-    let copy = site.beside("copy");
+    let copy = site.sibling_path("copy");
     let printed = site.succeeds(&["backup", copy.to_str().unwrap()]).await;
     assert_eq!(printed, format!("Saved 1 repository to {}\n", copy.display()));
-    let printed = refused(&site.beside("over"), Some(&site.database_url()), &["restore", copy.to_str().unwrap()]).await;
+    let printed =
+        refused(&site.sibling_path("over"), Some(&site.database_url()), &["restore", copy.to_str().unwrap()]).await;
     assert!(printed.contains("is not empty") || printed.contains("exists"), "{printed}");
     let other = site.another().await;
     let printed = other.succeeds(&["restore", copy.to_str().unwrap()]).await;
@@ -255,7 +256,7 @@ async fn restored_instance_is_another_one(site: Site) {
     for name in ["q", "r"] {
         other.import(name, &work.path).await;
     }
-    let again = other.beside("again");
+    let again = other.sibling_path("again");
     let printed = other.succeeds(&["backup", again.to_str().unwrap()]).await;
     assert_eq!(printed, format!("Saved 3 repositories to {}\n", again.display()));
     other.remove().await;
@@ -290,7 +291,7 @@ async fn first_starts_at_the_same_time_agree(site: Site) {
     let mut printed = String::new();
     for (node, ready) in nodes.into_iter().zip(&ready) {
         if !ready {
-            printed.push_str(&git::said(&node.wait_with_output().await.unwrap()));
+            printed.push_str(&git::output_text(&node.wait_with_output().await.unwrap()));
         }
     }
     assert_eq!(ready.iter().filter(|ready| **ready).count(), expected, "{printed}");

@@ -5,7 +5,7 @@ use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 use storage::entities::{cluster_platforms, clusters, projects};
 
-use crate::support::places::{id, join, project};
+use crate::support::spaces::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Adds a cluster of `/projects/:id` with an environment scope and returns its ID.
@@ -164,11 +164,11 @@ async fn create_cluster_rejects_invalid_attributes(server: TestServer) {
 async fn clusters_require_maintainer(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
-    let (developer, maintainer) = (server.person("developer").await, server.person("maintainer").await);
+    let (developer, maintainer) = (server.create_user("developer").await, server.create_user("maintainer").await);
     join(&root, &work, developer.id, 30).await;
     join(&root, &work, maintainer.id, 40).await;
     let one = format!("{work}/clusters/{}", cluster(&maintainer.client, &work, "*").await);
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
         client.get(&format!("{work}/clusters")).await.expect(status);
         client.get(&one).await.expect(status);

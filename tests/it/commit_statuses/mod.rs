@@ -14,7 +14,7 @@ pub async fn report(client: &Client, project: i64, sha: &str, body: Value) -> Va
 
 async fn create_and_list_commit_status_return_all_fields(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "fields", Visibility::Private).await;
+    let project = Project::with_commits(&server, "fields", Visibility::Private).await;
     let sha = project.id("main");
     let body = json!({
         "state": "running", "ref": "main", "name": "build", "target_url": "https://ci.example.com/7", "description": "Half done",
@@ -54,7 +54,7 @@ async fn create_and_list_commit_status_return_all_fields(server: TestServer) {
 
 async fn pipeline_status_follows_commit_statuses(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "state", Visibility::Private).await;
+    let project = Project::with_commits(&server, "state", Visibility::Private).await;
     let sha = project.id("main");
     let number = pipeline(&root, project.id, "main").await;
     for (name, state, becomes) in [
@@ -84,7 +84,7 @@ async fn pipeline_status_follows_commit_statuses(server: TestServer) {
 
 async fn create_commit_status_rejects_invalid_transition(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "moves", Visibility::Private).await;
+    let project = Project::with_commits(&server, "moves", Visibility::Private).await;
     let sha = project.id("main");
     let place = format!("/projects/{}/statuses/{sha}", project.id);
     let first = report(&root, project.id, &sha, json!({ "state": "running", "ref": "main" })).await;
@@ -101,7 +101,7 @@ async fn create_commit_status_rejects_invalid_transition(server: TestServer) {
 
 async fn commit_status_joins_pipeline_of_commit_and_ref(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "belongs", Visibility::Private).await;
+    let project = Project::with_commits(&server, "belongs", Visibility::Private).await;
     project.git(&["tag", "v1", "main"]);
     let sha = project.id("main");
     let of = async |body: Value| report(&root, project.id, &sha, body).await;
@@ -125,7 +125,7 @@ async fn commit_status_joins_pipeline_of_commit_and_ref(server: TestServer) {
     }
     let elsewhere = format!("/projects/{}/statuses/{}", project.id, project.id("main~1"));
     root.post(&elsewhere, json!({ "state": "success", "pipeline_id": first["pipeline_id"] })).await.expect(404);
-    let unknown = root.post(&place, json!({ "state": "success", "ref": "nowhere" })).await.expect(400);
+    let unknown = root.post(&place, json!({ "state": "success", "ref": "unused_address" })).await.expect(400);
     assert_eq!(unknown.json()["message"], json!({ "ref": ["The branch or tag does not exist"] }));
     // A status can be updated after its branch was deleted.
     let body = json!({ "state": "running", "ref": "feature/x" });
@@ -138,13 +138,13 @@ async fn commit_status_joins_pipeline_of_commit_and_ref(server: TestServer) {
     project.git(&["update-ref", "refs/keep/y", "merged"]);
     let orphan = project.git(&["commit-tree", "-m", "x", "main^{tree}"]);
     let orphan = format!("/projects/{}/statuses/{orphan}", project.id);
-    let nowhere = root.post(&orphan, json!({ "state": "success" })).await.expect(404);
-    assert_eq!(nowhere.message(), "404 References for commit Not Found");
+    let unused_address = root.post(&orphan, json!({ "state": "success" })).await.expect(404);
+    assert_eq!(unused_address.message(), "404 References for commit Not Found");
 }
 
 async fn list_commit_statuses_supports_filters_and_pages(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "filters", Visibility::Public).await;
+    let project = Project::with_commits(&server, "filters", Visibility::Public).await;
     project.git(&["tag", "v1", "main"]);
     let sha = project.id("main");
     for (name, reference) in [("a", "main"), ("b", "main"), ("a", "v1")] {
@@ -176,7 +176,7 @@ async fn list_commit_statuses_supports_filters_and_pages(server: TestServer) {
     root.get(&format!("{all}?per_page=1")).await.expect(200);
     assert_eq!(server.statements() - before, many);
     assert_eq!(root.get(&project.url("/commits/main~1/statuses")).await.expect(200).json(), json!([]));
-    for unknown in ["nowhere", "1234567"] {
+    for unknown in ["unused_address", "1234567"] {
         assert_eq!(
             root.get(&project.url(&format!("/commits/{unknown}/statuses"))).await.expect(404).message(),
             "404 Commit Not Found"
@@ -189,7 +189,7 @@ async fn list_commit_statuses_supports_filters_and_pages(server: TestServer) {
 
 async fn create_commit_status_rejects_invalid_parameters(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "hostile", Visibility::Private).await;
+    let project = Project::with_commits(&server, "hostile", Visibility::Private).await;
     let place = format!("/projects/{}/statuses/{}", project.id, project.id("main"));
     let blocked = json!({ "target_url": ["is blocked: Only allowed schemes are http, https"] });
     for url in ["javascript:alert(1)", "ftp://h/", "data:text/html,x", "//h/x", "x", " https://h/"] {
@@ -217,7 +217,7 @@ async fn create_commit_status_rejects_invalid_parameters(server: TestServer) {
 
 async fn commit_status_on_protected_branch_requires_push_or_merge_access(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "guarded", Visibility::Private).await;
+    let project = Project::with_commits(&server, "guarded", Visibility::Private).await;
     let id = project.id;
     let (main, feature) = (project.id("main"), project.id("feature/x"));
     let developer = project.member("developer", AccessLevel::Developer).await;
@@ -248,14 +248,14 @@ async fn commit_status_on_protected_branch_requires_push_or_merge_access(server:
 }
 
 async fn commit_statuses_require_developer_to_write_reporter_to_read(server: TestServer) {
-    let project = Project::filled(&server, "roles", Visibility::Private).await;
+    let project = Project::with_commits(&server, "roles", Visibility::Private).await;
     let sha = project.id("feature/x");
     let (place, all) =
         (format!("/projects/{}/statuses/{sha}", project.id), project.url(&format!("/commits/{sha}/statuses")));
     let body = json!({ "state": "success", "ref": "feature/x" });
     server.anonymous().post(&place, body.clone()).await.expect(401);
     server.anonymous().get(&all).await.expect(404);
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     stranger.post(&place, body.clone()).await.expect(404);
     for (name, role, reads, reports) in [
         ("guest", AccessLevel::Guest, 403, 403),
@@ -279,7 +279,7 @@ async fn commit_statuses_require_developer_to_write_reporter_to_read(server: Tes
 
 async fn concurrent_commit_statuses_create_one_pipeline(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "atonce", Visibility::Private).await;
+    let project = Project::with_commits(&server, "atonce", Visibility::Private).await;
     let sha = project.id("main");
     let reports = (0..16).map(|number| {
         let body = json!({ "state": "success", "ref": "main", "name": format!("job-{}", number % 4) });

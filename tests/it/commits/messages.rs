@@ -34,8 +34,8 @@ async fn state(client: &Client, issue: &str) -> Value {
 
 async fn commit_message_reference_creates_one_system_note(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "said", Visibility::Public).await;
-    let other = Project::filled(&server, "other", Visibility::Public).await;
+    let project = Project::with_commits(&server, "said", Visibility::Public).await;
+    let other = Project::with_commits(&server, "other", Visibility::Public).await;
     let (id, far) = (project.id, other.id);
     for (project, title) in [(id, "one"), (id, "two"), (far, "far")] {
         open(&root, project, json!({"title": title})).await;
@@ -67,8 +67,8 @@ async fn commit_message_reference_creates_one_system_note(server: TestServer) {
 
 async fn commit_on_default_branch_closes_named_issues(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "shut", Visibility::Public).await;
-    let other = Project::filled(&server, "other", Visibility::Public).await;
+    let project = Project::with_commits(&server, "shut", Visibility::Public).await;
+    let other = Project::with_commits(&server, "other", Visibility::Public).await;
     let (id, far) = (project.id, other.id);
     for project in [id, id, id, far] {
         open(&root, project, json!({"title": "t"})).await;
@@ -100,7 +100,7 @@ async fn commit_on_default_branch_closes_named_issues(server: TestServer) {
 
 async fn push_of_many_branches_reads_only_default_branch_messages(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "pushed", Visibility::Public).await;
+    let project = Project::with_commits(&server, "pushed", Visibility::Public).await;
     let id = project.id;
     for _ in 0..4 {
         open(&root, id, json!({"title": "t"})).await;
@@ -134,7 +134,7 @@ async fn push_of_many_branches_reads_only_default_branch_messages(server: TestSe
 
 async fn merge_closes_issues_via_merge_request_not_commit(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "merging", Visibility::Public).await;
+    let project = Project::with_commits(&server, "merging", Visibility::Public).await;
     let id = project.id;
     open(&root, id, json!({"title": "t"})).await;
     let issue = format!("/projects/{id}/issues/1");
@@ -155,14 +155,14 @@ async fn merge_closes_issues_via_merge_request_not_commit(server: TestServer) {
 
 async fn commit_mention_notes_require_code_access(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "hushed", Visibility::Public).await;
+    let project = Project::with_commits(&server, "hushed", Visibility::Public).await;
     let id = project.id;
     project.update(|row| row.repository_access_level = Set(FeatureAccess::Private)).await;
     open(&root, id, json!({"title": "t"})).await;
     let hidden = open(&root, id, json!({"title": "hush", "confidential": true})).await;
     let issue = format!("/projects/{id}/issues/1");
     let developer = project.member("developer", AccessLevel::Developer).await;
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     let sha = commit(&root, id, "feature/x", &format!("See #1 and #{hidden}")).await;
     server.finish_jobs().await;
     let expected = [json!(format!("mentioned in commit {sha}"))];
@@ -170,7 +170,7 @@ async fn commit_mention_notes_require_code_access(server: TestServer) {
     let seen = stranger.get(&format!("{issue}/notes")).await.expect(200);
     assert_eq!((seen.json(), seen.header("X-Total")), (json!([]), "0"));
     // A reference to an issue that the pusher cannot see creates no note.
-    let guest = Project::filled(&server, "elsewhere", Visibility::Public).await;
+    let guest = Project::with_commits(&server, "elsewhere", Visibility::Public).await;
     let writer = guest.member("writer", AccessLevel::Maintainer).await;
     commit(&writer, guest.id, "main", &format!("Closes root/hushed#{hidden}")).await;
     server.finish_jobs().await;

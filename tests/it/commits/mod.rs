@@ -1,9 +1,9 @@
 //! Commits of a repository.
 
+mod cherry_pick;
 mod comments;
-mod creating;
-mod listing;
+mod create;
+mod get;
+mod list;
 mod messages;
 mod races;
-mod reading;
-mod transplanting;

@@ -8,7 +8,7 @@ use crate::support::{TestServer, on_every_database};
 
 async fn concurrent_commits_to_one_branch_all_succeed(server: TestServer) {
     let sample = Sample::new(&server).await;
-    let before: usize = sample.printed(&["rev-list", "--count", "main"]).trim().parse().expect("a number");
+    let before: usize = sample.git_raw(&["rev-list", "--count", "main"]).trim().parse().expect("a number");
     let root = server.root();
     let answers = join_all((0..300).map(|number| {
         let (root, url) = (root.clone(), sample.commits());
@@ -20,9 +20,9 @@ async fn concurrent_commits_to_one_branch_all_succeed(server: TestServer) {
     }))
     .await;
     assert!(answers.iter().all(|status| *status == 201), "{answers:?}");
-    let after: usize = sample.printed(&["rev-list", "--count", "main"]).trim().parse().expect("a number");
+    let after: usize = sample.git_raw(&["rev-list", "--count", "main"]).trim().parse().expect("a number");
     assert_eq!(after, before + 300);
-    let files = sample.printed(&["ls-tree", "--name-only", "main"]);
+    let files = sample.git_raw(&["ls-tree", "--name-only", "main"]);
     assert_eq!(files.lines().filter(|name| name.starts_with('f')).count(), 300);
     sample.fsck();
 }

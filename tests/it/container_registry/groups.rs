@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::image;
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn list_group_repositories_includes_subgroups(server: TestServer) {
@@ -51,9 +51,9 @@ async fn list_group_repositories_requires_group_reporter(server: TestServer) {
     let closed = group(&root, "closed", json!({})).await;
     let within = project(&root, "within", json!({ "namespace_id": closed })).await;
     let id = image(&server, within, "web", "v1", None).await;
-    let reporter = server.person("reporter").await;
-    let guest = server.person("guest").await;
-    let maintainer = server.person("maintainer").await;
+    let reporter = server.create_user("reporter").await;
+    let guest = server.create_user("guest").await;
+    let maintainer = server.create_user("maintainer").await;
     for place in [format!("/groups/{open}"), format!("/groups/{closed}")] {
         join(&root, &place, reporter.id, 20).await;
         join(&root, &place, guest.id, 10).await;
@@ -69,7 +69,7 @@ async fn list_group_repositories_requires_group_reporter(server: TestServer) {
         (&guest.client, &closed, 403),
         (&maintainer.client, &open, 403),
         (&maintainer.client, &closed, 403),
-        (&server.person("stranger").await.client, &closed, 404),
+        (&server.create_user("stranger").await.client, &closed, 404),
         (&server.anonymous(), &open, 401),
         (&server.anonymous(), &closed, 401),
         (&root, &closed, 200),

@@ -6,8 +6,8 @@ use sea_orm::DbBackend;
 use serde_json::json;
 
 use super::{insert_images, repository};
-use crate::support::places::{group, project};
-use crate::support::plans::{plan, statement_with, statements};
+use crate::support::query_plans::{plan, statement_with, statements};
+use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
 /// Number of tags in the large repository.

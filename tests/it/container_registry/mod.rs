@@ -1,11 +1,11 @@
 //! Repositories and tags of the container registry.
 
-mod bulk;
-mod deleting;
+mod bulk_delete;
+mod delete;
+mod get;
 mod groups;
 mod large;
-mod pushed;
-mod reading;
+mod pushed_images;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::secrets;

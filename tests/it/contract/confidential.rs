@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::Project;
-use crate::support::places::{self, group};
+use crate::support::spaces::{self, group};
 use crate::support::{Client, TestServer, on_every_database};
 use crate::{boards, epics, feature_flag_user_lists, issues, labels, merge_requests, milestones, pipeline_schedules};
 
@@ -63,7 +63,7 @@ impl Fixture {
     async fn new(server: &TestServer) -> Self {
         let root = server.root();
         let in_group = group(&root, "open", json!({"visibility": "public"})).await;
-        let project = Project::filled(server, "one", Visibility::Public).await;
+        let project = Project::with_commits(server, "one", Visibility::Public).await;
         let id = project.id;
         root.put(&format!("/projects/{id}/transfer"), json!({"namespace": in_group})).await.expect(200);
         let (of_project, of_group) = (format!("/projects/{id}"), format!("/groups/{in_group}"));
@@ -92,7 +92,7 @@ impl Fixture {
         let merge_request = merge_requests::propose(&root, id, "feature/x", "main", closes).await;
         let epic = epics::epic(&root, in_group, &format!("{SECRET} epic"), json!({"confidential": true})).await;
         let shown = epics::epic(&root, in_group, "shown", json!({})).await;
-        let global = places::id(&root.get(&on_secret).await.expect(200).json());
+        let global = spaces::id(&root.get(&on_secret).await.expect(200).json());
         root.post(&format!("{of_group}/epics/{}/issues/{global}", shown.0), json!({})).await.expect(201);
         let words = json!({"body": format!("{SECRET} of the epic")});
         let on_epic = Self::write(&root, &format!("{of_group}/epics/{}/notes", epic.1), words).await;
@@ -147,7 +147,7 @@ impl Fixture {
     }
 
     async fn write(client: &Client, path: &str, body: Value) -> i64 {
-        places::id(&client.post(path, body).await.expect(201).json())
+        spaces::id(&client.post(path, body).await.expect(201).json())
     }
 
     /// Returns every path of an operation, with every value of each placeholder.
@@ -218,11 +218,11 @@ fn ultimate_plan() -> ConfigOptions {
 }
 
 async fn no_route_leaks_confidential_text(server: TestServer) {
-    let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
-    let reporter = server.person("reporter").await;
+    let (guest, stranger) = (server.create_user("guest").await, server.create_user("stranger").await);
+    let reporter = server.create_user("reporter").await;
     let fixture = Fixture::new(&server).await;
-    server.enrol(fixture.project, guest.id, AccessLevel::Guest).await;
-    places::join(&server.root(), &format!("/groups/{}", fixture.group), reporter.id, 20).await;
+    server.insert_member(fixture.project, guest.id, AccessLevel::Guest).await;
+    spaces::join(&server.root(), &format!("/groups/{}", fixture.group), reporter.id, 20).await;
     fixture.mention(&server.root(), &reporter.client).await;
     server.finish_jobs().await;
     for (who, client) in [("guest", &guest.client), ("stranger", &stranger.client), ("nobody", &server.anonymous())] {
@@ -253,10 +253,10 @@ async fn no_route_leaks_confidential_text(server: TestServer) {
         assert!(leaks.contains(expected), "{expected} does not return the word: {leaks:?}");
     }
     // Operations about pipelines require other roles.
-    let developer = server.person("developer").await;
-    server.enrol(fixture.project, developer.id, AccessLevel::Developer).await;
-    let maintainer = server.person("maintainer").await;
-    server.enrol(fixture.project, maintainer.id, AccessLevel::Maintainer).await;
+    let developer = server.create_user("developer").await;
+    server.insert_member(fixture.project, developer.id, AccessLevel::Developer).await;
+    let maintainer = server.create_user("maintainer").await;
+    server.insert_member(fixture.project, maintainer.id, AccessLevel::Maintainer).await;
     let asked = |id: &str| OF_PIPELINES.iter().any(|(operation, _)| *operation == id);
     for (role, client) in
         [(20, &reporter.client), (30, &developer.client), (40, &maintainer.client), (60, &server.root())]

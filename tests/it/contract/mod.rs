@@ -2,7 +2,7 @@
 
 mod access_matrix;
 mod confidential;
-mod everywhere;
+mod every_operation;
 mod fixed_texts;
 mod imports;
 mod layering;

@@ -5,7 +5,7 @@ use contract::table::operations;
 use serde_json::json;
 
 use crate::support::repository::Sample;
-use crate::support::{Client, TestServer, on_every_database, places};
+use crate::support::{Client, TestServer, on_every_database, spaces};
 use crate::{
     badges, boards, clusters, commit_statuses, container_registry, deploy_keys, deployments, environments, epics,
     feature_flag_user_lists, feature_flags, feature_gates, freeze_periods, issues, labels, merge_requests, milestones,
@@ -48,8 +48,8 @@ impl Ids {
     async fn new(server: &TestServer, user: i64) -> Self {
         let root = server.root();
         let project = Sample::new(server).await;
-        let group = places::group(&root, "many", json!({ "visibility": "public" })).await;
-        let other = places::group(&root, "other", json!({})).await;
+        let group = spaces::group(&root, "many", json!({ "visibility": "public" })).await;
+        let other = spaces::group(&root, "other", json!({})).await;
         let hooks = format!("/projects/{}/hooks", project.id);
         let (mut hook, mut note, mut merge_request_note, mut epic_note) = (0, 0, 0, 0);
         let (mut project_milestone, mut group_milestone) = (0, 0);
@@ -60,11 +60,11 @@ impl Ids {
         let mut registry_repository = 0;
         let epic = epics::epic(&root, group, "much", json!({})).await;
         for number in 0..MANY {
-            let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
+            let below = spaces::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
             let topics = json!({ "namespace_id": group, "tag_list": "a,b", "visibility": "public" });
-            let created = places::project(&root, &format!("made-{number}"), topics).await;
+            let created = spaces::project(&root, &format!("made-{number}"), topics).await;
             let own = json!({ "visibility": "public" });
-            let own = places::project(&root, &format!("own-{number}"), own).await;
+            let own = spaces::project(&root, &format!("own-{number}"), own).await;
             if number == MANY - 1 {
                 // A forked project is shown with its parent and the parent's owner.
                 let fork = json!({ "namespace_id": group });
@@ -73,9 +73,9 @@ impl Ids {
             let share = json!({ "group_id": other, "group_access": 30 });
             root.post(&format!("/projects/{created}/share"), share).await.expect(201);
             root.post(&format!("/projects/{created}/star"), json!({})).await.expect(201);
-            let person = server.person(&format!("person-{number}")).await;
+            let person = server.create_user(&format!("person-{number}")).await;
             for place in [format!("/projects/{}", project.id), format!("/groups/{group}"), format!("/groups/{below}")] {
-                places::join(&root, &place, person.id, 20).await;
+                spaces::join(&root, &place, person.id, 20).await;
             }
             person.client.post(&format!("/projects/{}/star", project.id), json!({})).await.expect(201);
             let address = json!({ "url": format!("http://127.0.0.1:1/{number}") });
@@ -106,7 +106,7 @@ impl Ids {
             let mine = json!({ "labels": title });
             epics::epic(&person.client, below, &title, mine).await;
             let of_group = root.get(&format!("/projects/{created}/issues")).await;
-            let gathered = places::id(&of_group.expect(200).json()[0]);
+            let gathered = spaces::id(&of_group.expect(200).json()[0]);
             let gather = format!("/groups/{group}/epics/{}/issues/{gathered}", epic.0);
             root.post(&gather, json!({})).await.expect(201);
             let on_epic = comment(&person.client, &format!("/groups/{group}/epics/{}", epic.1)).await;
@@ -130,7 +130,7 @@ impl Ids {
             project.git(&["branch", &branch, "topic"]);
             let body = json!({ "labels": title, "assignee_ids": [person.id], "description": "Closes #1" });
             merge_requests::propose(&root, project.id, &branch, "main", body).await;
-            server.bare_merge_request(created, 1, &[], None).await;
+            server.insert_merge_request(created, 1, &[], None).await;
             let first = format!("{in_project}/merge_requests/1");
             let all: Vec<String> = (1..=number + 1).map(|iid| format!("#{iid}")).collect();
             let closes = json!({ "description": format!("Closes {}", all.join(", ")) });
@@ -160,7 +160,7 @@ impl Ids {
                 let awarded = person.client.post(&format!("{to}/award_emoji"), tada).await;
                 awarded.expect(201);
             }
-            hook = places::id(&root.post(&hooks, address).await.expect(201).json());
+            hook = spaces::id(&root.post(&hooks, address).await.expect(201).json());
             freeze_periods::freeze_period(&root, &in_project).await;
             vulnerabilities::vulnerability(&root, &in_project, &title).await;
             let (_, list) = feature_flag_user_lists::user_list(&root, &in_project, &title).await;
@@ -197,12 +197,12 @@ impl Ids {
                 let change = json!({ "milestone_id": project_milestone });
                 let changed = root.put(&path, change).await.expect(200).json();
                 if kind == "merge_requests" {
-                    deployments::shipped(server, &deployment, places::id(&changed)).await;
+                    deployments::shipped(server, &deployment, spaces::id(&changed)).await;
                 }
             }
         }
-        places::join(&root, &format!("/groups/{group}"), user, 40).await;
-        places::join(&root, &format!("/projects/{}", project.id), user, 40).await;
+        spaces::join(&root, &format!("/groups/{group}"), user, 40).await;
+        spaces::join(&root, &format!("/projects/{}", project.id), user, 40).await;
         Self {
             project: project.id,
             commit: project.id_of("main"),
@@ -219,7 +219,7 @@ impl Ids {
             project_milestone,
             group_milestone,
             pipeline,
-            deployment: places::id(&deployment),
+            deployment: spaces::id(&deployment),
             registry_repository,
         }
     }
@@ -260,7 +260,7 @@ impl Ids {
 /// Creates a note and returns its ID.
 async fn comment(client: &Client, on: &str) -> i64 {
     let created = client.post(&format!("{on}/notes"), json!({ "body": "A note" })).await;
-    places::id(&created.expect(201).json())
+    spaces::id(&created.expect(201).json())
 }
 
 /// Returns the lists that run too many statements.
@@ -281,7 +281,7 @@ async fn costly(server: &TestServer, client: &Client, ids: &Ids) -> Vec<String> 
 }
 
 async fn list_statement_counts_stay_below_limit(server: TestServer) {
-    let ann = server.person("ann").await;
+    let ann = server.create_user("ann").await;
     let ids = Ids::new(&server, ann.id).await;
     let none: [String; 0] = [];
     for client in [server.root(), ann.client, server.anonymous()] {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::client::segment;
-use crate::support::places::{group, project};
+use crate::support::spaces::{group, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 async fn paths(client: &Client, query: &str) -> Vec<Value> {
@@ -15,7 +15,7 @@ async fn custom_attribute_lifecycle(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let team = group(&root, "team", json!({})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     root.get("/users/nobody/custom_attributes").await.expect(404);
     root.put("/users/nobody/custom_attributes/a", json!({"value": "1"})).await.expect(404);
     for place in [format!("/projects/{work}"), format!("/groups/{team}"), "/users/ADA".to_owned()] {
@@ -47,7 +47,7 @@ async fn custom_attribute_lifecycle(server: TestServer) {
 
 async fn project_attribute_filters_require_administrator(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let a = project(&ada.client, "a", json!({})).await;
     let b = project(&ada.client, "b", json!({})).await;
     for (id, key, value) in [(a, "centre", "1"), (a, "area", "x"), (b, "centre", "1")] {
@@ -77,7 +77,7 @@ async fn project_attribute_filters_require_administrator(server: TestServer) {
 }
 
 async fn group_lists_show_attributes_only_to_administrators(server: TestServer) {
-    let (root, ada) = (server.root(), server.person("ada").await);
+    let (root, ada) = (server.root(), server.create_user("ada").await);
     let outer = group(&ada.client, "outer", json!({})).await;
     let inner = group(&ada.client, "inner", json!({ "parent_id": outer })).await;
     let work = project(&ada.client, "work", json!({ "namespace_id": outer })).await;

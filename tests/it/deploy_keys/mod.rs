@@ -1,13 +1,13 @@
 //! Deploy keys of projects.
 
-mod garbage;
+mod invalid_input;
 
 use domain::lifecycle::deletion;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 use storage::entities::{deploy_keys, project_deploy_keys, taken_fingerprints};
 
-use crate::support::places::{group, id, join, project};
+use crate::support::spaces::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
@@ -37,7 +37,7 @@ async fn stored_rows(server: &TestServer) -> [usize; 3] {
     ]
 }
 
-fn message(answer: &crate::support::Answer) -> Value {
+fn message(answer: &crate::support::ApiResponse) -> Value {
     answer.json()["message"].clone()
 }
 
@@ -134,7 +134,7 @@ async fn enable_deploy_key_requires_access_to_other_project(server: TestServer) 
     let first = format!("/projects/{}", project(&root, "first", json!({ "namespace_id": team })).await);
     let second = format!("/projects/{}", project(&root, "second", json!({})).await);
     let third = format!("/projects/{}", project(&root, "third", json!({})).await);
-    let (insider, outsider) = (server.person("insider").await, server.person("outsider").await);
+    let (insider, outsider) = (server.create_user("insider").await, server.create_user("outsider").await);
     // An inherited role counts.
     join(&root, &format!("/groups/{team}"), insider.id, 10).await;
     for (place, person) in [(&second, &insider), (&third, &insider), (&second, &outsider)] {
@@ -180,7 +180,7 @@ async fn enable_deploy_key_requires_access_to_other_project(server: TestServer) 
 async fn key_of_user_cannot_be_deploy_key(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/deploy_keys", project(&root, "work", json!({})).await);
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     ada.client.post("/user/keys", json!({ "title": "laptop", "key": KEY })).await.expect(201);
     let refused = root.post(&all, json!({ "title": "x", "key": KEY })).await.expect(400);
     assert_eq!(message(&refused), json!({ "deploy_key.fingerprint": ["has already been taken"] }));
@@ -198,12 +198,12 @@ async fn key_of_user_cannot_be_deploy_key(server: TestServer) {
 async fn deploy_keys_require_maintainer(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
-    let (developer, maintainer) = (server.person("developer").await, server.person("maintainer").await);
+    let (developer, maintainer) = (server.create_user("developer").await, server.create_user("maintainer").await);
     join(&root, &work, developer.id, 30).await;
     join(&root, &work, maintainer.id, 40).await;
     let all = format!("{work}/deploy_keys");
     let one = format!("{all}/{}", deploy_key(&maintainer.client, &work, 1).await);
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
         client.get(&all).await.expect(status);
         client.get(&one).await.expect(status);

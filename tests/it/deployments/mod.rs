@@ -1,7 +1,7 @@
 //! Deployments of projects.
 
-mod following;
-mod shipping;
+mod job_status;
+mod merge_request_links;
 
 use futures_util::future::join_all;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, deployment_merge_requests};
 
 use crate::support::code::Project;
-use crate::support::places::id;
+use crate::support::spaces::id;
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Returns a request body for a deployment of a commit, with these attributes replaced.
@@ -44,7 +44,7 @@ pub async fn shipped(server: &TestServer, deployment: &Value, merge_request_id: 
 
 async fn deployment_lifecycle(server: TestServer) {
     let root = server.root();
-    let work = Project::filled(&server, "work", Visibility::Private).await;
+    let work = Project::with_commits(&server, "work", Visibility::Private).await;
     let all = format!("/projects/{}/deployments", work.id);
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let sha = work.id("main");
@@ -81,7 +81,7 @@ async fn deployment_lifecycle(server: TestServer) {
     {
         assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
-    let elsewhere = Project::filled(&server, "other", Visibility::Private).await;
+    let elsewhere = Project::with_commits(&server, "other", Visibility::Private).await;
     let there = format!("/projects/{}/deployments/{}", elsewhere.id, created["id"]);
     root.get(&there).await.expect(404);
     root.put(&there, json!({ "status": "success" })).await.expect(404);
@@ -91,7 +91,7 @@ async fn deployment_lifecycle(server: TestServer) {
 
 async fn list_deployments_supports_filters_orders_and_pages(server: TestServer) {
     let root = server.root();
-    let work = Project::filled(&server, "work", Visibility::Private).await;
+    let work = Project::with_commits(&server, "work", Visibility::Private).await;
     let all = format!("/projects/{}/deployments", work.id);
     let sha = work.id("main");
     for (environment, status, reference) in [
@@ -154,7 +154,7 @@ async fn list_deployments_supports_filters_orders_and_pages(server: TestServer) 
 
 async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
     let root = server.root();
-    let work = Project::filled(&server, "work", Visibility::Private).await;
+    let work = Project::with_commits(&server, "work", Visibility::Private).await;
     let all = format!("/projects/{}/deployments", work.id);
     let sha = work.id("main");
     let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
@@ -172,11 +172,11 @@ async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
     }
     let tree = work.id("main^{tree}");
     assert_eq!(faults(deployment_body(&tree, json!({}))).await, no_commit);
-    for reference in ["nowhere", "refs/x", "--all", "main..merged", "@{-1}"] {
+    for reference in ["unused_address", "refs/x", "--all", "main..merged", "@{-1}"] {
         let text = json!({ "ref": ["The branch or tag does not exist"] });
         assert_eq!(faults(deployment_body(&sha, json!({ "ref": reference }))).await, text, "{reference}");
     }
-    let all_at_once = deployment_body("1234567", json!({ "ref": "nowhere", "environment": "a*" }));
+    let all_at_once = deployment_body("1234567", json!({ "ref": "unused_address", "environment": "a*" }));
     assert_eq!(
         faults(all_at_once).await.as_object().expect("an object").keys().collect::<Vec<_>>(),
         ["name", "ref", "sha"]
@@ -210,12 +210,12 @@ async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
 
 async fn deployments_require_reporter_to_read_developer_to_write(server: TestServer) {
     let root = server.root();
-    let work = Project::filled(&server, "work", Visibility::Public).await;
+    let work = Project::with_commits(&server, "work", Visibility::Public).await;
     let place = format!("/projects/{}", work.id);
     let all = format!("{place}/deployments");
     let one = format!("{all}/{}", deployment(&root, &work, "production", "running").await["id"]);
     let body = deployment_body(&work.id("main"), json!({}));
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     // The protection of `main` does not matter.
     for (client, reads, writes) in [
         (server.anonymous(), 401, 401),
@@ -231,7 +231,7 @@ async fn deployments_require_reporter_to_read_developer_to_write(server: TestSer
         client.put(&one, json!({ "status": "success" })).await.expect(writes);
         client.post(&all, body.clone()).await.expect(if writes == 200 { 201 } else { writes });
     }
-    let hidden = Project::filled(&server, "hidden", Visibility::Private).await;
+    let hidden = Project::with_commits(&server, "hidden", Visibility::Private).await;
     let there = format!("/projects/{}/deployments", hidden.id);
     stranger.get(&there).await.expect(404);
     stranger.post(&there, deployment_body(&hidden.id("main"), json!({}))).await.expect(404);
@@ -254,7 +254,7 @@ async fn deployments_require_reporter_to_read_developer_to_write(server: TestSer
 
 async fn concurrent_deployments_create_one_environment(server: TestServer) {
     let root = server.root();
-    let work = Project::filled(&server, "work", Visibility::Private).await;
+    let work = Project::with_commits(&server, "work", Visibility::Private).await;
     let created = (0..12).map(|_| deployment(&root, &work, "production", "success"));
     let created = join_all(created).await;
     let mut iids: Vec<i64> = created.iter().map(|one| one["iid"].as_i64().expect("a number")).collect();
@@ -268,9 +268,9 @@ async fn concurrent_deployments_create_one_environment(server: TestServer) {
 }
 
 async fn deployment_survives_deletion_of_user(server: TestServer) {
-    let work = Project::filled(&server, "work", Visibility::Private).await;
-    let ada = server.person("ada").await;
-    server.enrol(work.id, ada.id, AccessLevel::Developer).await;
+    let work = Project::with_commits(&server, "work", Visibility::Private).await;
+    let ada = server.create_user("ada").await;
+    server.insert_member(work.id, ada.id, AccessLevel::Developer).await;
     let created = deployment(&ada.client, &work, "production", "success").await;
     assert_eq!(created["user"]["username"], "ada");
     let root = server.root();

@@ -7,8 +7,8 @@ use domain::kernel::caller::Caller;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::people::{PASSWORD, Person};
 use crate::support::server::ROOT_TOKEN;
+use crate::support::users::{PASSWORD, TestUser};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Returns a client with a session cookie.
@@ -22,15 +22,15 @@ async fn browser(server: &TestServer, login: &str) -> Client {
     }
 }
 
-async fn ada(server: &TestServer) -> Person {
-    let ada = server.person("ada").await;
-    server.give_password(&ada).await;
+async fn ada(server: &TestServer) -> TestUser {
+    let ada = server.create_user("ada").await;
+    server.set_password(&ada).await;
     ada
 }
 
 async fn token_is_accepted_in_header_and_query(server: TestServer) {
-    let ada = server.person("ada").await;
-    let token = server.token_of(ada.id, &["api"]).await;
+    let ada = server.create_user("ada").await;
+    let token = server.create_token(ada.id, &["api"]).await;
     let anonymous = server.anonymous();
     for (client, path) in [
         (anonymous.clone().header("Private-Token", &token), "/user".to_owned()),
@@ -45,8 +45,8 @@ async fn token_is_accepted_in_header_and_query(server: TestServer) {
 }
 
 async fn token_in_query_takes_precedence_over_header(server: TestServer) {
-    let ada = server.person("ada").await;
-    let token = server.token_of(ada.id, &["api"]).await;
+    let ada = server.create_user("ada").await;
+    let token = server.create_token(ada.id, &["api"]).await;
     let seen = server.root().get(&format!("/user?private_token={token}")).await.expect(200);
     assert_eq!(seen.json()["username"], "ada");
     assert_eq!(server.root().get("/user?private_token=unknown").await.status, 401);
@@ -83,17 +83,17 @@ async fn other_authorization_schemes_return_401(server: TestServer) {
     assert_eq!(basic(server.anonymous()).get(open).await.expect(401).json(), json!({ "message": "401 Unauthorized" }));
     server.anonymous().header("Authorization", "Digest x").get(open).await.expect(401);
     // With a token or session, the header may be for a proxy and is ignored.
-    let token = server.token_of(ada.id, &["api"]).await;
+    let token = server.create_token(ada.id, &["api"]).await;
     basic(server.with_token(&token)).get("/user").await.expect(200);
     basic(server.anonymous()).get(&format!("/user?access_token={token}")).await.expect(200);
     basic(browser(&server, "ada").await).get("/user").await.expect(200);
 }
 
 async fn expired_and_revoked_tokens_return_reason(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let yesterday = (Utc::now() - TimeDelta::days(1)).date_naive();
-    let expired = server.token_until(ada.id, &["api"], Some(yesterday)).await;
-    let revoked = server.token_of(ada.id, &["api"]).await;
+    let expired = server.create_token_until(ada.id, &["api"], Some(yesterday)).await;
+    let revoked = server.create_token(ada.id, &["api"]).await;
     let id = server.token_row(&revoked).await.id;
     revoke_personal(&server.backend, &Caller::user(ada.row.clone()), id, None).await.expect("a revocation");
     for (token, text) in [
@@ -114,13 +114,13 @@ async fn expired_and_revoked_tokens_return_reason(server: TestServer) {
                 && challenge.contains(text)
         );
     }
-    let today = server.token_until(ada.id, &["api"], Some(Utc::now().date_naive())).await;
+    let today = server.create_token_until(ada.id, &["api"], Some(Utc::now().date_naive())).await;
     server.with_token(&today).get("/user").await.expect(200);
 }
 
 async fn insufficient_scope_lists_sufficient_scopes(server: TestServer) {
-    let ada = server.person("ada").await;
-    let token = server.token_of(ada.id, &["read_repository"]).await;
+    let ada = server.create_user("ada").await;
+    let token = server.create_token(ada.id, &["read_repository"]).await;
     let refused = server.with_token(&token).get("/user").await.expect(403);
     let text = "The request requires higher privileges than provided by the access token.";
     assert_eq!(
@@ -131,13 +131,13 @@ async fn insufficient_scope_lists_sufficient_scopes(server: TestServer) {
         })
     );
     assert_eq!(refused.header("www-authenticate"), "");
-    let token = server.token_of(1, &["read_api"]).await;
+    let token = server.create_token(1, &["read_api"]).await;
     let refused = server.with_token(&token).post("/users/1/block", json!({})).await.expect(403);
     assert_eq!(refused.json()["scope"], "api");
 }
 
 async fn sudo_accepts_header_query_username_and_id(server: TestServer) {
-    let ada = server.person("Ada").await;
+    let ada = server.create_user("Ada").await;
     let root = server.root();
     for sudo in ["Ada", "aDA", &ada.id.to_string()] {
         let by_header = root.clone().header("Sudo", sudo).get("/user").await.expect(200);
@@ -145,7 +145,7 @@ async fn sudo_accepts_header_query_username_and_id(server: TestServer) {
         let by_query = root.get(&format!("/user?sudo={sudo}")).await.expect(200);
         assert_eq!(by_query.json()["username"], "Ada");
     }
-    let narrow = server.token_of(1, &["sudo"]).await;
+    let narrow = server.create_token(1, &["sudo"]).await;
     let acted = server.with_token(&narrow).get("/user?sudo=ada").await.expect(200);
     assert_eq!(acted.json()["username"], "Ada");
     assert_eq!(root.post("/users/1/block?sudo=ada", json!({})).await.status, 403);
@@ -154,10 +154,10 @@ async fn sudo_accepts_header_query_username_and_id(server: TestServer) {
 async fn sudo_errors_are_checked_in_order(server: TestServer) {
     let ada = ada(&server).await;
     assert_eq!(server.anonymous().get("/users?username=root&sudo=ada").await.status, 401);
-    let by_user = server.token_of(ada.id, &["api", "sudo"]).await;
+    let by_user = server.create_token(ada.id, &["api", "sudo"]).await;
     let refused = server.with_token(&by_user).get("/user?sudo=root").await.expect(403);
     assert_eq!(refused.json(), json!({ "message": "403 Forbidden - Must be admin to use sudo" }));
-    let by_api = server.token_of(1, &["api"]).await;
+    let by_api = server.create_token(1, &["api"]).await;
     let refused = server.with_token(&by_api).get("/user?sudo=nobody").await.expect(403);
     assert_eq!((&refused.json()["error"], &refused.json()["scope"]), (&json!("insufficient_scope"), &json!("sudo")));
     for target in ["nobody", "4711", "99999999999999999999"] {
@@ -170,7 +170,7 @@ async fn sudo_errors_are_checked_in_order(server: TestServer) {
 }
 
 async fn numeric_sudo_is_never_a_username(server: TestServer) {
-    server.person("4711").await;
+    server.create_user("4711").await;
     assert_eq!(server.root().get("/user?sudo=4711").await.status, 404);
 }
 
@@ -207,7 +207,7 @@ async fn token_takes_precedence_over_cookie(server: TestServer) {
 }
 
 async fn credentials_are_checked_before_parameters_and_permissions(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     assert_eq!(server.anonymous().get("/users/x").await.status, 401);
     assert_eq!(ada.client.delete("/users/4711?hard_delete=x").await.status, 400);
     assert_eq!(ada.client.delete("/users/4711").await.status, 404);

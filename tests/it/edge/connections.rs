@@ -2,7 +2,7 @@
 
 use holdfast::config::ConfigOptions;
 
-use crate::support::wire::{Wire, exchange};
+use crate::support::raw_http::{Wire, exchange};
 use crate::support::{Kind, TestServer, on_every_database};
 
 const TARGET: &str = "/api/v4/version";
@@ -94,7 +94,7 @@ async fn long_targets_return_414_or_431_in_json(server: TestServer) {
 }
 
 async fn long_query_limits_link_header(server: TestServer) {
-    server.person("ada").await;
+    server.create_user("ada").await;
     let answer = server.root().get(&format!("/users?per_page=1&x={}", "y".repeat(8_000))).await.expect(200);
     let link = answer.header("link");
     assert!(link.ends_with("rel=\"next\"") && link.matches("rel=").count() == 1 && link.len() < 9_000, "{link}");

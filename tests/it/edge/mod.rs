@@ -2,5 +2,5 @@
 
 mod authentication;
 mod connections;
+mod error_order;
 mod parameters;
-mod refusals;

@@ -5,12 +5,12 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::multipart::Form;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, TestServer, on_every_database};
+use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
 const PATH: &str = "/users/1/impersonation_tokens";
 
 /// Sends a body of a given type.
-async fn raw(client: &Client, content_type: &str, body: impl Into<reqwest::Body>) -> Answer {
+async fn raw(client: &Client, content_type: &str, body: impl Into<reqwest::Body>) -> ApiResponse {
     let request = client.request(Method::POST, PATH).header(CONTENT_TYPE, content_type);
     client.send(request.body(body)).await
 }
@@ -51,7 +51,7 @@ async fn parameters_are_accepted_in_every_encoding(server: TestServer) {
 }
 
 async fn form_values_are_converted_to_declared_types(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let path = format!("/users/{}", ada.id);
     for (sent, flag) in [("true", true), ("1", true), ("false", false), ("0", false)] {
         let request = server.root().request(Method::PUT, &path).form(&[("external", sent), ("projects_limit", "7")]);
@@ -61,7 +61,7 @@ async fn form_values_are_converted_to_declared_types(server: TestServer) {
 }
 
 async fn unknown_parameters_are_ignored_and_path_wins_over_body(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let path = format!("/users/{}", ada.id);
     let changed = server.root().put(&path, json!({ "id": 1, "state": "blocked", "nonsense": [[]], "bio": "x" })).await;
     let changed = changed.expect(200).json();
@@ -147,9 +147,9 @@ async fn page_parameters_are_bounded(server: TestServer) {
 
 async fn link_header_lists_pages_without_token(server: TestServer) {
     for name in ["a", "b", "c", "d"] {
-        server.person(name).await;
+        server.create_user(name).await;
     }
-    let token = server.token_of(1, &["api"]).await;
+    let token = server.create_token(1, &["api"]).await;
     let seen = server
         .anonymous()
         .get(&format!("/users?per_page=2&page=2&active=true&private_token={token}"))

@@ -7,7 +7,7 @@ use storage::entities::{AccessLevel, Visibility, deployments, environments, now}
 
 use crate::deployments::deployment;
 use crate::support::code::Project;
-use crate::support::places::{id, project};
+use crate::support::spaces::{id, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates an environment of `/projects/:id` and returns its ID.
@@ -156,10 +156,10 @@ async fn environment_writes_reject_invalid_attributes(server: TestServer) {
 
 async fn environments_require_reporter_to_read_developer_to_write(server: TestServer) {
     let root = server.root();
-    let work = Project::filled(&server, "work", Visibility::Public).await;
+    let work = Project::with_commits(&server, "work", Visibility::Public).await;
     let place = format!("/projects/{}", work.id);
     let all = format!("{place}/environments");
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     let members = [
         (work.member("guest", AccessLevel::Guest).await, 403, 403),
         (work.member("reporter", AccessLevel::Reporter).await, 200, 403),
@@ -206,7 +206,7 @@ async fn environments_require_reporter_to_read_developer_to_write(server: TestSe
 
 async fn environment_shows_last_deployment_and_deletes_deployments(server: TestServer) {
     let root = server.root();
-    let work = Project::filled(&server, "work", Visibility::Private).await;
+    let work = Project::with_commits(&server, "work", Visibility::Private).await;
     let place = format!("/projects/{}", work.id);
     let first = deployment(&root, &work, "production", "success").await;
     deployment(&root, &work, "staging", "success").await;

@@ -5,12 +5,12 @@ use serde_json::json;
 use storage::entities::AccessLevel;
 
 use super::{epic, group, join, titles};
-use crate::support::places::project;
+use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 async fn epics_are_visible_with_their_group(server: TestServer) {
     let root = server.root();
-    let (ann, inside) = (server.person("ann").await, server.person("inside").await);
+    let (ann, inside) = (server.create_user("ann").await, server.create_user("inside").await);
     let open = group(&server, "open", json!({})).await;
     epic(&root, open, "Seen", json!({})).await;
     for client in [&server.anonymous(), &ann.client] {
@@ -28,7 +28,7 @@ async fn epics_are_visible_with_their_group(server: TestServer) {
     }
     // A member of a project in the group sees its epics.
     let below = project(&root, "below", json!({"namespace_id": hidden})).await;
-    server.enrol(below, inside.id, AccessLevel::Guest).await;
+    server.insert_member(below, inside.id, AccessLevel::Guest).await;
     assert_eq!(titles(&inside.client, &format!("/groups/{hidden}/epics")).await, ["Hidden"]);
     // Epics of subgroups that are not visible are not listed.
     let sub = group(&server, "sub", json!({"parent_id": open, "visibility": "private"})).await;
@@ -40,11 +40,11 @@ async fn epics_are_visible_with_their_group(server: TestServer) {
 async fn confidential_parent_is_hidden_without_access(server: TestServer) {
     let root = server.root();
     let id = group(&server, "family", json!({"visibility": "public"})).await;
-    let reporter = server.person("reporter").await;
+    let reporter = server.create_user("reporter").await;
     join(&server, id, reporter.id, 20).await;
     let (_, parent) = epic(&root, id, "Parent", json!({"confidential": true})).await;
     let (iid, _) = epic(&root, id, "Child", json!({"parent_id": parent})).await;
-    let stranger = server.person("stranger").await;
+    let stranger = server.create_user("stranger").await;
     for (client, expected) in
         [(&root, json!(parent)), (&reporter.client, json!(parent)), (&stranger.client, json!(null))]
     {
@@ -58,10 +58,10 @@ async fn confidential_parent_is_hidden_without_access(server: TestServer) {
 async fn confidential_epics_require_reporter_or_author(server: TestServer) {
     let id = group(&server, "secret", json!({})).await;
     let (ann, guest, reporter, author) = (
-        server.person("ann").await,
-        server.person("guest").await,
-        server.person("reporter").await,
-        server.person("author").await,
+        server.create_user("ann").await,
+        server.create_user("guest").await,
+        server.create_user("reporter").await,
+        server.create_user("author").await,
     );
     for (person, level) in [(&guest, 10), (&reporter, 20), (&author, 20)] {
         join(&server, id, person.id, level).await;
@@ -98,11 +98,11 @@ async fn confidential_epics_require_reporter_or_author(server: TestServer) {
 async fn epic_writes_require_reporter_and_deletes_owner(server: TestServer) {
     let id = group(&server, "made", json!({})).await;
     let (ann, guest, reporter, maintainer, owner) = (
-        server.person("ann").await,
-        server.person("guest").await,
-        server.person("reporter").await,
-        server.person("maintainer").await,
-        server.person("owner").await,
+        server.create_user("ann").await,
+        server.create_user("guest").await,
+        server.create_user("reporter").await,
+        server.create_user("maintainer").await,
+        server.create_user("owner").await,
     );
     for (person, level) in [(&guest, 10), (&reporter, 20), (&maintainer, 40), (&owner, 50)] {
         join(&server, id, person.id, level).await;

@@ -32,7 +32,7 @@ async fn list_epics_includes_ancestors_and_descendants_on_request(server: TestSe
 }
 
 async fn list_epics_combines_filters_with_and(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let id = group(&server, "many", json!({})).await;
     join(&server, id, ann.id, 20).await;
     epic(&root, id, "Alpha", json!({"labels": "a,b", "created_at": "2016-01-01T00:00:00Z"})).await;

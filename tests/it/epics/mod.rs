@@ -1,13 +1,13 @@
 mod access;
-mod gathering;
-mod life;
+mod delete;
+mod epic_issues;
+mod lifecycle;
 mod lists;
 mod notes;
-mod removal;
 
 use serde_json::{Value, json};
 
-use crate::support::places::{self, id};
+use crate::support::spaces::{self, id};
 use crate::support::{Client, TestServer};
 
 /// Creates an epic in a group and returns its IID and ID. `extra` adds and replaces attributes.
@@ -25,7 +25,7 @@ async fn group(server: &TestServer, path: &str, extra: Value) -> i64 {
     let mut body = json!({"visibility": "public"});
     let Value::Object(extra) = extra else { panic!("attributes are an object") };
     body.as_object_mut().expect("an object").extend(extra);
-    places::group(&server.root(), path, body).await
+    spaces::group(&server.root(), path, body).await
 }
 
 /// Returns the titles of a list in its order.
@@ -35,5 +35,5 @@ async fn titles(client: &Client, path: &str) -> Vec<Value> {
 
 /// Adds a user to a group.
 async fn join(server: &TestServer, group: i64, user: i64, level: i64) {
-    places::join(&server.root(), &format!("/groups/{group}"), user, level).await;
+    spaces::join(&server.root(), &format!("/groups/{group}"), user, level).await;
 }

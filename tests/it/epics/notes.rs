@@ -6,7 +6,7 @@ use super::{epic, group, join};
 use crate::support::{TestServer, on_every_database};
 
 async fn epic_note_lifecycle(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let id = group(&server, "noted", json!({})).await;
     // Makes the IID of the epic differ from its ID.
     epic(&root, id, "Another", json!({})).await;
@@ -59,7 +59,7 @@ async fn epic_note_lifecycle(server: TestServer) {
 }
 
 async fn confidential_and_system_notes_are_protected(server: TestServer) {
-    let (root, ann, reporter) = (server.root(), server.person("ann").await, server.person("reporter").await);
+    let (root, ann, reporter) = (server.root(), server.create_user("ann").await, server.create_user("reporter").await);
     let id = group(&server, "few", json!({})).await;
     join(&server, id, reporter.id, 20).await;
     let (iid, number) = epic(&root, id, "Whole", json!({})).await;
@@ -78,7 +78,7 @@ async fn confidential_and_system_notes_are_protected(server: TestServer) {
 }
 
 async fn note_with_single_emoji_creates_award(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let id = group(&server, "voted", json!({})).await;
     let (iid, number) = epic(&root, id, "Whole", json!({})).await;
     let notes = format!("/groups/{id}/epics/{number}/notes");

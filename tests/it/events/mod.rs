@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, projects, users};
 
 use crate::support::code::Project;
-use crate::support::places::{self, join};
+use crate::support::spaces::{self, join};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Returns the action names of a list in its order.
@@ -28,9 +28,9 @@ async fn commit(client: &Client, project: i64, branch: &str, file: &str) -> Stri
 
 async fn list_project_events_returns_all_kinds_newest_first(server: TestServer) {
     let root = server.root();
-    let id = places::project(&root, "p", json!({ "name": "Engine" })).await;
+    let id = spaces::project(&root, "p", json!({ "name": "Engine" })).await;
     let url = format!("/projects/{id}/events");
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/projects/{id}"), ada.id, 30).await;
     let first = commit(&root, id, "main", "a").await;
     let second = commit(&root, id, "main", "b").await;
@@ -66,7 +66,7 @@ async fn list_project_events_returns_all_kinds_newest_first(server: TestServer) 
 
 async fn list_events_supports_filters_and_pages(server: TestServer) {
     let root = server.root();
-    let id = places::project(&root, "p", json!({})).await;
+    let id = spaces::project(&root, "p", json!({})).await;
     let url = format!("/projects/{id}/events");
     let sha = commit(&root, id, "main", "a").await;
     root.post(&format!("/projects/{id}/repository/commits/{sha}/comments"), json!({ "note": "x" })).await.expect(201);
@@ -93,11 +93,11 @@ async fn list_events_supports_filters_and_pages(server: TestServer) {
 }
 
 async fn code_events_require_code_access(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let root = server.root();
     let sha = commit(&root, project.id, "main", "a").await;
     root.post(&project.url(&format!("/commits/{sha}/comments")), json!({ "note": "x" })).await.expect(201);
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/projects/{}", project.id), ada.id, 10).await;
     let url = format!("/projects/{}/events", project.id);
     assert_eq!(names(&ada.client, &url).await, ["joined"]);
@@ -114,10 +114,10 @@ async fn code_events_require_code_access(server: TestServer) {
 async fn user_events_follow_project_visibility(server: TestServer) {
     let root = server.root();
     for visibility in ["private", "internal", "public"] {
-        let id = places::project(&root, visibility, json!({ "visibility": visibility })).await;
+        let id = spaces::project(&root, visibility, json!({ "visibility": visibility })).await;
         commit(&root, id, "main", "a").await;
     }
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let count = |client: Client| async move { client.get("/users/root/events").await.expect(200).pluck("id").len() };
     assert_eq!(count(server.anonymous()).await, 2);
     assert_eq!(count(ada.client.clone()).await, 4);
@@ -131,18 +131,18 @@ async fn user_events_follow_project_visibility(server: TestServer) {
     for path in [url("public").as_str(), "/users/root/events"] {
         assert_eq!(server.with_token("wrong").get(path).await.status, 401);
     }
-    let narrow = server.with_token(&server.token_of(1, &["read_repository"]).await);
+    let narrow = server.with_token(&server.create_token(1, &["read_repository"]).await);
     for path in [url("public").as_str(), "/users/root/events", "/events"] {
         assert_eq!(narrow.get(path).await.status, 403, "{path}");
     }
-    let reader = server.with_token(&server.token_of(1, &["read_user"]).await);
+    let reader = server.with_token(&server.create_token(1, &["read_user"]).await);
     assert_eq!(reader.get("/events").await.status, 200);
     assert_eq!(root.get("/events?sudo=nobody").await.status, 404);
 }
 
 async fn private_profile_hides_user_events(server: TestServer) {
-    let ada = server.person("ada").await;
-    let id = places::project(&ada.client, "p", json!({ "visibility": "public" })).await;
+    let ada = server.create_user("ada").await;
+    let id = spaces::project(&ada.client, "p", json!({ "visibility": "public" })).await;
     assert_eq!(names(&server.anonymous(), "/users/ada/events").await, ["created"]);
     users::Entity::update_many()
         .col_expr(users::Column::PrivateProfile, Expr::value(true))
@@ -164,10 +164,10 @@ async fn private_profile_hides_user_events(server: TestServer) {
 }
 
 async fn events_update_last_activity_of_project(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let root = server.root();
     let long_ago = "2020-01-01T00:00:00Z".parse::<chrono::DateTime<chrono::Utc>>().unwrap();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let sha = project.id("main");
     for step in ["comment", "member", "push"] {
         projects::Entity::update_many()
@@ -190,9 +190,9 @@ async fn events_update_last_activity_of_project(server: TestServer) {
 
 async fn leaving_group_records_leaving_its_projects(server: TestServer) {
     let root = server.root();
-    let group = places::group(&root, "g", json!({})).await;
-    let id = places::project(&root, "p", json!({ "namespace_id": group })).await;
-    let ada = server.person("ada").await;
+    let group = spaces::group(&root, "g", json!({})).await;
+    let id = spaces::project(&root, "p", json!({ "namespace_id": group })).await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/groups/{group}"), ada.id, 10).await;
     join(&root, &format!("/projects/{id}"), ada.id, AccessLevel::Developer as i64).await;
     root.delete(&format!("/groups/{group}/members/{}", ada.id)).await.expect(204);
@@ -200,7 +200,7 @@ async fn leaving_group_records_leaving_its_projects(server: TestServer) {
 }
 
 async fn list_events_statement_count_is_constant(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Public).await;
+    let project = Project::with_commits(&server, "p", Visibility::Public).await;
     let root = server.root();
     let sha = project.id("main");
     let comment = || async {

@@ -47,7 +47,7 @@ async fn recorded(server: &TestServer) -> Vec<(String, String)> {
 }
 
 async fn recover_records_unrecorded_push_once(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let old = project.id("main");
     announce(&server, &project).await;
     announce(&server, &project).await;
@@ -60,7 +60,7 @@ async fn recover_records_unrecorded_push_once(server: TestServer) {
 }
 
 async fn recover_skips_pushes_recorded_by_others(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let old = project.id("main");
     announce(&server, &project).await;
     let middle = commit(&server.root(), project.id, "main", "a").await;
@@ -71,7 +71,7 @@ async fn recover_skips_pushes_recorded_by_others(server: TestServer) {
 }
 
 async fn recover_ignores_update_that_never_happened(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     announce(&server, &project).await;
     recover(&server.backend, true).await.expect("recovery");
     assert_eq!(recorded(&server).await, []);

@@ -5,7 +5,7 @@ use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 use storage::entities::feature_flag_user_lists::Entity;
 
-use crate::support::places::{id, join, project};
+use crate::support::spaces::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a list of `/projects/:id` and returns its IID and ID.
@@ -95,13 +95,13 @@ async fn user_list_writes_reject_invalid_attributes(server: TestServer) {
 async fn user_lists_require_developer(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({"visibility": "public"})).await);
-    let (reporter, developer) = (server.person("reporter").await, server.person("developer").await);
+    let (reporter, developer) = (server.create_user("reporter").await, server.create_user("developer").await);
     join(&root, &work, reporter.id, 20).await;
     join(&root, &work, developer.id, 30).await;
     let (iid, _) = user_list(&developer.client, &work, "list").await;
     let all = format!("{work}/feature_flags_user_lists");
     let one = format!("{all}/{iid}");
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403)] {
         client.get(&all).await.expect(status);
         client.get(&one).await.expect(status);

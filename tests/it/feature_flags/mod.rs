@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use storage::entities::{feature_flag_scopes, feature_flag_strategies, feature_flags};
 
 use crate::feature_flag_user_lists::user_list;
-use crate::support::places::{join, project};
+use crate::support::spaces::{join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a flag of `/projects/:id` with a default strategy and a user list strategy.
@@ -292,13 +292,13 @@ async fn delete_user_list_rejects_list_used_by_strategy(server: TestServer) {
 async fn feature_flags_require_developer(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({"visibility": "public"})).await);
-    let (reporter, developer) = (server.person("reporter").await, server.person("developer").await);
+    let (reporter, developer) = (server.create_user("reporter").await, server.create_user("developer").await);
     join(&root, &work, reporter.id, 20).await;
     join(&root, &work, developer.id, 30).await;
     let all = format!("{work}/feature_flags");
     developer.client.post(&all, json!({"name": "flag"})).await.expect(201);
     let one = format!("{all}/flag");
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403)] {
         client.get(&all).await.expect(status);
         client.get(&one).await.expect(status);

@@ -6,14 +6,14 @@ mod targets;
 use serde_json::{Value, json};
 
 use crate::support::client::segment;
-use crate::support::{Answer, Client, TestServer, on_every_database};
+use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
 /// Sets a gate and returns it.
 pub async fn gate(client: &Client, name: &str, body: Value) -> Value {
     post(client, name, body).await.expect(201).json()
 }
 
-async fn post(client: &Client, name: &str, body: Value) -> Answer {
+async fn post(client: &Client, name: &str, body: Value) -> ApiResponse {
     client.post(&format!("/features/{}", segment(name)), body).await
 }
 
@@ -102,7 +102,7 @@ async fn set_gate_rejects_invalid_values_and_changes_nothing(server: TestServer)
 }
 
 async fn feature_gates_require_administrator(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     for (client, status) in [(server.anonymous(), 401), (ada, 403)] {
         client.get("/features").await.expect(status);
         client.post("/features/g", json!({"value": true})).await.expect(status);
@@ -116,7 +116,7 @@ async fn concurrent_gate_updates_keep_all_actors(server: TestServer) {
     let root = server.root();
     let mut ids = Vec::new();
     for number in 0..6 {
-        ids.push(server.person(&format!("person-{number}")).await.id);
+        ids.push(server.create_user(&format!("person-{number}")).await.id);
     }
     let all = (0..6).map(|number| gate(&root, "g", json!({"value": true, "user": format!("person-{number}")})));
     futures_util::future::join_all(all).await;

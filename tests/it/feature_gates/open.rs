@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use storage::entities::users;
 
 use super::gate;
-use crate::support::places::{group, project};
 use crate::support::process::{Site, TOKEN, on_every_site};
+use crate::support::spaces::{group, project};
 use crate::support::{Client, Kind, TestServer, on_every_database};
 
 /// A path behind a gate that is open by default.
@@ -23,7 +23,7 @@ async fn open_for(server: &TestServer, name: &str, caller: &Caller, place: (Opti
 
 /// Creates an administrator.
 async fn administrator(server: &TestServer, name: &str) -> (users::Model, Client) {
-    let person = server.person(name).await;
+    let person = server.create_user(name).await;
     let mut row = person.row.into_active_model();
     row.admin = Set(true);
     let row = row.update(server.backend.database.write()).await.expect("a row");
@@ -64,7 +64,7 @@ async fn gate_change_takes_effect_on_next_request(server: TestServer) {
     let hidden = root.post(BEHIND, json!({"key": "A", "value": "x"})).await.expect(404);
     assert_eq!(hidden.message(), "404 Not found");
     root.delete(&format!("{BEHIND}/A")).await.expect(404);
-    server.person("stranger").await.client.get(BEHIND).await.expect(403);
+    server.create_user("stranger").await.client.get(BEHIND).await.expect(403);
     server.anonymous().get(BEHIND).await.expect(401);
     // Without the gate, the default of the contract applies.
     root.delete(&format!("/features/{NAME}")).await.expect(204);
@@ -89,7 +89,7 @@ async fn percentage_of_actors_is_stable_and_monotonic(server: TestServer) {
     let root = server.root();
     let mut callers = Vec::new();
     for number in 0..40 {
-        callers.push(Caller::user(server.person(&format!("person-{number}")).await.row));
+        callers.push(Caller::user(server.create_user(&format!("person-{number}")).await.row));
     }
     let mut former: Vec<usize> = Vec::new();
     for (percent, likely) in [(0, 0..=0), (25, 1..=24), (60, 10..=38), (100, 40..=40)] {
@@ -120,7 +120,7 @@ async fn gate_for_group_applies_to_subgroups_and_projects(server: TestServer) {
     let other = group(&root, "other", json!({})).await;
     let inside = project(&root, "inside", json!({"namespace_id": low})).await;
     let outside = project(&root, "outside", json!({"namespace_id": other})).await;
-    let ada = Caller::user(server.person("ada").await.row);
+    let ada = Caller::user(server.create_user("ada").await.row);
     let places = [
         (None, Some(top)),
         (None, Some(low)),
@@ -152,7 +152,7 @@ async fn gate_for_group_applies_to_subgroups_and_projects(server: TestServer) {
 
 async fn feature_groups_match_kinds_of_users(server: TestServer) {
     let root = server.root();
-    let plain = server.person("plain").await.row;
+    let plain = server.create_user("plain").await.row;
     let kinds: [(&str, users::Model); 3] = [
         ("administrators", users::Model { admin: true, ..plain.clone() }),
         ("bots", users::Model { bot: true, id: -1, ..plain.clone() }),

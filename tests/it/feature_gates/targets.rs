@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::{gate, gate_json, post};
-use crate::support::places::{group, project};
+use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn gate_targets_can_be_added_and_removed(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await.id;
+    let ada = server.create_user("ada").await.id;
     let team = group(&root, "Team", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": team})).await;
     let all =
@@ -42,7 +42,7 @@ async fn unknown_gate_targets_are_ignored(server: TestServer) {
     let root = server.root();
     project(&root, "work", json!({})).await;
     for body in [
-        json!({"value": true, "user": "nobody", "group": "nowhere", "project": "no/where"}),
+        json!({"value": true, "user": "nobody", "group": "unused_address", "project": "no/where"}),
         // The path of a user is not a group, and IDs are not names.
         json!({"value": true, "group": "root", "user": "1", "project": "1"}),
         json!({"value": true, "user": "", "feature_group": " "}),
@@ -56,7 +56,7 @@ async fn unknown_gate_targets_are_ignored(server: TestServer) {
 
 async fn deleted_targets_are_removed_from_gate(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await.id;
+    let ada = server.create_user("ada").await.id;
     let team = group(&root, "team", json!({})).await;
     let work = project(&root, "work", json!({})).await;
     gate(&root, "g", json!({"value": true, "user": "ada", "group": "team", "project": "root/work"})).await;

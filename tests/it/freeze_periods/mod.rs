@@ -5,7 +5,7 @@ use domain::delivery::freeze_periods::is_frozen;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 
-use crate::support::places::{id, join, project};
+use crate::support::spaces::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a freeze period of `/projects/:id` and returns its ID.
@@ -104,11 +104,11 @@ async fn freeze_period_writes_reject_invalid_cron_and_time_zone(server: TestServ
 async fn freeze_periods_require_maintainer(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
-    let (developer, maintainer) = (server.person("developer").await, server.person("maintainer").await);
+    let (developer, maintainer) = (server.create_user("developer").await, server.create_user("maintainer").await);
     join(&root, &work, developer.id, 30).await;
     join(&root, &work, maintainer.id, 40).await;
     let one = format!("{work}/freeze_periods/{}", freeze_period(&maintainer.client, &work).await);
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
         client.get(&format!("{work}/freeze_periods")).await.expect(status);
         client.get(&one).await.expect(status);

@@ -7,11 +7,16 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use storage::entities::{AccessLevel, Visibility, projects, users};
 
 use crate::support::git::{self, Work};
-use crate::support::people::PASSWORD;
-use crate::support::{Answer, TestServer, on_every_database};
+use crate::support::users::PASSWORD;
+use crate::support::{ApiResponse, TestServer, on_every_database};
 
 /// Requests the ref advertisement as the git client does.
-async fn advertised_refs(server: &TestServer, path: &str, service: &str, credentials: Option<(&str, &str)>) -> Answer {
+async fn advertised_refs(
+    server: &TestServer,
+    path: &str,
+    service: &str,
+    credentials: Option<(&str, &str)>,
+) -> ApiResponse {
     let client = match credentials {
         Some((name, password)) => {
             let encoded = STANDARD.encode(format!("{name}:{password}"));
@@ -27,7 +32,7 @@ const UPLOAD: &str = "git-upload-pack";
 const RECEIVE: &str = "git-receive-pack";
 
 async fn public_project_allows_anonymous_clone_but_not_push(server: TestServer) {
-    server.project_at("g/p", Visibility::Public).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     let answer = advertised_refs(&server, "g/p", UPLOAD, None).await.expect(200);
     assert_eq!(answer.header("content-type"), "application/x-git-upload-pack-advertisement");
     assert!(answer.header("cache-control").contains("no-cache"));
@@ -36,8 +41,8 @@ async fn public_project_allows_anonymous_clone_but_not_push(server: TestServer) 
 }
 
 async fn hidden_project_returns_same_response_as_missing_one(server: TestServer) {
-    let ann = server.person("ann").await;
-    server.project_at("g/hidden", Visibility::Private).await;
+    let ann = server.create_user("ann").await;
+    server.insert_project_at("g/hidden", Visibility::Private).await;
     for service in [UPLOAD, RECEIVE] {
         let hidden = advertised_refs(&server, "g/hidden", service, None).await.expect(401);
         let absent = advertised_refs(&server, "g/absent", service, None).await.expect(401);
@@ -55,23 +60,23 @@ async fn hidden_project_returns_same_response_as_missing_one(server: TestServer)
 }
 
 async fn internal_project_requires_authentication(server: TestServer) {
-    let ann = server.person("ann").await;
-    server.project_at("g/p", Visibility::Internal).await;
+    let ann = server.create_user("ann").await;
+    server.insert_project_at("g/p", Visibility::Internal).await;
     advertised_refs(&server, "g/p", UPLOAD, None).await.expect(401);
     advertised_refs(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(200);
     advertised_refs(&server, "g/p", RECEIVE, Some(("ann", &ann.token))).await.expect(403);
 }
 
 async fn private_project_clone_and_push_follow_roles(server: TestServer) {
-    let project = server.project_at("g/p", Visibility::Private).await;
+    let project = server.insert_project_at("g/p", Visibility::Private).await;
     for (level, clone, push) in [
         (AccessLevel::Guest, 403, 403),
         (AccessLevel::Reporter, 200, 403),
         (AccessLevel::Developer, 200, 200),
         (AccessLevel::Maintainer, 200, 200),
     ] {
-        let person = server.person(&format!("p{}", i32::from(level))).await;
-        server.enrol(project.id, person.id, level).await;
+        let person = server.create_user(&format!("p{}", i32::from(level))).await;
+        server.insert_member(project.id, person.id, level).await;
         let known = Some((person.row.username.as_str(), person.token.as_str()));
         advertised_refs(&server, "g/p", UPLOAD, known).await.expect(clone);
         advertised_refs(&server, "g/p", RECEIVE, known).await.expect(push);
@@ -79,10 +84,10 @@ async fn private_project_clone_and_push_follow_roles(server: TestServer) {
 }
 
 async fn git_accepts_every_documented_form_of_credentials(server: TestServer) {
-    let ann = server.person("ann").await;
-    server.give_password(&ann).await;
-    let project = server.project_at("g/p", Visibility::Private).await;
-    server.enrol(project.id, ann.id, AccessLevel::Developer).await;
+    let ann = server.create_user("ann").await;
+    server.set_password(&ann).await;
+    let project = server.insert_project_at("g/p", Visibility::Private).await;
+    server.insert_member(project.id, ann.id, AccessLevel::Developer).await;
     for (name, password) in [
         ("ann", ann.token.as_str()),
         ("oauth2", &ann.token),
@@ -100,7 +105,7 @@ async fn git_accepts_every_documented_form_of_credentials(server: TestServer) {
 }
 
 async fn invalid_credentials_return_401_on_public_project(server: TestServer) {
-    server.project_at("g/p", Visibility::Public).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     advertised_refs(&server, "g/p", UPLOAD, Some(("ann", "wrong"))).await.expect(401);
     for value in ["Bearer x", "Basic", "Basic !!", "Basic YQ=="] {
         let client = server.anonymous().header("authorization", value);
@@ -110,9 +115,9 @@ async fn invalid_credentials_return_401_on_public_project(server: TestServer) {
 }
 
 async fn password_change_required_returns_403_with_reason(server: TestServer) {
-    let ann = server.person("ann").await;
-    server.give_password(&ann).await;
-    server.project_at("g/p", Visibility::Public).await;
+    let ann = server.create_user("ann").await;
+    server.set_password(&ann).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     let row = users::ActiveModel { id: Set(ann.id), password_change_required: Set(true), ..Default::default() };
     row.update(server.backend.database.write()).await.unwrap();
     let answer = advertised_refs(&server, "g/p", UPLOAD, Some(("ann", PASSWORD))).await.expect(403);
@@ -122,9 +127,9 @@ async fn password_change_required_returns_403_with_reason(server: TestServer) {
 }
 
 async fn clone_and_push_follow_token_scopes(server: TestServer) {
-    let ann = server.person("ann").await;
-    let project = server.project_at("g/p", Visibility::Private).await;
-    server.enrol(project.id, ann.id, AccessLevel::Developer).await;
+    let ann = server.create_user("ann").await;
+    let project = server.insert_project_at("g/p", Visibility::Private).await;
+    server.insert_member(project.id, ann.id, AccessLevel::Developer).await;
     for (scope, clone, push) in [
         ("api", 200, 200),
         ("write_repository", 200, 200),
@@ -132,16 +137,16 @@ async fn clone_and_push_follow_token_scopes(server: TestServer) {
         ("read_api", 403, 403),
         ("read_user", 403, 403),
     ] {
-        let token = server.token_of(ann.id, &[scope]).await;
+        let token = server.create_token(ann.id, &[scope]).await;
         advertised_refs(&server, "g/p", UPLOAD, Some(("ann", &token))).await.expect(clone);
         advertised_refs(&server, "g/p", RECEIVE, Some(("ann", &token))).await.expect(push);
     }
 }
 
 async fn blocked_user_gets_403_with_reason(server: TestServer) {
-    let ann = server.person("ann").await;
-    server.give_password(&ann).await;
-    server.project_at("g/p", Visibility::Public).await;
+    let ann = server.create_user("ann").await;
+    server.set_password(&ann).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     let row = users::ActiveModel { id: Set(ann.id), state: Set(users::UserState::Blocked), ..Default::default() };
     row.update(server.backend.database.write()).await.unwrap();
     for password in [ann.token.as_str(), PASSWORD] {
@@ -151,8 +156,8 @@ async fn blocked_user_gets_403_with_reason(server: TestServer) {
 }
 
 async fn disabled_repository_returns_403(server: TestServer) {
-    let ann = server.person("ann").await;
-    let project = server.project_at("g/p", Visibility::Public).await;
+    let ann = server.create_user("ann").await;
+    let project = server.insert_project_at("g/p", Visibility::Public).await;
     let switch = async |level| {
         let row =
             projects::ActiveModel { id: Set(project.id), repository_access_level: Set(level), ..Default::default() };
@@ -161,7 +166,7 @@ async fn disabled_repository_returns_403(server: TestServer) {
     switch(projects::FeatureAccess::Private).await;
     advertised_refs(&server, "g/p", UPLOAD, None).await.expect(401);
     advertised_refs(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(403);
-    server.enrol(project.id, ann.id, AccessLevel::Developer).await;
+    server.insert_member(project.id, ann.id, AccessLevel::Developer).await;
     advertised_refs(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(200);
     switch(projects::FeatureAccess::Disabled).await;
     advertised_refs(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(403);

@@ -13,9 +13,9 @@ use tokio::io::AsyncWriteExt;
 
 use crate::registry_protocol::{Tool, digest, noise};
 use crate::support::git::Work;
-use crate::support::places::project;
+use crate::support::raw_http::Wire;
 use crate::support::server::ROOT_TOKEN;
-use crate::support::wire::Wire;
+use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 /// How long a response has to arrive too early.
@@ -80,9 +80,9 @@ async fn large_pack(work: &Work) -> (String, Vec<u8>) {
 }
 
 async fn maintained(server: &TestServer) -> (String, i64) {
-    let ann = server.person("ann").await;
-    let project = server.project_at("g/p", Visibility::Private).await;
-    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    let ann = server.create_user("ann").await;
+    let project = server.insert_project_at("g/p", Visibility::Private).await;
+    server.insert_member(project.id, ann.id, AccessLevel::Maintainer).await;
     (ann.token, project.id)
 }
 

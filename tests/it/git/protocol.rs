@@ -6,30 +6,30 @@ use reqwest::Method;
 use storage::entities::{AccessLevel, Visibility};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::git::{Work, said};
+use crate::support::git::{Work, output_text};
 use crate::support::{TestServer, on_every_database};
 
 async fn protocol_version_2_is_used_on_request(server: TestServer) {
-    server.project_at("g/p", Visibility::Public).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     let output = Work::empty()
         .command(&["ls-remote", &format!("{}/g/p.git", server.base)])
         .env("GIT_TRACE_PACKET", "1")
         .output()
         .await
         .unwrap();
-    assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains("< version 2"), "{}", said(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
+    assert!(output_text(&output).contains("< version 2"), "{}", output_text(&output));
     let old = Work::empty()
         .command(&["-c", "protocol.version=0", "ls-remote", &format!("{}/g/p.git", server.base)])
         .env("GIT_TRACE_PACKET", "1")
         .output()
         .await
         .unwrap();
-    assert!(old.status.success() && !said(&old).contains("version 2"), "{}", said(&old));
+    assert!(old.status.success() && !output_text(&old).contains("version 2"), "{}", output_text(&old));
 }
 
 async fn requests_outside_smart_protocol_are_rejected(server: TestServer) {
-    server.project_at("g/p", Visibility::Public).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     let client = server.anonymous();
     for (method, path, status) in [
         (Method::GET, "//g/p.git/info/refs", 403),
@@ -50,9 +50,9 @@ async fn requests_outside_smart_protocol_are_rejected(server: TestServer) {
 }
 
 async fn malformed_push_returns_400_and_changes_nothing(server: TestServer) {
-    let ann = server.person("ann").await;
-    let project = server.project_at("g/p", Visibility::Public).await;
-    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    let ann = server.create_user("ann").await;
+    let project = server.insert_project_at("g/p", Visibility::Public).await;
+    server.insert_member(project.id, ann.id, AccessLevel::Maintainer).await;
     for body in ["", "zzzz", "0000", "0009hello0000", "ffff"] {
         let client = server.anonymous();
         let request = client
@@ -67,7 +67,7 @@ async fn malformed_push_returns_400_and_changes_nothing(server: TestServer) {
 }
 
 async fn gzip_request_body_is_accepted(server: TestServer) {
-    server.project_at("g/p", Visibility::Public).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(b"0014command=ls-refs\n0001000csymrefs\n0000").unwrap();
     let body = encoder.finish().unwrap();
@@ -88,9 +88,9 @@ async fn gzip_request_body_is_accepted(server: TestServer) {
 }
 
 async fn interrupted_push_changes_nothing(server: TestServer) {
-    let ann = server.person("ann").await;
-    let project = server.project_at("g/p", Visibility::Public).await;
-    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    let ann = server.create_user("ann").await;
+    let project = server.insert_project_at("g/p", Visibility::Public).await;
+    server.insert_member(project.id, ann.id, AccessLevel::Maintainer).await;
     let host = server.base.strip_prefix("http://").unwrap();
     let mut connection = tokio::net::TcpStream::connect(host).await.unwrap();
     let credentials = {

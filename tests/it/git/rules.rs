@@ -4,15 +4,15 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, Quer
 use storage::entities::{AccessLevel, Visibility, projects, protected_branches};
 
 use crate::support::git::{self, Work};
-use crate::support::people::Person;
+use crate::support::users::TestUser;
 use crate::support::{TestServer, on_every_database};
 
 /// Creates a project with two commits on `main`, a Maintainer, a Developer, and a working copy.
-async fn filled(server: &TestServer) -> (projects::Model, Person, Person, Work) {
-    let project = server.project_at("g/p", Visibility::Private).await;
-    let (max, dev) = (server.person("max").await, server.person("dev").await);
-    server.enrol(project.id, max.id, AccessLevel::Maintainer).await;
-    server.enrol(project.id, dev.id, AccessLevel::Developer).await;
+async fn with_commits(server: &TestServer) -> (projects::Model, TestUser, TestUser, Work) {
+    let project = server.insert_project_at("g/p", Visibility::Private).await;
+    let (max, dev) = (server.create_user("max").await, server.create_user("dev").await);
+    server.insert_member(project.id, max.id, AccessLevel::Maintainer).await;
+    server.insert_member(project.id, dev.id, AccessLevel::Developer).await;
     let work = Work::new().await;
     work.commit("a", "1").await;
     let url = git::address(&server.base, "max", &max.token, "g/p");

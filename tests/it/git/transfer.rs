@@ -7,9 +7,9 @@ use crate::support::git::{self, Work};
 use crate::support::{TestServer, on_every_database};
 
 async fn first_push_sets_and_protects_default_branch(server: TestServer) {
-    let ann = server.person("ann").await;
-    let project = server.project_at("g/sub/p", Visibility::Private).await;
-    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    let ann = server.create_user("ann").await;
+    let project = server.insert_project_at("g/sub/p", Visibility::Private).await;
+    server.insert_member(project.id, ann.id, AccessLevel::Maintainer).await;
     let url = git::address(&server.base, "ann", &ann.token, "g/sub/p");
     let work = Work::new().await;
     work.git(&["checkout", "--quiet", "-b", "trunk"]).await;
@@ -34,9 +34,9 @@ async fn first_push_sets_and_protects_default_branch(server: TestServer) {
 }
 
 async fn fetch_transfers_pushed_commits_and_tags(server: TestServer) {
-    let ann = server.person("ann").await;
-    let project = server.project_at("g/p", Visibility::Public).await;
-    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    let ann = server.create_user("ann").await;
+    let project = server.insert_project_at("g/p", Visibility::Public).await;
+    server.insert_member(project.id, ann.id, AccessLevel::Maintainer).await;
     let url = git::address(&server.base, "ann", &ann.token, "g/p");
     let open = format!("{}/G/P", server.base);
     let work = Work::new().await;
@@ -56,9 +56,9 @@ async fn fetch_transfers_pushed_commits_and_tags(server: TestServer) {
 }
 
 async fn shallow_and_partial_clones_are_supported(server: TestServer) {
-    let ann = server.person("ann").await;
-    let project = server.project_at("g/p", Visibility::Public).await;
-    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    let ann = server.create_user("ann").await;
+    let project = server.insert_project_at("g/p", Visibility::Public).await;
+    server.insert_member(project.id, ann.id, AccessLevel::Maintainer).await;
     let url = git::address(&server.base, "ann", &ann.token, "g/p");
     let work = Work::new().await;
     for n in 0..5 {
@@ -77,16 +77,16 @@ async fn shallow_and_partial_clones_are_supported(server: TestServer) {
 }
 
 async fn empty_repository_can_be_cloned(server: TestServer) {
-    server.project_at("g/p", Visibility::Public).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     let clones = Work::empty();
     clones.git(&["clone", "--quiet", &format!("{}/g/p.git", server.base), "c"]).await;
     assert_eq!(clones.below("c").git(&["symbolic-ref", "HEAD"]).await, "refs/heads/main");
 }
 
 async fn rejected_push_leaves_no_pending_ref_update(server: TestServer) {
-    let ann = server.person("ann").await;
-    let project = server.project_at("g/p", Visibility::Public).await;
-    server.enrol(project.id, ann.id, AccessLevel::Developer).await;
+    let ann = server.create_user("ann").await;
+    let project = server.insert_project_at("g/p", Visibility::Public).await;
+    server.insert_member(project.id, ann.id, AccessLevel::Developer).await;
     let url = git::address(&server.base, "ann", &ann.token, "g/p");
     let work = Work::new().await;
     let output = work.fails(&["push", &url, "main:refs/heads/ok", "main:refs/keep/x"]).await;

@@ -8,7 +8,7 @@ use serde_json::json;
 use storage::entities::{group_exports, labels, now};
 
 use super::{export, files, records, run_export, stored_archives};
-use crate::support::places::{group, join};
+use crate::support::spaces::{group, join};
 use crate::support::{TestServer, on_every_database};
 
 /// Lets all archives expire.
@@ -152,7 +152,7 @@ async fn killed_export_job_leaves_no_files_after_sweep(server: TestServer) {
 async fn export_contains_private_emails_only_for_administrators(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
-    let (ada, eve) = (server.person("ada").await, server.person("eve").await);
+    let (ada, eve) = (server.create_user("ada").await, server.create_user("eve").await);
     join(&root, &format!("/groups/{top}"), ada.id, 50).await;
     join(&root, &format!("/groups/{top}"), eve.id, 20).await;
     root.put(&format!("/users/{}", eve.id), json!({"public_email": "eve@example.com"})).await.expect(200);
@@ -182,7 +182,7 @@ async fn export_contains_private_emails_only_for_administrators(server: TestServ
 async fn download_export_returns_own_archive_or_newest_to_administrators(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({})).await;
-    let (ada, eve) = (server.person("ada").await, server.person("eve").await);
+    let (ada, eve) = (server.create_user("ada").await, server.create_user("eve").await);
     join(&root, &format!("/groups/{top}"), ada.id, 50).await;
     join(&root, &format!("/groups/{top}"), eve.id, 50).await;
     let path = format!("/groups/{top}/export");
@@ -254,7 +254,7 @@ async fn export_requires_owner(server: TestServer) {
     let root = server.root();
     let top = group(&root, "top", json!({"visibility": "public"})).await;
     let path = format!("/groups/{top}/export");
-    for (level, person) in server.cast(&root, top).await {
+    for (level, person) in server.create_member_per_role(&root, top).await {
         let owner = level == 50;
         assert_eq!(person.client.post(&path, json!({})).await.status, if owner { 202 } else { 403 }, "{level}");
         server.finish_jobs().await;

@@ -13,7 +13,7 @@ use crate::support::{TestServer, on_every_database};
 /// Imports an archive that must fail and returns the error. Asserts that the group stays empty.
 async fn import_failure(server: &TestServer, number: usize, archive: Vec<u8>) -> String {
     // Each import has its own user because of the rate limit.
-    let person = server.person(&format!("p{number}")).await;
+    let person = server.create_user(&format!("p{number}")).await;
     let path = format!("g{number}");
     send(&person.client, &path, None, archive).await.expect(202);
     server.finish_jobs().await;

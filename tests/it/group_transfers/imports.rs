@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use storage::entities::{group_imports, settings, todos};
 
 use super::{Draft, attributes, export, files, import, member, records, send, stored_archives, unmapped};
-use crate::support::places::{group, join};
+use crate::support::spaces::{group, join};
 use crate::support::{Client, TestServer, on_every_database};
 
 async fn import_creates_group_at_once_and_fills_it_by_job(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let labels = [json!({"title": "bug", "color": "#ff0000", "description": null})];
     let archive = Draft::new().with_subgroup(8, 7, "sub").with_records(7, "labels", labels).packed();
     let part = Part::bytes(archive).file_name("file.tar.gz");
@@ -48,7 +48,7 @@ async fn import_creates_group_at_once_and_fills_it_by_job(server: TestServer) {
 
 async fn import_rejects_invalid_parameters_without_creating_group(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let hers = group(&ada.client, "hers", json!({})).await;
     let archive = || Draft::new().packed();
     let whole = || Part::bytes(archive()).file_name("x.tar.gz");
@@ -69,7 +69,7 @@ async fn import_rejects_invalid_parameters_without_creating_group(server: TestSe
     let message = send(&ada.client, "a", None, b"PK no archive".to_vec()).await.expect(400).message();
     assert!(message.contains("compressed with gzip"), "{message}");
     send(&ada.client, "a", None, Vec::new()).await.expect(400);
-    let bob = server.person("bob").await;
+    let bob = server.create_user("bob").await;
     send(&bob.client, "a", Some(hers), archive()).await.expect(404);
     join(&ada.client, &format!("/groups/{hers}"), bob.id, 30).await;
     send(&bob.client, "a", Some(hers), archive()).await.expect(403);
@@ -100,7 +100,7 @@ async fn import_accepts_archives_above_attachment_limit(server: TestServer) {
 }
 
 async fn import_rate_limit_returns_429(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     for number in 0..6 {
         send(&ada.client, &format!("g{number}"), None, Draft::new().packed()).await.expect(202);
         server.finish_jobs().await;
@@ -109,7 +109,7 @@ async fn import_rate_limit_returns_429(server: TestServer) {
 }
 
 async fn concurrent_import_of_same_user_returns_409(server: TestServer) {
-    let (ada, eve) = (server.person("ada").await, server.person("eve").await);
+    let (ada, eve) = (server.create_user("ada").await, server.create_user("eve").await);
     let begin = async |client: &Client, path: &str| send(client, path, None, Draft::new().packed()).await;
     begin(&ada.client, "a").await.expect(202);
     let message = begin(&ada.client, "b").await.expect(409).message();
@@ -172,7 +172,7 @@ async fn import_reuses_labels_and_milestones_of_ancestors(server: TestServer) {
 
 async fn import_caps_visibility_at_parent_and_instance(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let open = group(&ada.client, "open", json!({"visibility": "public"})).await;
     let mut archive =
         Draft::new().with_subgroup(8, 7, "public").with_subgroup(9, 8, "internal").with_subgroup(10, 7, "private");
@@ -214,7 +214,7 @@ async fn import_caps_visibility_at_parent_and_instance(server: TestServer) {
 async fn import_keeps_share_lock_of_parent(server: TestServer) {
     let root = server.root();
     let top = group(&root, "parent", json!({"share_with_group_lock": true})).await;
-    let (ada, eve) = (server.person("ada").await, server.person("eve").await);
+    let (ada, eve) = (server.create_user("ada").await, server.create_user("eve").await);
     join(&root, &format!("/groups/{top}"), ada.id, 40).await;
     join(&root, &format!("/groups/{top}"), eve.id, 50).await;
     let unlocked = |id: i64, parent: Option<i64>, path: &str| {
@@ -240,7 +240,7 @@ async fn import_keeps_share_lock_of_parent(server: TestServer) {
 
 async fn import_creates_no_todos_notes_or_mentions(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let epics = [json!({
         "id": 3, "iid": 4, "title": "For @ada", "description": "See @all, &4 and #1", "state": "opened",
     })];

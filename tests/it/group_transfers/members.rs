@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Draft, import, member, send, unmapped};
-use crate::support::places::{group, join};
+use crate::support::spaces::{group, join};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Returns the direct members of a group, sorted by name.
@@ -26,7 +26,7 @@ async fn import_maps_members_by_confirmed_email_only(server: TestServer) {
     let root = server.root();
     let mut ids = Vec::new();
     for name in ["ada", "bob", "eve", "dan", "fay"] {
-        ids.push(server.person(name).await.id);
+        ids.push(server.create_user(name).await.id);
     }
     let further =
         |confirmed: bool| json!({"email": format!("further-{confirmed}@example.com"), "skip_confirmation": confirmed});
@@ -74,7 +74,8 @@ async fn import_maps_members_by_confirmed_email_only(server: TestServer) {
 async fn import_caps_roles_at_role_of_importer(server: TestServer) {
     let root = server.root();
     let top = group(&root, "parent", json!({})).await;
-    let (ada, eve, bob) = (server.person("ada").await, server.person("eve").await, server.person("bob").await);
+    let (ada, eve, bob) =
+        (server.create_user("ada").await, server.create_user("eve").await, server.create_user("bob").await);
     join(&root, &format!("/groups/{top}"), ada.id, 40).await;
     join(&root, &format!("/groups/{top}"), bob.id, 30).await;
     let all = || [member(1, "eve@example.com", 50), member(2, "bob@example.com", 20), member(3, "ada@example.com", 10)];
@@ -108,7 +109,7 @@ async fn import_caps_roles_at_role_of_importer(server: TestServer) {
 
 async fn import_of_blocked_user_fails(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let labels = [json!({"title": "bug", "color": "#ff0000"})];
     let archive = Draft::new().with_records(7, "labels", labels).packed();
     send(&ada.client, "fresh", None, archive).await.expect(202);

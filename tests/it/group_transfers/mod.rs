@@ -20,7 +20,7 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, TestServer};
+use crate::support::{ApiResponse, Client, TestServer};
 
 /// Runs the export job of a group.
 pub async fn run_export(server: &TestServer, group_id: i64) {
@@ -37,7 +37,7 @@ async fn export(server: &TestServer, client: &Client, group: i64) -> Vec<u8> {
 }
 
 /// Sends an archive to import as a group with this path.
-async fn send(client: &Client, path: &str, parent: Option<i64>, archive: Vec<u8>) -> Answer {
+async fn send(client: &Client, path: &str, parent: Option<i64>, archive: Vec<u8>) -> ApiResponse {
     let part = Part::bytes(archive).file_name("file.tar.gz");
     let part = part.mime_str("application/octet-stream").expect("a type");
     let form = Form::new().text("name", path.to_owned()).text("path", path.to_owned());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use storage::entities::{group_imports, imported_groups, jobs, now};
 
 use super::{Draft, export, files, import, send, stored_archives};
-use crate::support::places::group;
+use crate::support::spaces::group;
 use crate::support::{TestServer, on_every_database};
 
 /// Returns an archive with records of each kind in several groups.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Value, json};
 
 use super::{export, files, import, records};
-use crate::support::places::{group, join};
+use crate::support::spaces::{group, join};
 use crate::support::{Client, TestServer, on_every_database};
 
 async fn create(client: &Client, path: &str, body: Value) -> Value {
@@ -23,7 +23,7 @@ async fn create_tree(server: &TestServer, root: &Client) -> i64 {
     let top = group(root, "top", settings).await;
     let mid = group(root, "mid", json!({"parent_id": top, "name": "The Mid (one)"})).await;
     let low = group(root, "low", json!({"parent_id": mid})).await;
-    let (ada, eve) = (server.person("ada").await, server.person("eve").await);
+    let (ada, eve) = (server.create_user("ada").await, server.create_user("eve").await);
     let until = json!({"user_id": ada.id, "access_level": 30, "expires_at": "2099-12-31"});
     create(root, &format!("/groups/{top}/members"), until).await;
     join(root, &format!("/groups/{mid}"), ada.id, 40).await;

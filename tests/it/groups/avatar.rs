@@ -4,18 +4,19 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
-use crate::support::places::{group, join};
-use crate::support::{Answer, Client, TestServer, on_every_database};
+use crate::support::spaces::{group, join};
+use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n, as far as anybody looks";
 
-async fn send(client: &Client, method: Method, path: &str, form: Form, name: &str, bytes: &[u8]) -> Answer {
+async fn send(client: &Client, method: Method, path: &str, form: Form, name: &str, bytes: &[u8]) -> ApiResponse {
     let form = form.part("avatar", Part::bytes(bytes.to_vec()).file_name(name.to_owned()));
     client.send(client.request(method, path).multipart(form)).await
 }
 
 async fn group_avatar_follows_group_visibility(server: TestServer) {
-    let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
+    let (ada, bob, eve) =
+        (server.create_user("ada").await, server.create_user("bob").await, server.create_user("eve").await);
     let form = Form::new().text("name", "Engines").text("path", "engines");
     let created = send(&ada.client, Method::POST, "/groups", form, "a b.png", PNG).await.expect(201).json();
     let address = format!("{}/uploads/-/system/group/avatar/{}/a_b.png", server.base, created["id"]);
@@ -55,7 +56,7 @@ async fn deleting_group_deletes_avatar(server: TestServer) {
 }
 
 async fn avatar_must_be_image_and_requires_owner(server: TestServer) {
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let one = format!("/groups/{}", group(&ada.client, "engines", json!({})).await);
     join(&ada.client, &one, bob.id, 40).await;
     for (name, bytes) in

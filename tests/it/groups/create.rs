@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, id, join, project};
+use crate::support::spaces::{group, id, join, project};
 use crate::support::{TestServer, on_every_database};
 
 fn failure(field: &str, text: &str) -> String {
@@ -10,7 +10,7 @@ fn failure(field: &str, text: &str) -> String {
 }
 
 async fn create_group_returns_all_fields_and_adds_owner(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let body = json!({"name": "Engines (old)", "path": "Engines", "description": "Machines", "visibility": "public"});
     let created = ada.client.post("/groups", body).await.expect(201).json();
     assert_eq!(created["web_url"], format!("{}/groups/Engines", server.base));
@@ -29,7 +29,7 @@ async fn create_group_returns_all_fields_and_adds_owner(server: TestServer) {
 async fn runners_token_is_visible_only_to_owners(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
-    for (level, person) in server.cast(&root, engines).await {
+    for (level, person) in server.create_member_per_role(&root, engines).await {
         let read = person.client.get(&format!("/groups/{engines}")).await.expect(200).json();
         assert_eq!(read.get("runners_token").is_some(), level == 50, "{level}");
     }
@@ -97,7 +97,7 @@ async fn create_group_rejects_invalid_parameters(server: TestServer) {
 async fn create_subgroup_requires_creation_level_of_parent(server: TestServer) {
     let root = server.root();
     let strict = group(&root, "strict", json!({"subgroup_creation_level": "owner"})).await;
-    let cast = server.cast(&root, strict).await;
+    let cast = server.create_member_per_role(&root, strict).await;
     let easy = group(&root, "easy", json!({})).await;
     for (level, person) in &cast {
         join(&root, &format!("/groups/{easy}"), person.id, *level).await;
@@ -108,7 +108,7 @@ async fn create_subgroup_requires_creation_level_of_parent(server: TestServer) {
         let status = person.client.post("/groups", body(easy)).await.status;
         assert_eq!(status, if *level >= 40 { 201 } else { 403 }, "{level}");
     }
-    let stranger = server.person("stranger").await;
+    let stranger = server.create_user("stranger").await;
     for parent in [strict, 999_999] {
         let body = json!({"name": "x", "path": "x", "parent_id": parent});
         let answer = stranger.client.post("/groups", body).await.expect(404);
@@ -141,7 +141,7 @@ async fn create_group_rejects_more_than_20_levels(server: TestServer) {
 async fn private_group_returns_404_to_non_members(server: TestServer) {
     let root = server.root();
     let hidden = group(&root, "hidden", json!({})).await;
-    let stranger = server.person("stranger").await;
+    let stranger = server.create_user("stranger").await;
     for caller in [&stranger.client, &server.anonymous()] {
         let there = caller.get(&format!("/groups/{hidden}")).await.expect(404);
         let missing = caller.get("/groups/999999").await.expect(404);

@@ -8,7 +8,7 @@ use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;
 use storage::entities::{Visibility, namespaces, projects, settings};
 
-use crate::support::places::{group, join};
+use crate::support::spaces::{group, join};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a tree of three groups with a project in each, without enqueued jobs.
@@ -18,7 +18,7 @@ async fn tree(server: &TestServer, root: &Client) -> ([i64; 3], [i64; 3]) {
     let low = group(root, "low", json!({"parent_id": mid})).await;
     let mut project_ids = [0; 3];
     for (slot, namespace) in project_ids.iter_mut().zip([top, mid, low]) {
-        *slot = server.bare_project(namespace, "work", Visibility::Private).await.id;
+        *slot = server.insert_project(namespace, "work", Visibility::Private).await.id;
     }
     ([top, mid, low], project_ids)
 }
@@ -37,7 +37,7 @@ async fn assert_nothing_left(server: &TestServer, project_ids: [i64; 3]) {
 async fn deleted_group_is_hidden_at_once_with_content(server: TestServer) {
     let root = server.root();
     let (groups, project_ids) = tree(&server, &root).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/groups/{}", groups[0]), ada.id, 50).await;
     let answer = ada.client.delete(&format!("/groups/{}", groups[0])).await.expect(202);
     assert_eq!(answer.json(), json!({"message": "202 Accepted"}));
@@ -114,7 +114,7 @@ async fn delete_group_requires_owner_and_honors_if_unmodified_since(server: Test
     let one = format!("/groups/{engines}");
     let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
     late.delete(&one).await.expect(412);
-    for (level, person) in server.cast(&root, engines).await {
+    for (level, person) in server.create_member_per_role(&root, engines).await {
         let answer = person.client.delete(&one).await;
         assert_eq!(answer.status, if level == 50 { 202 } else { 403 }, "{level}");
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn update_group_changes_only_sent_attributes(server: TestServer) {
@@ -106,11 +106,11 @@ async fn update_group_requires_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let one = format!("/groups/{engines}");
-    for (level, person) in server.cast(&root, engines).await {
+    for (level, person) in server.create_member_per_role(&root, engines).await {
         let answer = person.client.put(&one, json!({"description": level.to_string()})).await;
         assert_eq!(answer.status, if level == 50 { 200 } else { 403 }, "{level}");
     }
-    server.person("stranger").await.client.put(&one, json!({})).await.expect(404);
+    server.create_user("stranger").await.client.put(&one, json!({})).await.expect(404);
     server.anonymous().put(&one, json!({})).await.expect(401);
 }
 
@@ -124,10 +124,10 @@ async fn share_lock_is_inherited_by_subgroups(server: TestServer) {
     assert_eq!(lock(&inner_place).await, json!(true));
     let later = group(&root, "later", json!({"parent_id": outer})).await;
     assert_eq!(lock(&format!("/groups/{later}")).await, json!(true));
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &inner_place, ada.id, 50).await;
     let unlocked = json!({"name": "n", "path": "n", "parent_id": outer, "share_with_group_lock": false});
-    let eve = server.person("eve").await;
+    let eve = server.create_user("eve").await;
     join(&root, &outer_place, eve.id, 40).await;
     let message = eve.client.post("/groups", unlocked.clone()).await.expect(400).message();
     assert!(message.contains(":share_with_group_lock=>[\"cannot be disabled"), "{message}");
@@ -144,7 +144,7 @@ async fn membership_lock_rejects_project_members(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"membership_lock": true})).await;
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let new = json!({"user_id": ada.id, "access_level": 30});
     let answer = root.post(&format!("/projects/{work}/members"), new.clone()).await.expect(405);
     assert_eq!(answer.message(), "405 Method Not Allowed");

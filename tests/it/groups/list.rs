@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn list_groups_returns_visible_groups_of_caller(server: TestServer) {
@@ -12,7 +12,7 @@ async fn list_groups_returns_visible_groups_of_caller(server: TestServer) {
     let hidden = group(&root, "hidden", json!({})).await;
     let below = group(&root, "below", json!({"parent_id": hidden})).await;
     group(&root, "lowest", json!({"parent_id": below})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let paths = async |client: &crate::support::Client, query: &str| {
         client.get(&format!("/groups?{query}")).await.expect(200).pluck("path")
     };
@@ -47,7 +47,7 @@ async fn group_statistics_include_descendants_and_require_administrator(server: 
     for entry in list.as_array().expect("a list") {
         assert_eq!(entry["statistics"]["repository_size"], 1234, "{}", entry["path"]);
     }
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/groups/{outer}"), ada.id, 50).await;
     let list = ada.client.get("/groups?statistics=true").await.expect(200).json();
     assert_eq!((list[0]["path"].as_str(), list[0].get("statistics")), (Some("inner"), None));

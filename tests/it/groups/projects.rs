@@ -4,7 +4,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, now, project_shares};
 
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 async fn share(server: &TestServer, project_id: i64, group_id: i64, ended: bool) {
@@ -43,7 +43,7 @@ async fn list_group_projects_filters_own_shared_and_subgroup_projects(server: Te
     assert_eq!(paths(&root, &with("include_subgroups=true&with_shared=false")).await, ["deep", "own"]);
     assert_eq!(paths(&server.anonymous(), &with("include_subgroups=true")).await, ["own"]);
     assert_eq!(paths(&server.anonymous(), &with("owned=true")).await, [] as [Value; 0]);
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/groups/{top}"), ada.id, 20).await;
     // The share makes the project visible to the members of the group.
     assert_eq!(paths(&ada.client, &with("include_subgroups=true")).await, ["deep", "lent", "own"]);
@@ -75,7 +75,7 @@ async fn list_group_projects_limits_pages_and_rejects_invalid_parameters(server:
 
 async fn list_group_projects_statement_count_is_constant(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let top = group(&root, "top", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": top})).await;
     join(&root, &format!("/groups/{top}"), ada.id, 30).await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn share_group_caps_roles_at_group_access(server: TestServer) {
@@ -11,7 +11,7 @@ async fn share_group_caps_roles_at_group_access(server: TestServer) {
     let inner = group(&root, "inner", json!({"parent_id": engines})).await;
     let work = project(&root, "work", json!({"namespace_id": inner})).await;
     let friends = group(&root, "friends", json!({})).await;
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     join(&root, &format!("/groups/{friends}"), ada.id, 40).await;
     join(&root, &format!("/groups/{friends}"), bob.id, 10).await;
     ada.client.get(&format!("/projects/{work}")).await.expect(404);
@@ -42,7 +42,7 @@ async fn share_group_caps_roles_at_group_access(server: TestServer) {
 
 async fn share_group_rejects_invalid_groups_and_levels(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let outer = group(&ada.client, "outer", json!({})).await;
     let inner = group(&ada.client, "inner", json!({"parent_id": outer})).await;
     let hidden = group(&root, "hidden", json!({})).await;
@@ -78,7 +78,7 @@ async fn share_group_requires_owner(server: TestServer) {
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let friends = group(&root, "friends", json!({"visibility": "public"})).await;
     let (place, body) = (format!("/groups/{engines}/share"), json!({"group_id": friends, "group_access": 30}));
-    for (level, person) in server.cast(&root, engines).await {
+    for (level, person) in server.create_member_per_role(&root, engines).await {
         let shared = person.client.post(&place, body.clone()).await.status;
         assert_eq!(shared, if level == 50 { 201 } else { 403 }, "{level}");
         let ended = person.client.delete(&format!("{place}/{friends}")).await.status;
@@ -91,7 +91,7 @@ async fn expired_share_grants_nothing_and_can_be_replaced(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let friends = group(&root, "friends", json!({})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/groups/{friends}"), ada.id, 40).await;
     let (one, share) = (format!("/groups/{engines}"), format!("/groups/{engines}/share"));
     let today = chrono::Utc::now().date_naive();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn transfer_group_moves_descendants_and_changes_access(server: TestServer) {
@@ -13,7 +13,7 @@ async fn transfer_group_moves_descendants_and_changes_access(server: TestServer)
     let moved = group(&root, "moved", json!({"parent_id": old})).await;
     let low = group(&root, "low", json!({"parent_id": moved})).await;
     let work = project(&root, "work", json!({"namespace_id": low})).await;
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     join(&root, &format!("/groups/{old}"), ada.id, 30).await;
     join(&root, &format!("/groups/{new}"), bob.id, 30).await;
     ada.client.get(&format!("/projects/{work}")).await.expect(200);
@@ -82,7 +82,7 @@ async fn transfer_group_requires_owner_and_creation_right_in_target(server: Test
     let root = server.root();
     let home = group(&root, "home", json!({"subgroup_creation_level": "owner"})).await;
     let away = group(&root, "away", json!({"visibility": "public"})).await;
-    let (ada, eve) = (server.person("ada").await, server.person("eve").await);
+    let (ada, eve) = (server.create_user("ada").await, server.create_user("eve").await);
     let mine = group(&ada.client, "mine", json!({})).await;
     let place = format!("/groups/{mine}/transfer");
     ada.client.post(&place, json!({"group_id": home})).await.expect(404);
@@ -97,9 +97,9 @@ async fn transfer_group_requires_owner_and_creation_right_in_target(server: Test
 
 async fn transfer_to_top_level_adds_owner_if_missing(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let outer = group(&ada.client, "outer", json!({})).await;
-    let inner = server.bare_group("outer/inner", storage::entities::Visibility::Private).await;
+    let inner = server.insert_group("outer/inner", storage::entities::Visibility::Private).await;
     ada.client.get(&format!("/groups/{inner}/members/{}", ada.id)).await.expect(404);
     ada.client.post(&format!("/groups/{inner}/transfer"), json!({})).await.expect(201);
     let member = ada.client.get(&format!("/groups/{inner}/members/{}", ada.id)).await.expect(200).json();
@@ -125,8 +125,8 @@ async fn concurrent_transfers_into_each_other_are_rejected(server: TestServer) {
 
 async fn transfer_project_to_group_requires_administrator(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
-    let (bob, eve) = (server.person("bob").await, server.person("eve").await);
+    let ada = server.create_user("ada").await;
+    let (bob, eve) = (server.create_user("bob").await, server.create_user("eve").await);
     let work = project(&ada.client, "work", json!({"visibility": "public"})).await;
     let engines = group(&root, "engines", json!({"visibility": "internal"})).await;
     join(&root, &format!("/groups/{engines}"), bob.id, 40).await;

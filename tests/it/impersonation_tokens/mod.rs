@@ -10,7 +10,7 @@ fn body() -> Value {
 }
 
 async fn create_token_returns_secret_once_and_authenticates_as_user(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let path = format!("/users/{}/impersonation_tokens", ada.id);
     let created = server.root().post(&path, body()).await.expect(201).json();
     let secret = created["token"].as_str().expect("a token").to_owned();
@@ -34,7 +34,7 @@ async fn create_token_returns_secret_once_and_authenticates_as_user(server: Test
 }
 
 async fn revoked_token_is_still_returned_and_is_rejected(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let path = format!("/users/{}/impersonation_tokens", ada.id);
     let created = server.root().post(&path, body()).await.expect(201).json();
     let one = format!("{path}/{}", created["id"]);
@@ -49,7 +49,7 @@ async fn revoked_token_is_still_returned_and_is_rejected(server: TestServer) {
 }
 
 async fn list_filters_tokens_by_state(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let path = format!("/users/{}/impersonation_tokens", ada.id);
     let root = server.root();
     let create = async |name: &str, expires: Value| {
@@ -94,10 +94,10 @@ async fn create_token_rejects_missing_and_unknown_scopes(server: TestServer) {
 }
 
 async fn get_and_delete_return_404_for_tokens_of_other_kinds_and_users(server: TestServer) {
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let path = format!("/users/{}/impersonation_tokens", ada.id);
     let id = server.root().post(&path, body()).await.expect(201).json()["id"].clone();
-    let personal = server.token_row(&server.token_of(ada.id, &["api"]).await).await.id;
+    let personal = server.token_row(&server.create_token(ada.id, &["api"]).await).await.id;
     for (path, status) in [
         (format!("/users/{}/impersonation_tokens/{id}", bob.id), 404),
         (format!("{path}/{personal}"), 404),
@@ -118,7 +118,7 @@ async fn get_and_delete_return_404_for_tokens_of_other_kinds_and_users(server: T
 }
 
 async fn impersonation_tokens_require_administrator(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let path = format!("/users/{}/impersonation_tokens", ada.id);
     for (caller, status) in [(server.anonymous(), 401), (ada.client, 403)] {
         assert_eq!(caller.get(&path).await.status, status);

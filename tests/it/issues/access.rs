@@ -5,17 +5,17 @@ use serde_json::json;
 use storage::entities::AccessLevel;
 
 use super::{open, public_project, titles};
-use crate::support::places::project;
+use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 async fn confidential_issue_is_hidden_from_guests_and_strangers(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "secret").await;
-    let (author, assignee) = (server.person("author").await, server.person("assignee").await);
-    let (guest, reporter) = (server.person("guest").await, server.person("reporter").await);
-    let stranger = server.person("stranger").await;
-    server.enrol(id, guest.id, AccessLevel::Guest).await;
-    server.enrol(id, reporter.id, AccessLevel::Reporter).await;
+    let (author, assignee) = (server.create_user("author").await, server.create_user("assignee").await);
+    let (guest, reporter) = (server.create_user("guest").await, server.create_user("reporter").await);
+    let stranger = server.create_user("stranger").await;
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
+    server.insert_member(id, reporter.id, AccessLevel::Reporter).await;
     let iid = open(&author.client, id, json!({"title": "hush", "confidential": true})).await;
     let path = format!("/projects/{id}/issues/{iid}");
     assert_eq!(root.get(&path).await.expect(200).json()["confidential"], true);
@@ -54,10 +54,10 @@ async fn confidential_issue_is_hidden_from_guests_and_strangers(server: TestServ
 async fn issue_write_permissions_depend_on_role(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "open").await;
-    let (ann, guest) = (server.person("ann").await, server.person("guest").await);
-    let reporter = server.person("reporter").await;
-    server.enrol(id, guest.id, AccessLevel::Guest).await;
-    server.enrol(id, reporter.id, AccessLevel::Reporter).await;
+    let (ann, guest) = (server.create_user("ann").await, server.create_user("guest").await);
+    let reporter = server.create_user("reporter").await;
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
+    server.insert_member(id, reporter.id, AccessLevel::Reporter).await;
     let body = json!({"title": "t", "labels": "wished", "weight": 3, "assignee_ids": [ann.id]});
     let created = ann.client.post(&format!("/projects/{id}/issues"), body.clone()).await.expect(201).json();
     assert_eq!((&created["labels"], &created["weight"], &created["assignees"]), (&json!([]), &json!(null), &json!([])));
@@ -87,7 +87,7 @@ async fn issues_of_private_projects_and_disabled_features_are_hidden(server: Tes
     let root = server.root();
     let hidden = project(&root, "hidden", json!({})).await;
     let id = public_project(&server, "off").await;
-    let ann = server.person("ann").await;
+    let ann = server.create_user("ann").await;
     open(&root, hidden, json!({"title": "hidden"})).await;
     open(&root, id, json!({"title": "shown"})).await;
     ann.client.get(&format!("/projects/{hidden}/issues")).await.expect(404);
@@ -98,7 +98,7 @@ async fn issues_of_private_projects_and_disabled_features_are_hidden(server: Tes
     assert_eq!(titles(&ann.client, &format!("/projects/{id}/issues")).await, none);
     ann.client.get(&format!("/projects/{id}/issues/1")).await.expect(404);
     ann.client.post(&format!("/projects/{id}/issues"), json!({"title": "t"})).await.expect(403);
-    server.enrol(id, ann.id, AccessLevel::Guest).await;
+    server.insert_member(id, ann.id, AccessLevel::Guest).await;
     assert_eq!(titles(&ann.client, &format!("/projects/{id}/issues")).await, ["shown"]);
     root.put(&format!("/projects/{id}"), json!({"issues_access_level": "disabled"})).await.expect(200);
     for client in [&root, &ann.client] {
@@ -128,7 +128,7 @@ async fn archived_project_issues_are_read_only(server: TestServer) {
 async fn free_plan_allows_one_assignee_and_no_weight(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "basic").await;
-    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+    let (ann, ben) = (server.create_user("ann").await, server.create_user("ben").await);
     let body = json!({"title": "t", "weight": 3, "assignee_ids": [ben.id, ann.id]});
     let created = root.post(&format!("/projects/{id}/issues"), body).await.expect(201).json();
     assert!(created.get("weight").is_none());
@@ -143,8 +143,8 @@ async fn free_plan_allows_one_assignee_and_no_weight(server: TestServer) {
 async fn assignees_who_cannot_see_issues_are_dropped(server: TestServer) {
     let root = server.root();
     let id = public_project(&server, "inward").await;
-    let (stranger, member) = (server.person("stranger").await, server.person("member").await);
-    server.enrol(id, member.id, AccessLevel::Guest).await;
+    let (stranger, member) = (server.create_user("stranger").await, server.create_user("member").await);
+    server.insert_member(id, member.id, AccessLevel::Guest).await;
     let both = json!([stranger.id, member.id]);
     let assigned = async |body: serde_json::Value| {
         let iid = open(&root, id, body).await;

@@ -6,7 +6,7 @@ use storage::entities::{AccessLevel, award_emoji, issues, now};
 
 use super::{open, public_project, titles};
 use crate::support::client::segment;
-use crate::support::places::{group, project};
+use crate::support::spaces::{group, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Issues that differ in every attribute with a filter, created in the order `one` to `four`.
@@ -19,8 +19,8 @@ struct Sample {
 async fn sample(server: &TestServer) -> Sample {
     let root = server.root();
     let id = public_project(server, "sample").await;
-    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-    server.enrol(id, ann.id, AccessLevel::Reporter).await;
+    let (ann, ben) = (server.create_user("ann").await, server.create_user("ben").await);
+    server.insert_member(id, ann.id, AccessLevel::Reporter).await;
     let milestones = format!("/projects/{id}/milestones");
     let soon = json!({"title": "soon", "due_date": "2030-01-01"});
     let soon = root.post(&milestones, soon).await.expect(201).json()["id"].clone();
@@ -248,7 +248,7 @@ async fn list_issues_rejects_exclusive_and_invalid_parameters(server: TestServer
 
 async fn list_issues_covers_projects_subgroups_and_instance(server: TestServer) {
     let root = server.root();
-    let ann = server.person("ann").await;
+    let ann = server.create_user("ann").await;
     let top = group(&root, "top", json!({"visibility": "public"})).await;
     let low = group(&root, "low", json!({"visibility": "public", "parent_id": top})).await;
     let upper = project(&root, "upper", json!({"visibility": "public", "namespace_id": top})).await;
@@ -284,7 +284,7 @@ async fn list_issues_covers_projects_subgroups_and_instance(server: TestServer) 
     let hidden = group(&root, "hidden", json!({})).await;
     ann.client.get(&format!("/groups/{hidden}/issues")).await.expect(404);
     server.anonymous().get(&format!("/groups/{top}/issues")).await.expect(401);
-    let narrow = server.token_of(ann.id, &["read_user"]).await;
+    let narrow = server.create_token(ann.id, &["read_user"]).await;
     for path in ["/issues".to_owned(), format!("/groups/{top}/issues"), format!("/projects/{other}/issues")] {
         server.with_token(&narrow).get(&path).await.expect(403);
     }

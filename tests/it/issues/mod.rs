@@ -1,15 +1,15 @@
 mod access;
-mod life;
+mod lifecycle;
 mod lists;
-mod moving;
-mod plans;
+mod move_issue;
+mod query_plans;
 mod races;
-mod times;
-mod told;
+mod time_tracking;
+mod webhooks;
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, project};
+use crate::support::spaces::{group, project};
 use crate::support::{Client, TestServer};
 
 /// Creates an issue and returns its IID.

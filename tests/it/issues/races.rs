@@ -112,7 +112,7 @@ async fn concurrent_delete_of_referenced_items_leaves_no_dangling_values(server:
 
 async fn concurrent_updates_of_several_issues_do_not_deadlock(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "circle", Visibility::Public).await;
+    let project = Project::with_commits(&server, "circle", Visibility::Public).await;
     let at = format!("/projects/{}", project.id);
     let mut milestones = Vec::new();
     for title in ["a", "b"] {

@@ -10,8 +10,8 @@ use storage::entities::job_tokens as rows;
 use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::git::{Work, address};
-use crate::support::people::Person;
 use crate::support::repository::Sample;
+use crate::support::users::TestUser;
 use crate::support::{Client, TestServer, on_every_database};
 
 const HOUR: TimeDelta = TimeDelta::hours(1);
@@ -24,9 +24,9 @@ async fn token(server: &TestServer, user: i64, project: i64, lifetime: TimeDelta
 }
 
 /// Creates a Developer of a project and a job token for them.
-async fn job(server: &TestServer, sample: &Sample<'_>, name: &str) -> (Person, String) {
-    let person = server.person(name).await;
-    server.enrol(sample.id, person.id, AccessLevel::Developer).await;
+async fn job(server: &TestServer, sample: &Sample<'_>, name: &str) -> (TestUser, String) {
+    let person = server.create_user(name).await;
+    server.insert_member(sample.id, person.id, AccessLevel::Developer).await;
     let (_, secret) = token(server, person.id, sample.id, HOUR).await;
     (person, secret)
 }
@@ -89,7 +89,7 @@ async fn unknown_job_token_returns_401_for_public_projects(server: TestServer) {
 async fn job_token_returns_404_for_other_projects(server: TestServer) {
     let (one, other) = (Sample::new(&server).await, Sample::new(&server).await);
     let (ada, secret) = job(&server, &one, "ada").await;
-    server.enrol(other.id, ada.id, AccessLevel::Maintainer).await;
+    server.insert_member(other.id, ada.id, AccessLevel::Maintainer).await;
     let job = with_job_token(&server, &secret);
     let file = format!("{}?ref=main", other.file("README.md"));
     assert_eq!(job.get(&file).await.expect(404).message(), "404 Project Not Found");
@@ -108,9 +108,9 @@ async fn job_token_has_the_permissions_of_its_user(server: TestServer) {
     for (name, level, status) in
         [("ada", None, 404), ("bob", Some(AccessLevel::Guest), 403), ("eve", Some(AccessLevel::Reporter), 200)]
     {
-        let person = server.person(name).await;
+        let person = server.create_user(name).await;
         if let Some(level) = level {
-            server.enrol(sample.id, person.id, level).await;
+            server.insert_member(sample.id, person.id, level).await;
         }
         let (_, secret) = token(&server, person.id, sample.id, HOUR).await;
         with_job_token(&server, &secret).get(&file).await.expect(status);
@@ -159,7 +159,7 @@ async fn create_job_token_stores_digest_and_deletes_expired_tokens(server: TestS
 async fn access_token_precedes_job_token_and_job_token_precedes_basic_auth(server: TestServer) {
     let sample = Sample::new(&server).await;
     let (_, secret) = job(&server, &sample, "ada").await;
-    let stranger = server.person("eve").await;
+    let stranger = server.create_user("eve").await;
     let file = format!("{}?ref=main", sample.file("README.md"));
     stranger.client.clone().header("Job-Token", &secret).get(&file).await.expect(404);
     with_job_token(&server, &secret).header("Authorization", "Basic cHJveHk6eA==").get(&file).await.expect(200);
@@ -169,7 +169,7 @@ async fn access_token_precedes_job_token_and_job_token_precedes_basic_auth(serve
 async fn git_accepts_job_token_for_fetch_and_rejects_push(server: TestServer) {
     let (one, other) = (Sample::new(&server).await, Sample::new(&server).await);
     let (ada, secret) = job(&server, &one, "ada").await;
-    server.enrol(other.id, ada.id, AccessLevel::Maintainer).await;
+    server.insert_member(other.id, ada.id, AccessLevel::Maintainer).await;
     let path = async |sample: &Sample<'_>| {
         let found = server.root().get(&format!("/projects/{}", sample.id)).await.expect(200).json();
         found["path_with_namespace"].as_str().expect("a path").to_owned()

@@ -1,12 +1,12 @@
 //! Labels of projects and groups.
 
-mod carried;
+mod assignment;
 mod promotion;
 
 use serde_json::{Value, json};
 
 use crate::support::client::segment;
-use crate::support::places::{group, id, join, project};
+use crate::support::spaces::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a label below `/projects/:id` or `/groups/:id` and returns its ID.
@@ -147,8 +147,8 @@ async fn label_writes_require_reporter_and_reads_require_visibility(server: Test
     let body = json!({ "name": "new", "color": "red" });
     for (number, parent) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
         let all = format!("{parent}/labels");
-        let guest = server.person(&format!("guest-{number}")).await;
-        let reporter = server.person(&format!("reporter-{number}")).await;
+        let guest = server.create_user(&format!("guest-{number}")).await;
+        let reporter = server.create_user(&format!("reporter-{number}")).await;
         join(&root, parent, guest.id, 10).await;
         join(&root, parent, reporter.id, 20).await;
         label(&reporter.client, parent, "bug").await;
@@ -175,7 +175,7 @@ async fn subscribe_to_label_affects_only_the_caller(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     for parent in [format!("/projects/{work}"), format!("/groups/{team}")] {
         let number = label(&root, &parent, "bug").await;
         let all = format!("{parent}/labels");

@@ -5,7 +5,7 @@ use serde_json::json;
 use storage::entities::{issue_labels, labels};
 
 use super::label;
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn promote_label_replaces_project_labels_of_the_same_title(server: TestServer) {
@@ -22,7 +22,7 @@ async fn promote_label_replaces_project_labels_of_the_same_title(server: TestSer
         let priority = json!({ "priority": 3 + number });
         root.put(&format!("{path}/labels/bug"), priority).await.expect(200);
         root.post(&format!("{path}/labels/bug/subscribe"), json!({})).await.expect(201);
-        issues.push(server.bare_issue(project_id, 1, &[bug]).await.id);
+        issues.push(server.insert_issue(project_id, 1, &[bug]).await.id);
     }
     let promoted = root.put(&format!("/projects/{work}/labels/bug/promote"), json!({})).await.expect(200).json();
     assert_eq!((&promoted["name"], &promoted["color"]), (&json!("bug"), &json!("#D9534F")));
@@ -54,7 +54,7 @@ async fn promote_label_merges_into_existing_group_label(server: TestServer) {
     let path = format!("/projects/{work}");
     let own = label(&root, &path, "bug").await;
     let group_label = label(&root, &format!("/groups/{team}"), "bug").await;
-    let issue = server.bare_issue(work, 1, &[own, group_label]).await.id;
+    let issue = server.insert_issue(work, 1, &[own, group_label]).await.id;
     for number in [own, group_label] {
         root.post(&format!("{path}/labels/{number}/subscribe"), json!({})).await.expect(201);
         root.put(&format!("{path}/labels/{number}"), json!({ "priority": 1 })).await.expect(200);
@@ -72,7 +72,7 @@ async fn promote_label_requires_reporter_of_the_group(server: TestServer) {
     let work = project(&root, "work", json!({ "namespace_id": team })).await;
     let path = format!("/projects/{work}");
     label(&root, &path, "bug").await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &path, ada.id, 40).await;
     ada.client.put(&format!("{path}/labels/bug/promote"), json!({})).await.expect(403);
     join(&root, &format!("/groups/{team}"), ada.id, 20).await;

@@ -6,14 +6,14 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, group_shares, members, now, project_shares};
 
-use crate::support::places::{group, group_share, join, membership, project};
+use crate::support::spaces::{group, group_share, join, membership, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn expired_membership_is_hidden_from_its_expiry_date(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let work = project(&root, "work", json!({})).await;
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let today = now().date_naive();
     for parent in [format!("/groups/{engines}"), format!("/projects/{work}")] {
         let new = |id: i64, day| json!({"user_id": id, "access_level": 30, "expires_at": day});
@@ -41,7 +41,7 @@ async fn past_expiry_date_is_accepted_and_grants_no_access(server: TestServer) {
     let engines = group(&root, "engines", json!({})).await;
     let friends = group(&root, "friends", json!({})).await;
     let work = project(&root, "work", json!({})).await;
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     join(&root, &format!("/groups/{friends}"), bob.id, 40).await;
     let past = "2020-01-01";
     for parent in [format!("/groups/{engines}"), format!("/projects/{work}")] {
@@ -69,7 +69,7 @@ async fn expired_role_is_not_inherited(server: TestServer) {
     let root = server.root();
     let outer = group(&root, "outer", json!({})).await;
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let list = format!("/groups/{outer}/members");
     let expired = json!({"user_id": ada.id, "access_level": 40, "expires_at": now().date_naive()});
     root.post(&list, expired).await.expect(201);
@@ -80,9 +80,9 @@ async fn expired_role_is_not_inherited(server: TestServer) {
 
 async fn expired_owner_does_not_count_as_owner(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let engines = group(&ada.client, "engines", json!({})).await;
-    let bob = server.person("bob").await;
+    let bob = server.create_user("bob").await;
     let list = format!("/groups/{engines}/members");
     let expired = json!({"user_id": bob.id, "access_level": 50, "expires_at": now().date_naive()});
     root.post(&list, expired).await.expect(201);
@@ -93,7 +93,7 @@ async fn expired_project_membership_creates_an_event(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let today = now().date_naive();
     for (id, parent) in [(ada.id, format!("/projects/{work}")), (bob.id, format!("/groups/{engines}"))] {
         let expired = json!({"user_id": id, "access_level": 30, "expires_at": today});
@@ -122,7 +122,7 @@ async fn sweep_removes_only_expired_members_and_shares(server: TestServer) {
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
     let today = now().date_naive();
     for (name, ends) in [("ada", Some(today)), ("bob", Some(today + Days::new(1))), ("eve", None)] {
-        let person = server.person(name).await;
+        let person = server.create_user(name).await;
         for (group, project) in [(Some(engines), None), (None, Some(work))] {
             let row = members::ActiveModel {
                 namespace_id: Set(group),

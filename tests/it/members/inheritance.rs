@@ -4,7 +4,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, fold, members, now, users};
 
-use crate::support::places::{group, group_share, join, membership, project};
+use crate::support::spaces::{group, group_share, join, membership, project};
 use crate::support::{TestServer, on_every_database};
 
 /// Inserts users directly into the database and returns their IDs.
@@ -78,7 +78,7 @@ async fn members_of_an_invisible_shared_group_are_hidden(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"visibility": "public"})).await;
     let team = group(&root, "team", json!({"visibility": "private"})).await;
-    let (inside, outside) = (server.person("inside").await, server.person("outside").await);
+    let (inside, outside) = (server.create_user("inside").await, server.create_user("outside").await);
     join(&root, &format!("/groups/{team}"), inside.id, 30).await;
     let shared = json!({"group_id": team, "group_access": 20});
     root.post(&format!("/projects/{work}/share"), shared).await.expect(201);
@@ -138,7 +138,7 @@ async fn list_all_members_reads_a_page_and_its_total_in_two_statements(server: T
 
 async fn concurrent_leave_of_both_owners_returns_403_to_one(server: TestServer) {
     let root = server.root();
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     for round in 0..4 {
         let engines = group(&ada.client, &format!("g{round}"), json!({})).await;
         join(&ada.client, &format!("/groups/{engines}"), bob.id, 50).await;
@@ -155,7 +155,7 @@ async fn concurrent_leave_of_both_owners_returns_403_to_one(server: TestServer) 
 async fn concurrent_adds_of_one_user_return_409_except_one(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let (list, new) = (format!("/groups/{engines}/members"), json!({"user_id": ada.id, "access_level": 30}));
     let tries = (0..6).map(|_| root.post(&list, new.clone()));
     let mut statuses: Vec<u16> = futures_util::future::join_all(tries).await.iter().map(|a| a.status).collect();
@@ -166,7 +166,7 @@ async fn concurrent_adds_of_one_user_return_409_except_one(server: TestServer) {
 async fn remove_member_returns_412_if_modified_since(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
     let one = format!("/groups/{engines}/members/{}", ada.id);
     let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");

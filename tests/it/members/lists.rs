@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn list_members_filters_by_name_email_and_id(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
-    let ada = server.person("ada").await;
-    let bob = server.person("bob").await;
+    let ada = server.create_user("ada").await;
+    let bob = server.create_user("bob").await;
     let parent = format!("/groups/{engines}");
     join(&root, &parent, ada.id, 30).await;
     join(&root, &parent, bob.id, 20).await;
@@ -39,11 +39,11 @@ async fn list_members_filters_by_name_email_and_id(server: TestServer) {
 
 async fn member_reads_require_authentication_and_visibility(server: TestServer) {
     let root = server.root();
-    let stranger = server.person("stranger").await;
+    let stranger = server.create_user("stranger").await;
     for (path, visibility, status) in [("open", "public", 200), ("hidden", "private", 404)] {
         let group_id = group(&root, path, json!({"visibility": visibility})).await;
         let work = project(&root, "work", json!({"namespace_id": group_id, "visibility": visibility})).await;
-        join(&root, &format!("/projects/{work}"), server.person(&format!("m-{path}")).await.id, 20).await;
+        join(&root, &format!("/projects/{work}"), server.create_user(&format!("m-{path}")).await.id, 20).await;
         for parent in [format!("/groups/{group_id}"), format!("/projects/{work}")] {
             let lists =
                 [format!("{parent}/members"), format!("{parent}/members/all"), format!("{parent}/members/all/1")];
@@ -61,9 +61,9 @@ async fn list_all_members_returns_each_user_once_with_the_nearest_role(server: T
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
     let work = project(&root, "work", json!({"namespace_id": inner})).await;
     let friends = group(&root, "friends", json!({})).await;
-    let ada = server.person("ada").await;
-    let bob = server.person("bob").await;
-    let eve = server.person("eve").await;
+    let ada = server.create_user("ada").await;
+    let bob = server.create_user("bob").await;
+    let eve = server.create_user("eve").await;
     join(&root, &format!("/groups/{outer}"), ada.id, 10).await;
     join(&root, &format!("/groups/{inner}"), ada.id, 20).await;
     join(&root, &format!("/projects/{work}"), ada.id, 30).await;
@@ -116,7 +116,7 @@ async fn list_members_statement_count_is_independent_of_member_count(server: Tes
     };
     let one = costs().await;
     for number in 2..=20 {
-        let person = server.person(&format!("p{number}")).await;
+        let person = server.create_user(&format!("p{number}")).await;
         join(&root, &format!("/groups/{engines}"), person.id, 20).await;
     }
     assert_eq!(costs().await, one);

@@ -1,7 +1,7 @@
 //! Members of groups and projects.
 
-mod changes;
-mod directory;
+mod directory_sync;
 mod expiry;
 mod inheritance;
 mod lists;
+mod update;

@@ -31,7 +31,7 @@ async fn update_merge_request_changes_sent_fields_and_writes_system_notes(server
     let root = server.root();
     let project = public_project(&server, "edited").await;
     let id = project.id;
-    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+    let (ann, ben) = (server.create_user("ann").await, server.create_user("ben").await);
     let body = json!({"title": "old words", "labels": "a,b", "assignee_id": ann.id});
     let iid = propose(&root, id, "feature/x", "main", body).await;
     let path = format!("/projects/{id}/merge_requests/{iid}");
@@ -147,9 +147,9 @@ async fn assignees_who_cannot_see_the_merge_request_are_dropped(server: TestServ
     let root = server.root();
     let project = public_project(&server, "assigned").await;
     let id = project.id;
-    let (guest, reporter) = (server.person("guest").await, server.person("reporter").await);
-    server.enrol(id, guest.id, AccessLevel::Guest).await;
-    server.enrol(id, reporter.id, AccessLevel::Reporter).await;
+    let (guest, reporter) = (server.create_user("guest").await, server.create_user("reporter").await);
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
+    server.insert_member(id, reporter.id, AccessLevel::Reporter).await;
     let iid = propose(&root, id, "feature/x", "main", json!({"assignee_ids": [guest.id]})).await;
     let path = format!("/projects/{id}/merge_requests/{iid}");
     assert_eq!(root.get(&path).await.expect(200).json()["assignee"]["username"], "guest");
@@ -187,14 +187,14 @@ async fn update_requires_author_or_developer_and_delete_requires_owner(server: T
     let root = server.root();
     let project = public_project(&server, "rights").await;
     let id = project.id;
-    let (ann, reporter) = (server.person("ann").await, server.person("reporter").await);
-    server.enrol(id, ann.id, AccessLevel::Developer).await;
-    server.enrol(id, reporter.id, AccessLevel::Reporter).await;
+    let (ann, reporter) = (server.create_user("ann").await, server.create_user("reporter").await);
+    server.insert_member(id, ann.id, AccessLevel::Developer).await;
+    server.insert_member(id, reporter.id, AccessLevel::Reporter).await;
     let iid = propose(&ann.client, id, "feature/x", "main", json!({})).await;
     let path = format!("/projects/{id}/merge_requests/{iid}");
     reporter.client.put(&path, json!({"title": "x"})).await.expect(403);
     server.anonymous().put(&path, json!({"title": "x"})).await.expect(401);
-    server.person("stranger").await.client.put(&path, json!({"title": "x"})).await.expect(403);
+    server.create_user("stranger").await.client.put(&path, json!({"title": "x"})).await.expect(403);
     ann.client.put(&path, json!({"title": "mine"})).await.expect(200);
     ann.client.delete(&path).await.expect(403);
     // Without a role the author can still edit the text, but not the attributes reserved for members.
@@ -219,7 +219,7 @@ async fn subscriptions_and_participants_reflect_callers_and_commenters(server: T
     let root = server.root();
     let project = public_project(&server, "told").await;
     let id = project.id;
-    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+    let (ann, ben) = (server.create_user("ann").await, server.create_user("ben").await);
     let iid = propose(&root, id, "feature/x", "main", json!({"assignee_ids": [ben.id]})).await;
     let path = format!("/projects/{id}/merge_requests/{iid}");
     assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], false);
@@ -235,7 +235,7 @@ async fn subscriptions_and_participants_reflect_callers_and_commenters(server: T
     ann.client.post(&format!("{path}/notes"), json!({"body": "me, too"})).await.expect(201);
     let people = root.get(&format!("{path}/participants")).await.expect(200);
     assert_eq!((people.header("X-Total"), people.pluck("username").len()), ("3", 3));
-    let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
+    let narrow = server.with_token(&server.create_token(ann.id, &["read_user"]).await);
     for operation in ["subscribe", "unsubscribe"] {
         root.post(&format!("/projects/{id}/merge_requests/99/{operation}"), json!({})).await.expect(404);
         root.post(&format!("/projects/{id}/merge_requests/x/{operation}"), json!({})).await.expect(400);
@@ -257,8 +257,8 @@ async fn time_tracking_sets_adds_and_resets_times(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "timed").await;
     let id = project.id;
-    let (guest, narrow) = (server.person("guest").await, server.person("narrow").await);
-    let narrow = server.with_token(&server.token_of(narrow.id, &["read_user"]).await);
+    let (guest, narrow) = (server.create_user("guest").await, server.create_user("narrow").await);
+    let narrow = server.with_token(&server.create_token(narrow.id, &["read_user"]).await);
     let iid = propose(&root, id, "feature/x", "main", json!({})).await;
     let path = format!("/projects/{id}/merge_requests/{iid}");
     let times = root.post(&format!("{path}/time_estimate"), json!({"duration": "1d 2h"})).await.expect(200).json();

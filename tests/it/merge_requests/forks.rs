@@ -10,7 +10,7 @@ use crate::support::{TestServer, on_every_database};
 async fn create_merge_request_from_fork_targets_the_source_project(server: TestServer) {
     let root = server.root();
     let source = public_project(&server, "origin").await;
-    let (ada, eve) = (server.person("ada").await, server.person("eve").await);
+    let (ada, eve) = (server.create_user("ada").await, server.create_user("eve").await);
     let fork = ada.client.post(&format!("/projects/{}/fork", source.id), json!({})).await.expect(201).json();
     let fork = fork["id"].as_i64().expect("an id");
     server.finish_jobs().await;
@@ -67,8 +67,8 @@ async fn create_merge_request_from_fork_targets_the_source_project(server: TestS
 async fn create_merge_request_requires_fork_and_visible_target(server: TestServer) {
     let root = server.root();
     let source = public_project(&server, "origin").await;
-    let stranger = Project::filled(&server, "stranger", Visibility::Public).await;
-    let hidden = Project::filled(&server, "hidden", Visibility::Private).await;
+    let stranger = Project::with_commits(&server, "stranger", Visibility::Public).await;
+    let hidden = Project::with_commits(&server, "hidden", Visibility::Private).await;
     let developer = source.member("developer", AccessLevel::Developer).await;
     let path = format!("/projects/{}/merge_requests", source.id);
     let body = |target: i64| json!({"source_branch": "feature/x", "target_branch": "main", "target_project_id": target, "title": "t"});

@@ -5,7 +5,7 @@ use storage::entities::{AccessLevel, Visibility};
 
 use super::{propose, titles};
 use crate::support::code::{NewCommit, Project, file};
-use crate::support::places::group;
+use crate::support::spaces::group;
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Merge requests that differ in every attribute with a filter, created in the order `one` to `four`.
@@ -17,7 +17,7 @@ struct Sample<'a> {
 
 /// Creates a public project whose branches `b1` to `b4` each add a file.
 async fn branched<'a>(server: &'a TestServer, name: &str) -> Project<'a> {
-    let project = Project::filled(server, name, Visibility::Public).await;
+    let project = Project::with_commits(server, name, Visibility::Public).await;
     for number in 1..=4 {
         project.import(&NewCommit {
             branch: &format!("b{number}"),
@@ -33,8 +33,8 @@ async fn sample(server: &TestServer) -> Sample<'_> {
     let root = server.root();
     let project = branched(server, "sample").await;
     let id = project.id;
-    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-    server.enrol(id, ann.id, AccessLevel::Developer).await;
+    let (ann, ben) = (server.create_user("ann").await, server.create_user("ben").await);
+    server.insert_member(id, ann.id, AccessLevel::Developer).await;
     let milestones = format!("/projects/{id}/milestones");
     let soon = json!({"title": "soon", "due_date": "2030-01-01"});
     let soon = root.post(&milestones, soon).await.expect(201).json()["id"].clone();
@@ -220,7 +220,7 @@ async fn list_merge_requests_rejects_exclusive_and_invalid_parameters(server: Te
 
 async fn list_merge_requests_covers_projects_subgroups_and_instance(server: TestServer) {
     let root = server.root();
-    let ann = server.person("ann").await;
+    let ann = server.create_user("ann").await;
     let top = group(&root, "top", json!({"visibility": "public"})).await;
     let low = group(&root, "low", json!({"visibility": "public", "parent_id": top})).await;
     let (upper, lower, other) =
@@ -231,7 +231,7 @@ async fn list_merge_requests_covers_projects_subgroups_and_instance(server: Test
     for (project, title) in [(&upper, "u"), (&lower, "l"), (&other, "o")] {
         propose(&root, project.id, "b1", "main", json!({"title": title, "labels": "bug"})).await;
     }
-    server.enrol(other.id, ann.id, AccessLevel::Developer).await;
+    server.insert_member(other.id, ann.id, AccessLevel::Developer).await;
     propose(&ann.client, other.id, "b2", "main", json!({"title": "ann's"})).await;
     assert_eq!(titles(&root, &format!("/groups/{top}/merge_requests?sort=asc")).await, ["u", "l"]);
     assert_eq!(titles(&root, &format!("/groups/{low}/merge_requests")).await, ["l"]);
@@ -269,7 +269,7 @@ async fn list_merge_requests_covers_projects_subgroups_and_instance(server: Test
     anonymous.get(&format!("/groups/{top}/merge_requests")).await.expect(401);
     let hidden = group(&root, "hidden", json!({})).await;
     ann.client.get(&format!("/groups/{hidden}/merge_requests")).await.expect(404);
-    let narrow = server.token_of(ann.id, &["read_user"]).await;
+    let narrow = server.create_token(ann.id, &["read_user"]).await;
     for path in ["/merge_requests".to_owned(), format!("/groups/{top}/merge_requests")] {
         server.with_token(&narrow).get(&path).await.expect(403);
     }
@@ -287,8 +287,8 @@ async fn milestone_lists_return_its_merge_requests_and_issues(server: TestServer
     assert_eq!(titles(&root, &format!("{path}/issues")).await, ["i"]);
     root.get(&format!("/projects/{id}/milestones/99/merge_requests")).await.expect(404);
     root.get(&format!("/projects/{id}/milestones/99/issues")).await.expect(404);
-    let ann = server.person("zoe").await;
-    let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
+    let ann = server.create_user("zoe").await;
+    let narrow = server.with_token(&server.create_token(ann.id, &["read_user"]).await);
     let top = group(&root, "top", json!({"visibility": "public"})).await;
     project.update(|row| row.namespace_id = sea_orm::ActiveValue::Set(top)).await;
     let whole = json!({"title": "whole"});

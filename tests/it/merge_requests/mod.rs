@@ -1,12 +1,12 @@
 mod changes;
-mod closing;
+mod closing_issues;
 mod forks;
-mod life;
+mod lifecycle;
 mod lists;
 mod notes;
-mod plans;
+mod query_plans;
 mod races;
-mod told;
+mod webhooks;
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub async fn propose(client: &Client, project: i64, source: &str, target: &str, 
 
 /// Creates a public project of the administrator with the branches `main`, `feature/x` and `merged`.
 async fn public_project<'a>(server: &'a TestServer, name: &str) -> Project<'a> {
-    Project::filled(server, name, Visibility::Public).await
+    Project::with_commits(server, name, Visibility::Public).await
 }
 
 /// Returns the titles of a list, in its order.

@@ -4,20 +4,20 @@ use serde_json::json;
 use storage::entities::AccessLevel;
 
 use super::{propose, public_project};
-use crate::support::{TestServer, on_every_database, places};
+use crate::support::{TestServer, on_every_database, spaces};
 
 async fn merge_request_notes_can_be_created_read_updated_and_deleted(server: TestServer) {
     let root = server.root();
     let project = public_project(&server, "noted").await;
     let id = project.id;
-    let (ann, guest) = (server.person("ann").await, server.person("guest").await);
+    let (ann, guest) = (server.create_user("ann").await, server.create_user("guest").await);
     let iid = propose(&root, id, "feature/x", "main", json!({})).await;
     let path = format!("/projects/{id}/merge_requests/{iid}");
     let notes = format!("{path}/notes");
     let created = ann.client.post(&notes, json!({"body": "Why?"})).await.expect(201).json();
     assert_eq!((&created["noteable_type"], &created["noteable_iid"]), (&json!("MergeRequest"), &json!(iid)));
     assert_eq!((&created["resolvable"], &created["author"]["username"]), (&json!(false), &json!("ann")));
-    let note = format!("{notes}/{}", places::id(&created));
+    let note = format!("{notes}/{}", spaces::id(&created));
     assert_eq!(root.get(&note).await.expect(200).json(), created);
     let changed = ann.client.put(&note, json!({"body": "How?"})).await.expect(200).json();
     assert_eq!(changed["body"], "How?");
@@ -29,7 +29,7 @@ async fn merge_request_notes_can_be_created_read_updated_and_deleted(server: Tes
     root.put(&path, json!({"discussion_locked": true})).await.expect(200);
     ann.client.post(&notes, json!({"body": "x"})).await.expect(403);
     ann.client.put(&note, json!({"body": "x"})).await.expect(403);
-    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
     guest.client.post(&notes, json!({"body": "me, too"})).await.expect(201);
     guest.client.put(&note, json!({"body": "x"})).await.expect(403);
     guest.client.delete(&note).await.expect(403);
@@ -40,7 +40,7 @@ async fn merge_request_notes_can_be_created_read_updated_and_deleted(server: Tes
     assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
     // Confidential notes are visible only to their author and to Reporters.
     let confidential_note = json!({"body": "hush", "confidential": true});
-    let confidential_note = places::id(&ann.client.post(&notes, confidential_note).await.expect(201).json());
+    let confidential_note = spaces::id(&ann.client.post(&notes, confidential_note).await.expect(201).json());
     guest.client.get(&format!("{notes}/{confidential_note}")).await.expect(404);
     ann.client.get(&format!("{notes}/{confidential_note}")).await.expect(200);
     let events = format!("/projects/{id}/events?target_type=note");
@@ -51,7 +51,7 @@ async fn merge_request_notes_can_be_created_read_updated_and_deleted(server: Tes
     );
     assert!(!guest.client.get(&events).await.expect(200).pluck("target_id").contains(&json!(confidential_note)));
     // Missing resources, invalid parameters and missing permissions.
-    let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
+    let narrow = server.with_token(&server.create_token(ann.id, &["read_user"]).await);
     let missing = format!("/projects/{id}/merge_requests/99/notes");
     for (list, one) in [(&notes, &note), (&missing, &format!("{missing}/1"))] {
         root.get(one).await.expect(404);
@@ -88,13 +88,13 @@ async fn award_emoji_work_on_merge_requests_and_their_notes(server: TestServer) 
     let root = server.root();
     let project = public_project(&server, "awarded").await;
     let id = project.id;
-    let ann = server.person("ann").await;
-    let ben = server.person("ben").await.client;
-    let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
+    let ann = server.create_user("ann").await;
+    let ben = server.create_user("ben").await.client;
+    let narrow = server.with_token(&server.create_token(ann.id, &["read_user"]).await);
     let iid = propose(&root, id, "feature/x", "main", json!({})).await;
     let path = format!("/projects/{id}/merge_requests/{iid}");
     let note = root.post(&format!("{path}/notes"), json!({"body": "n"})).await.expect(201).json();
-    let note = format!("{path}/notes/{}", places::id(&note));
+    let note = format!("{path}/notes/{}", spaces::id(&note));
     for (to, kind) in [(&path, "MergeRequest"), (&note, "Note")] {
         let list = format!("{to}/award_emoji");
         let created = ann.client.post(&list, json!({"name": "thumbsup"})).await.expect(201).json();
@@ -107,9 +107,9 @@ async fn award_emoji_work_on_merge_requests_and_their_notes(server: TestServer) 
             root.get(&list).await.expect(200).pluck("name"),
             ["thumbsup", "thumbsup", "thumbsdown"].map(|name| json!(name))
         );
-        let one = format!("{list}/{}", places::id(&created));
+        let one = format!("{list}/{}", spaces::id(&created));
         assert_eq!(root.get(&one).await.expect(200).json(), created);
-        let other = server.person(&format!("other-{}", kind.to_lowercase())).await;
+        let other = server.create_user(&format!("other-{}", kind.to_lowercase())).await;
         other.client.delete(&one).await.expect(401);
         let old = ann.client.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
         old.delete(&one).await.expect(412);

@@ -47,8 +47,8 @@ async fn merge_uses_given_commit_message(server: TestServer) {
 async fn merge_with_squash_creates_one_commit(server: TestServer) {
     let fixture = Fixture::new(&server, "squash").await;
     let project = &fixture.project;
-    let ann = server.person("ann").await;
-    server.enrol(project.id, ann.id, AccessLevel::Developer).await;
+    let ann = server.create_user("ann").await;
+    server.insert_member(project.id, ann.id, AccessLevel::Developer).await;
     let base = project.id("main~1");
     fixture.branch("two", &base, "y.txt", "1\n");
     let last = fixture.branch("two", "two", "y.txt", "2\n");

@@ -1,17 +1,17 @@
 //! Commits and changes of merge requests, and merging them.
 
+mod auto_merge;
+mod conditions;
 mod methods;
-mod moves;
 mod races;
 mod rebases;
-mod refusals;
-mod waiting;
+mod ref_updates;
 
 use serde_json::{Value, json};
 use storage::entities::Visibility;
 
 use crate::support::code::{NewCommit, Project, file};
-use crate::support::{Answer, Client, TestServer};
+use crate::support::{ApiResponse, Client, TestServer};
 
 /// A project with a merge request from `feature/x` into `main`.
 struct Fixture<'a> {
@@ -21,7 +21,7 @@ struct Fixture<'a> {
 
 impl<'a> Fixture<'a> {
     async fn new(server: &'a TestServer, name: &str) -> Self {
-        let project = Project::filled(server, name, Visibility::Public).await;
+        let project = Project::with_commits(server, name, Visibility::Public).await;
         let fixture = Self { project, root: server.root() };
         fixture.propose("feature/x", json!({})).await;
         fixture
@@ -45,7 +45,7 @@ impl<'a> Fixture<'a> {
         self.root.get(&url).await.expect(200).json()
     }
 
-    async fn merge(&self, iid: i64, body: Value) -> Answer {
+    async fn merge(&self, iid: i64, body: Value) -> ApiResponse {
         let url = self.url(&format!("/merge_requests/{iid}/merge"));
         self.root.put(&url, body).await
     }

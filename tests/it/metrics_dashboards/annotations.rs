@@ -9,7 +9,7 @@ use storage::entities::{Visibility, clusters as rows, now, projects};
 use super::{BUILT_IN, with_dashboards};
 use crate::feature_gates::gate;
 use crate::support::client::segment;
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 use crate::{clusters, environments};
 
@@ -106,7 +106,7 @@ async fn create_annotation_returns_404_while_gate_is_closed(server: TestServer) 
     server.anonymous().post(&all, json!({})).await.expect(401);
     gate(&root, "metrics_dashboard_annotations", json!({"value": true, "user": "root"})).await;
     root.post(&all, annotation_body(BUILT_IN)).await.expect(201);
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/projects/{work}"), ada.id, 40).await;
     ada.client.post(&all, annotation_body(BUILT_IN)).await.expect(404);
     open_gate(&root).await;
@@ -122,13 +122,13 @@ async fn create_annotation_requires_developer(server: TestServer) {
     let team = group(&root, "team", json!({"visibility": "public"})).await;
     let secret = group(&root, "secret", json!({})).await;
     open_gate(&root).await;
-    let (reporter, developer) = (server.person("reporter").await, server.person("developer").await);
+    let (reporter, developer) = (server.create_user("reporter").await, server.create_user("developer").await);
     for parent in [format!("/projects/{open}"), format!("/groups/{team}")] {
         join(&root, &parent, reporter.id, 20).await;
         join(&root, &parent, developer.id, 30).await;
     }
     let all = |kind: &str, id: i64| format!("/{kind}/{id}/metrics_dashboard/annotations");
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     for path in [
         all("environments", environment(&server, open).await),
         all("clusters", cluster(&server, open, "*").await),

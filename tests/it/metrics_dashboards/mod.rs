@@ -16,7 +16,7 @@ const BUILT_IN: &str = "config/prometheus/common_metrics.yml";
 
 /// Creates a project with dashboards and returns it with the path of its stars.
 async fn with_dashboards<'a>(server: &'a TestServer, name: &str, visibility: Visibility) -> (Project<'a>, String) {
-    let project = Project::filled(server, name, visibility).await;
+    let project = Project::with_commits(server, name, visibility).await;
     project.import(&NewCommit {
         time: 1_600_000_200,
         changes: [
@@ -53,8 +53,8 @@ async fn unstar(client: &Client, stars: &str, query: &str) -> Value {
 
 async fn star_accepts_escaped_paths_and_unstar_returns_deleted_rows(server: TestServer) {
     let (project, stars) = with_dashboards(&server, "one", Visibility::Private).await;
-    let (root, ada) = (server.root(), server.person("ada").await);
-    server.enrol(project.id, ada.id, AccessLevel::Reporter).await;
+    let (root, ada) = (server.root(), server.create_user("ada").await);
+    server.insert_member(project.id, ada.id, AccessLevel::Reporter).await;
     let starred = star(&ada.client, &stars, BUILT_IN).await;
     assert_eq!(
         starred,
@@ -139,10 +139,10 @@ async fn star_rejects_paths_that_are_not_dashboards(server: TestServer) {
 
 async fn star_and_unstar_require_reporter(server: TestServer) {
     let (project, stars) = with_dashboards(&server, "open", Visibility::Public).await;
-    let (guest, reporter) = (server.person("guest").await, server.person("reporter").await);
-    server.enrol(project.id, guest.id, AccessLevel::Guest).await;
-    server.enrol(project.id, reporter.id, AccessLevel::Reporter).await;
-    let stranger = server.person("stranger").await.client;
+    let (guest, reporter) = (server.create_user("guest").await, server.create_user("reporter").await);
+    server.insert_member(project.id, guest.id, AccessLevel::Guest).await;
+    server.insert_member(project.id, reporter.id, AccessLevel::Reporter).await;
+    let stranger = server.create_user("stranger").await.client;
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&guest.client, 403)] {
         client.post(&stars, json!({"dashboard_path": BUILT_IN})).await.expect(status);
         client.delete(&stars).await.expect(status);
@@ -164,9 +164,9 @@ async fn star_and_unstar_require_reporter(server: TestServer) {
 async fn stars_are_unique_and_deleted_with_their_user_and_project(server: TestServer) {
     let (project, stars) = with_dashboards(&server, "one", Visibility::Private).await;
     let (other, other_stars) = with_dashboards(&server, "other", Visibility::Private).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     for project in [&project, &other] {
-        server.enrol(project.id, ada.id, AccessLevel::Reporter).await;
+        server.insert_member(project.id, ada.id, AccessLevel::Reporter).await;
     }
     let body = json!({"dashboard_path": ".service/dashboards/one.yml"});
     let all = (0..4).map(|_| ada.client.post(&stars, body.clone()));

@@ -4,7 +4,7 @@ use sea_orm::{ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 use storage::entities::{issues, milestones};
 
-use crate::support::places::{group, id, join, project};
+use crate::support::spaces::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a milestone below `/projects/:id` or `/groups/:id` and returns its ID.
@@ -15,8 +15,8 @@ pub async fn milestone(client: &Client, parent: &str, title: &str) -> i64 {
 
 /// Creates an issue of a milestone and returns its ID.
 async fn issue_of(server: &TestServer, project_id: i64, iid: i64, milestone_id: i64) -> i64 {
-    let issue = server.bare_issue(project_id, iid, &[]).await.id;
-    server.change_issue(issue, |row| row.milestone_id = Set(Some(milestone_id))).await;
+    let issue = server.insert_issue(project_id, iid, &[]).await.id;
+    server.update_issue_row(issue, |row| row.milestone_id = Set(Some(milestone_id))).await;
     issue
 }
 
@@ -134,8 +134,8 @@ async fn milestone_writes_require_developer_and_reads_require_visibility(server:
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
     for (number, parent) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
         let all = format!("{parent}/milestones");
-        let reporter = server.person(&format!("reporter-{number}")).await;
-        let developer = server.person(&format!("developer-{number}")).await;
+        let reporter = server.create_user(&format!("reporter-{number}")).await;
+        let developer = server.create_user(&format!("developer-{number}")).await;
         join(&root, parent, reporter.id, 20).await;
         join(&root, parent, developer.id, 30).await;
         let one = milestone(&developer.client, parent, "v1").await;
@@ -160,7 +160,7 @@ async fn milestone_due_date_is_copied_to_its_items(server: TestServer) {
     let work = project(&root, "work", json!({})).await;
     let one = milestone(&root, &format!("/projects/{work}"), "v1").await;
     let issue = issue_of(&server, work, 1, one).await;
-    let request = server.bare_merge_request(work, 1, &[], Some(one)).await;
+    let request = server.insert_merge_request(work, 1, &[], Some(one)).await;
     let one = format!("/projects/{work}/milestones/{one}");
     let due = async || {
         let of_request: Option<chrono::NaiveDate> = server.merge_request(request, "milestone_due_on").await;
@@ -212,7 +212,7 @@ async fn promote_milestone_replaces_milestones_of_the_same_title(server: TestSer
     }
     let path = format!("/projects/{work}/milestones/{}", created[0].0);
     root.put(&path, json!({ "due_date": "2030-01-31", "state_event": "close" })).await.expect(200);
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/projects/{work}"), ada.id, 40).await;
     ada.client.post(&format!("{path}/promote"), json!({})).await.expect(403);
     let promoted = root.post(&format!("{path}/promote"), json!({})).await.expect(201).json();

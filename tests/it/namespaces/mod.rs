@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, join};
+use crate::support::spaces::{group, join};
 use crate::support::{TestServer, on_every_database};
 
 async fn list_namespaces_returns_namespaces_of_the_caller(server: TestServer) {
     let root = server.root();
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let inner = group(&root, "Inner", json!({"parent_id": engines})).await;
     let mine = group(&ada.client, "mine", json!({})).await;
@@ -42,7 +42,7 @@ async fn list_namespaces_returns_namespaces_of_the_caller(server: TestServer) {
 
 async fn get_namespace_by_id_or_path_requires_visibility(server: TestServer) {
     let root = server.root();
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let hidden = group(&root, "hidden", json!({})).await;
     let open = group(&root, "open", json!({"visibility": "public"})).await;
     let own = ada.client.get("/namespaces/ADA").await.expect(200).json();
@@ -68,7 +68,7 @@ async fn list_statement_count_is_independent_of_namespace_count(server: TestServ
     let one = cost().await;
     for number in 0..10 {
         group(&root, &format!("g{number}"), json!({})).await;
-        server.person(&format!("p{number}")).await;
+        server.create_user(&format!("p{number}")).await;
     }
     assert_eq!(cost().await, one);
     assert!(one <= 6, "{one}");

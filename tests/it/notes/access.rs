@@ -5,14 +5,14 @@ use storage::entities::AccessLevel;
 
 use super::{bodies, issue, write};
 use crate::issues::open;
-use crate::support::places::project;
+use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 async fn notes_return_401_to_anonymous_and_404_to_strangers(server: TestServer) {
     let root = server.root();
     let (_, path) = issue(&server, "open").await;
     let note = write(&root, &path, json!({"body": "open"})).await;
-    let (anonymous, ann) = (server.anonymous(), server.person("ann").await);
+    let (anonymous, ann) = (server.anonymous(), server.create_user("ann").await);
     let notes = format!("{path}/notes");
     for answer in [
         anonymous.get(&notes).await,
@@ -37,7 +37,7 @@ async fn notes_return_401_to_anonymous_and_404_to_strangers(server: TestServer) 
     ] {
         assert_eq!(answer.expect(404).message(), "404 Project Not Found");
     }
-    server.enrol(id, ann.id, AccessLevel::Guest).await;
+    server.insert_member(id, ann.id, AccessLevel::Guest).await;
     write(&ann.client, &hidden, json!({"body": "me, too"})).await;
     root.post(&format!("/projects/{id}/archive"), json!({})).await.expect(201);
     root.post(&format!("{hidden}/notes"), json!({"body": "x"})).await.expect(403);
@@ -49,8 +49,8 @@ async fn notes_return_401_to_anonymous_and_404_to_strangers(server: TestServer) 
 async fn notes_on_confidential_issues_are_hidden(server: TestServer) {
     let root = server.root();
     let (id, _) = issue(&server, "secret").await;
-    let (author, guest) = (server.person("author").await, server.person("guest").await);
-    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    let (author, guest) = (server.create_user("author").await, server.create_user("guest").await);
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
     let iid = open(&author.client, id, json!({"title": "hush", "confidential": true})).await;
     let path = format!("/projects/{id}/issues/{iid}");
     let note = write(&author.client, &path, json!({"body": "hush"})).await;
@@ -80,10 +80,10 @@ async fn notes_on_confidential_issues_are_hidden(server: TestServer) {
 
 async fn confidential_notes_are_visible_to_author_and_reporters(server: TestServer) {
     let (id, path) = issue(&server, "few").await;
-    let (ann, guest) = (server.person("ann").await, server.person("guest").await);
-    let reporter = server.person("reporter").await;
-    server.enrol(id, guest.id, AccessLevel::Guest).await;
-    server.enrol(id, reporter.id, AccessLevel::Reporter).await;
+    let (ann, guest) = (server.create_user("ann").await, server.create_user("guest").await);
+    let reporter = server.create_user("reporter").await;
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
+    server.insert_member(id, reporter.id, AccessLevel::Reporter).await;
     write(&ann.client, &path, json!({"body": "open"})).await;
     let hidden = write(&ann.client, &path, json!({"body": "hush", "confidential": true})).await;
     let list = format!("{path}/notes");
@@ -113,8 +113,8 @@ async fn confidential_notes_are_visible_to_author_and_reporters(server: TestServ
 async fn locked_discussion_allows_writes_by_members_only(server: TestServer) {
     let root = server.root();
     let (id, path) = issue(&server, "locked").await;
-    let (ann, guest) = (server.person("ann").await, server.person("guest").await);
-    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    let (ann, guest) = (server.create_user("ann").await, server.create_user("guest").await);
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
     let note = write(&ann.client, &path, json!({"body": "before"})).await;
     root.put(&path, json!({"discussion_locked": true})).await.expect(200);
     for body in ["x", ":tada:"] {
@@ -128,9 +128,9 @@ async fn locked_discussion_allows_writes_by_members_only(server: TestServer) {
 
 async fn create_note_accepts_created_at_from_owners_only(server: TestServer) {
     let (id, path) = issue(&server, "dated").await;
-    let (owner, maintainer) = (server.person("owner").await, server.person("maintainer").await);
-    server.enrol(id, owner.id, AccessLevel::Owner).await;
-    server.enrol(id, maintainer.id, AccessLevel::Maintainer).await;
+    let (owner, maintainer) = (server.create_user("owner").await, server.create_user("maintainer").await);
+    server.insert_member(id, owner.id, AccessLevel::Owner).await;
+    server.insert_member(id, maintainer.id, AccessLevel::Maintainer).await;
     let body = json!({"body": "old", "created_at": "2016-03-11T03:45:40Z"});
     for (person, accepted) in [(&owner, true), (&maintainer, false)] {
         let created = person.client.post(&format!("{path}/notes"), body.clone()).await.expect(201).json();

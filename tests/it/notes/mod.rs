@@ -1,13 +1,13 @@
 mod access;
-mod life;
+mod lifecycle;
 mod lists;
 mod races;
-mod told;
+mod webhooks;
 
 use serde_json::{Value, json};
 
 use crate::issues::open;
-use crate::support::places::{group, project};
+use crate::support::spaces::{group, project};
 use crate::support::{Client, TestServer};
 
 /// Creates a public project of the administrator with an issue and returns its ID and the path of the issue.

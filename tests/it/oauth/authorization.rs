@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{CALLBACK, Fixture, challenge, parameter};
 use crate::support::browser::{Browser, token};
-use crate::support::people::PASSWORD;
+use crate::support::users::PASSWORD;
 use crate::support::{TestServer, on_every_database};
 
 async fn authorize_redirects_to_sign_in_and_back(server: TestServer) {

@@ -1,7 +1,7 @@
 //! OAuth 2.0: authorization, tokens and invalid requests.
 
 mod authorization;
-mod refreshing;
+mod refresh;
 mod tokens;
 
 use base64::Engine;
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::support::browser::{Browser, Seen, token};
-use crate::support::people::{PASSWORD, Person};
-use crate::support::{Answer, TestServer};
+use crate::support::users::{PASSWORD, TestUser};
+use crate::support::{ApiResponse, TestServer};
 
 /// Redirect URI of the applications in the tests.
 const CALLBACK: &str = "https://app.example/callback?from=holdfast";
@@ -24,7 +24,7 @@ const VERIFIER: &str = "a-verifier-of-the-tests-that-is-long-enough-for-it";
 struct Fixture<'a> {
     server: &'a TestServer,
     application: Value,
-    user: Person,
+    user: TestUser,
     browser: Browser,
 }
 
@@ -37,8 +37,8 @@ impl<'a> Fixture<'a> {
         let mut body = json!({ "name": "<App>", "redirect_uri": CALLBACK, "scopes": "api read_user sudo" });
         body.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
         let application = server.root().post("/applications", body).await.expect(201).json();
-        let user = server.person("ada").await;
-        server.give_password(&user).await;
+        let user = server.create_user("ada").await;
+        server.set_password(&user).await;
         let mut browser = Browser::new(server);
         assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 303);
         Self { server, application, user, browser }
@@ -82,12 +82,12 @@ impl<'a> Fixture<'a> {
     }
 
     /// Sends a form to an OAuth endpoint.
-    async fn send_form(&self, endpoint: &str, pairs: &[(&str, &str)]) -> Answer {
+    async fn send_form(&self, endpoint: &str, pairs: &[(&str, &str)]) -> ApiResponse {
         let client = self.server.anonymous();
         client.send(client.request(reqwest::Method::POST, &format!("//oauth/{endpoint}")).form(pairs)).await
     }
 
-    async fn exchange(&self, code: &str, extra: &[(&str, &str)]) -> Answer {
+    async fn exchange(&self, code: &str, extra: &[(&str, &str)]) -> ApiResponse {
         let mut pairs = vec![
             ("grant_type", "authorization_code"),
             ("code", code),
@@ -100,7 +100,7 @@ impl<'a> Fixture<'a> {
         self.send_form("token", &pairs).await
     }
 
-    async fn refresh(&self, refresh_token: &Value, extra: &[(&str, &str)]) -> Answer {
+    async fn refresh(&self, refresh_token: &Value, extra: &[(&str, &str)]) -> ApiResponse {
         let mut pairs = vec![
             ("grant_type", "refresh_token"),
             ("refresh_token", refresh_token.as_str().expect("a token")),

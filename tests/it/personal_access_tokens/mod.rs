@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{TestServer, on_every_database};
 
 async fn create_token_by_administrator_returns_secret_once(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let path = format!("/users/{}/personal_access_tokens", ada.id);
     let body = json!({ "name": "laptop", "scopes": ["read_user"], "expires_at": null });
     let created = server.root().post(&path, body).await.expect(201).json();
@@ -27,7 +27,7 @@ async fn create_token_by_administrator_returns_secret_once(server: TestServer) {
 }
 
 async fn create_token_validates_parameters_and_permissions(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let path = format!("/users/{}/personal_access_tokens", ada.id);
     let refused = server.root().post(&path, json!({ "name": "x" })).await.expect(400);
     assert_eq!(refused.json()["message"], json!({ "scopes": ["can't be blank"] }));
@@ -39,7 +39,7 @@ async fn create_token_validates_parameters_and_permissions(server: TestServer) {
 }
 
 async fn list_tokens_returns_own_and_to_administrators_all(server: TestServer) {
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     assert_eq!(ada.client.get("/personal_access_tokens").await.expect(200).pluck("user_id"), [ada.id]);
     let own = format!("/personal_access_tokens?user_id={}", ada.id);
     assert_eq!(ada.client.get(&own).await.expect(200).pluck("user_id"), [ada.id]);
@@ -57,13 +57,13 @@ async fn list_tokens_returns_own_and_to_administrators_all(server: TestServer) {
     assert_eq!(server.anonymous().get(&own).await.status, 401);
     assert_eq!(server.root().get("/personal_access_tokens?state=odd&user_id=x").await.status, 400);
     assert_eq!(server.root().get("/personal_access_tokens?sudo=nobody").await.status, 404);
-    let token = server.token_of(ada.id, &["read_user"]).await;
+    let token = server.create_token(ada.id, &["read_user"]).await;
     assert_eq!(server.with_token(&token).get("/personal_access_tokens").await.status, 403);
 }
 
 async fn users_can_revoke_their_own_tokens(server: TestServer) {
-    let ada = server.person("ada").await;
-    let secret = server.token_of(ada.id, &["api"]).await;
+    let ada = server.create_user("ada").await;
+    let secret = server.create_token(ada.id, &["api"]).await;
     let path = format!("/personal_access_tokens/{}", server.token_row(&secret).await.id);
     let early = ada.client.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
     assert_eq!(early.send(early.request(Method::DELETE, &path)).await.status, 412);
@@ -75,13 +75,13 @@ async fn users_can_revoke_their_own_tokens(server: TestServer) {
 }
 
 async fn revoke_of_other_users_token_requires_administrator(server: TestServer) {
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-    let secret = server.token_of(ada.id, &["api"]).await;
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
+    let secret = server.create_token(ada.id, &["api"]).await;
     let path = format!("/personal_access_tokens/{}", server.token_row(&secret).await.id);
     let refused = bob.client.delete(&path).await.expect(400);
     assert_eq!(refused.message(), "400 Bad request");
     assert_eq!(server.anonymous().delete(&path).await.status, 401);
-    let narrow = server.token_of(ada.id, &["read_api"]).await;
+    let narrow = server.create_token(ada.id, &["read_api"]).await;
     assert_eq!(server.with_token(&narrow).delete(&path).await.status, 403);
     server.with_token(&secret).get("/user").await.expect(200);
     server.root().delete(&path).await.expect(204);
@@ -90,9 +90,9 @@ async fn revoke_of_other_users_token_requires_administrator(server: TestServer) 
 }
 
 async fn get_self_works_with_any_scope(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     for scope in domain::kernel::policy::TOKEN_SCOPES {
-        let secret = server.token_of(ada.id, &[scope]).await;
+        let secret = server.create_token(ada.id, &[scope]).await;
         let own = server.with_token(&secret).get("/personal_access_tokens/self").await.expect(200);
         assert_eq!(own.json()["scopes"], json!([scope]));
     }
@@ -112,7 +112,7 @@ async fn list_statement_count_is_independent_of_token_count(server: TestServer) 
     };
     let one = count().await;
     for _ in 0..20 {
-        server.token_of(1, &["api"]).await;
+        server.create_token(1, &["api"]).await;
     }
     assert_eq!(count().await, one);
     assert!(one <= 4, "{one}");

@@ -1,8 +1,8 @@
 //! Pipeline schedules of projects.
 
-mod garbage;
+mod invalid_input;
 mod nodes;
-mod running;
+mod scheduler;
 mod variables;
 
 use chrono::{DateTime, TimeDelta, Timelike, Utc};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, pipeline_schedules};
 
 use crate::support::code::Project;
-use crate::support::places::id;
+use crate::support::spaces::id;
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a schedule below `/projects/:id` for `main` and returns its ID.
@@ -28,7 +28,7 @@ fn time(value: &Value) -> DateTime<Utc> {
 
 async fn schedules_can_be_created_read_updated_and_deleted(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "work", Visibility::Private).await;
+    let project = Project::with_commits(&server, "work", Visibility::Private).await;
     let all = format!("/projects/{}/pipeline_schedules", project.id);
     assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
     let body = json!({ "description": "Nightly", "ref": "not-there-yet", "cron": " 30 2 * * 1-5 ", "cron_timezone": "Asia/Tokyo", "active": false });
@@ -90,7 +90,7 @@ async fn schedules_can_be_created_read_updated_and_deleted(server: TestServer) {
 
 async fn update_schedule_recalculates_next_run(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "anew", Visibility::Private).await;
+    let project = Project::with_commits(&server, "anew", Visibility::Private).await;
     let project_path = format!("/projects/{}", project.id);
     let one = format!("{project_path}/pipeline_schedules/{}", schedule(&root, &project_path).await);
     let next = time(&root.get(&one).await.expect(200).json()["next_run_at"]);
@@ -109,7 +109,7 @@ async fn update_schedule_recalculates_next_run(server: TestServer) {
 
 async fn create_and_update_schedule_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "faults", Visibility::Private).await;
+    let project = Project::with_commits(&server, "faults", Visibility::Private).await;
     let project_path = format!("/projects/{}", project.id);
     let all = format!("{project_path}/pipeline_schedules");
     let one = format!("{all}/{}", schedule(&root, &project_path).await);
@@ -150,7 +150,7 @@ async fn create_and_update_schedule_reject_invalid_attributes(server: TestServer
 
 async fn project_has_at_most_ten_schedules(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "ten", Visibility::Private).await;
+    let project = Project::with_commits(&server, "ten", Visibility::Private).await;
     let project_path = format!("/projects/{}", project.id);
     for _ in 0..9 {
         schedule(&root, &project_path).await;
@@ -168,14 +168,14 @@ async fn project_has_at_most_ten_schedules(server: TestServer) {
 
 async fn schedule_writes_require_owner_or_maintainer(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "roles", Visibility::Public).await;
+    let project = Project::with_commits(&server, "roles", Visibility::Public).await;
     let project_path = format!("/projects/{}", project.id);
     let all = format!("{project_path}/pipeline_schedules");
     let developer = project.member("developer", AccessLevel::Developer).await;
     let other = project.member("other", AccessLevel::Developer).await;
     let maintainer = project.member("maintainer", AccessLevel::Maintainer).await;
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     let body = json!({ "description": "x", "ref": "feature/x", "cron": "0 1 * * *" });
     let one = format!("{all}/{}", id(&developer.post(&all, body.clone()).await.expect(201).json()));
     let variable = json!({ "key": "K", "value": "v" });
@@ -213,7 +213,7 @@ async fn schedule_writes_require_owner_or_maintainer(server: TestServer) {
     let again = maintainer.post(&format!("{one}/take_ownership"), json!({})).await.expect(201).json();
     assert_eq!(again["owner"], taken["owner"]);
     developer.put(&one, json!({ "description": "mine" })).await.expect(403);
-    let elsewhere = Project::filled(&server, "elsewhere", Visibility::Private).await;
+    let elsewhere = Project::with_commits(&server, "elsewhere", Visibility::Private).await;
     root.get(&one.replace(&project_path, &format!("/projects/{}", elsewhere.id))).await.expect(404);
     maintainer.get(&format!("/projects/{}/pipeline_schedules", elsewhere.id)).await.expect(404);
     root.put(&project_path, json!({ "builds_access_level": "disabled" })).await.expect(200);

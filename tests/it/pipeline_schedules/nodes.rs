@@ -12,8 +12,8 @@ use storage::entities::{now, pipeline_schedules as rows, pipelines};
 use crate::support::Client;
 use crate::support::Kind;
 use crate::support::git::Work;
-use crate::support::places::id;
 use crate::support::process::{Site, TOKEN};
+use crate::support::spaces::id;
 
 /// Number of due schedules.
 const SCHEDULE_COUNT: i64 = 200;

@@ -10,7 +10,7 @@ use crate::support::{TestServer, on_every_database};
 
 async fn schedule_variables_can_be_created_updated_and_deleted(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "vars", Visibility::Private).await;
+    let project = Project::with_commits(&server, "vars", Visibility::Private).await;
     let project_path = format!("/projects/{}", project.id);
     let one = format!("{project_path}/pipeline_schedules/{}", schedule(&root, &project_path).await);
     let all = format!("{one}/variables");
@@ -48,7 +48,7 @@ async fn schedule_variables_can_be_created_updated_and_deleted(server: TestServe
 
 async fn create_and_update_variable_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "rules", Visibility::Private).await;
+    let project = Project::with_commits(&server, "rules", Visibility::Private).await;
     let project_path = format!("/projects/{}", project.id);
     let one = format!("{project_path}/pipeline_schedules/{}", schedule(&root, &project_path).await);
     let all = format!("{one}/variables");

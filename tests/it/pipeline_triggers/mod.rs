@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility, pipeline_triggers};
 
 use crate::support::code::Project;
-use crate::support::places::{id, join, project};
+use crate::support::spaces::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a trigger below `/projects/:id` and returns its ID and token.
@@ -59,7 +59,7 @@ async fn triggers_can_be_created_read_updated_and_deleted(server: TestServer) {
 async fn trigger_token_is_returned_to_its_owner_only(server: TestServer) {
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
-    let (ann, developer) = (server.person("ann").await, server.person("developer").await);
+    let (ann, developer) = (server.create_user("ann").await, server.create_user("developer").await);
     join(&root, &work, ann.id, 40).await;
     join(&root, &work, developer.id, 30).await;
     let (number, token) = trigger(&ann.client, &work).await;
@@ -69,7 +69,7 @@ async fn trigger_token_is_returned_to_its_owner_only(server: TestServer) {
     assert_eq!(shown, token[..11]);
     assert_eq!(root.get(&format!("{work}/triggers")).await.expect(200).pluck("token"), std::slice::from_ref(&shown));
     assert_eq!(root.put(&one, json!({ "description": "x" })).await.expect(200).json()["token"], shown);
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
         client.get(&format!("{work}/triggers")).await.expect(status);
         client.post(&format!("{work}/triggers"), json!({ "description": "x" })).await.expect(status);
@@ -84,7 +84,7 @@ async fn trigger_token_is_returned_to_its_owner_only(server: TestServer) {
 
 async fn trigger_token_starts_pipeline_with_variables_and_grants_no_access(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "started", Visibility::Private).await;
+    let project = Project::with_commits(&server, "started", Visibility::Private).await;
     project.git(&["tag", "v1", "main~1"]);
     let project_path = format!("/projects/{}", project.id);
     let (number, token) = trigger(&root, &project_path).await;
@@ -125,8 +125,8 @@ async fn trigger_token_starts_pipeline_with_variables_and_grants_no_access(serve
 
 async fn trigger_pipeline_rejects_invalid_tokens_refs_and_variables(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "refused", Visibility::Private).await;
-    let other = Project::filled(&server, "other", Visibility::Public).await;
+    let project = Project::with_commits(&server, "refused", Visibility::Private).await;
+    let other = Project::with_commits(&server, "other", Visibility::Public).await;
     let (project_path, elsewhere) = (format!("/projects/{}", project.id), format!("/projects/{}", other.id));
     let (_, token) = trigger(&root, &project_path).await;
     let anonymous = server.anonymous();
@@ -150,7 +150,7 @@ async fn trigger_pipeline_rejects_invalid_tokens_refs_and_variables(server: Test
     ] {
         assert_eq!(anonymous.post(&run, body).await.expect(400).message(), text);
     }
-    let unknown = anonymous.post(&run, json!({ "token": token, "ref": "nowhere" })).await.expect(400);
+    let unknown = anonymous.post(&run, json!({ "token": token, "ref": "unused_address" })).await.expect(400);
     assert_eq!(unknown.json()["message"], json!({ "base": ["Reference not found"] }));
     for variables in [json!("x"), json!(["x"]), json!({ "a": { "b": "c" } }), json!({ "a-b": "c" }), json!({ "": "c" })]
     {
@@ -162,10 +162,10 @@ async fn trigger_pipeline_rejects_invalid_tokens_refs_and_variables(server: Test
 
 async fn trigger_has_the_permissions_of_its_owner(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "owners", Visibility::Private).await;
+    let project = Project::with_commits(&server, "owners", Visibility::Private).await;
     let project_path = format!("/projects/{}", project.id);
-    let ann = server.person("ann").await;
-    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    let ann = server.create_user("ann").await;
+    server.insert_member(project.id, ann.id, AccessLevel::Maintainer).await;
     let (_, token) = trigger(&ann.client, &project_path).await;
     let anonymous = server.anonymous();
     let run = async |name: &str| {

@@ -1,7 +1,7 @@
 //! Pipelines of projects.
 
-mod merging;
-mod told;
+mod auto_merge;
+mod webhooks;
 
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use storage::entities::{AccessLevel, Visibility, ci_jobs, pipeline_variables, pi
 
 use crate::commit_statuses::report;
 use crate::support::code::Project;
-use crate::support::places::id;
+use crate::support::spaces::id;
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a pipeline for a branch or tag of a project and returns its ID.
@@ -26,7 +26,7 @@ async fn ids(client: &Client, path: &str) -> Vec<i64> {
 
 async fn pipelines_can_be_created_read_and_deleted(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "piped", Visibility::Public).await;
+    let project = Project::with_commits(&server, "piped", Visibility::Public).await;
     let project_path = format!("/projects/{}", project.id);
     let body = json!({ "ref": "main", "variables": [
         { "key": "DEPLOY", "value": "staging" }, { "key": "NOTES", "value": "x\ny", "variable_type": "file" },
@@ -87,7 +87,7 @@ async fn pipelines_can_be_created_read_and_deleted(server: TestServer) {
 
 async fn create_pipeline_requires_existing_branch_or_tag(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "refs", Visibility::Private).await;
+    let project = Project::with_commits(&server, "refs", Visibility::Private).await;
     project.git(&["tag", "v1", "main~1"]);
     project.git(&["tag", "main", "main~1"]);
     let all = format!("/projects/{}/pipeline", project.id);
@@ -108,7 +108,7 @@ async fn create_pipeline_requires_existing_branch_or_tag(server: TestServer) {
     let unknown = json!({ "base": ["Reference not found"] });
     let sha = project.id("refs/heads/main~1");
     for name in [
-        "nowhere",
+        "unused_address",
         "HEAD",
         "main~1",
         "refs/heads/v1",
@@ -132,7 +132,7 @@ async fn create_pipeline_requires_existing_branch_or_tag(server: TestServer) {
 
 async fn create_pipeline_rejects_invalid_variables(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "vars", Visibility::Private).await;
+    let project = Project::with_commits(&server, "vars", Visibility::Private).await;
     let all = format!("/projects/{}/pipeline", project.id);
     let send = async |variables: Value| root.post(&all, json!({ "ref": "main", "variables": variables })).await;
     let error_message = async |variables: Value| send(variables).await.expect(400).json()["message"].clone();
@@ -160,11 +160,11 @@ async fn create_pipeline_rejects_invalid_variables(server: TestServer) {
 
 async fn pipeline_permissions_depend_on_role_and_branch_protection(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "roles", Visibility::Private).await;
+    let project = Project::with_commits(&server, "roles", Visibility::Private).await;
     let project_path = format!("/projects/{}", project.id);
     let number = pipeline(&root, project.id, "main").await;
     let one = format!("{project_path}/pipelines/{number}");
-    let mut clients = vec![(server.person("stranger").await.client, [404; 5])];
+    let mut clients = vec![(server.create_user("stranger").await.client, [404; 5])];
     for (name, role, statuses) in [
         ("guest", AccessLevel::Guest, [403; 5]),
         ("reporter", AccessLevel::Reporter, [200, 403, 403, 403, 403]),
@@ -189,7 +189,7 @@ async fn pipeline_permissions_depend_on_role_and_branch_protection(server: TestS
         server.anonymous().get(path).await.expect(404);
     }
     server.anonymous().post(&format!("{project_path}/pipeline"), json!({ "ref": "main" })).await.expect(401);
-    let other = Project::filled(&server, "other", Visibility::Private).await;
+    let other = Project::with_commits(&server, "other", Visibility::Private).await;
     root.get(&one.replace(&project_path, &format!("/projects/{}", other.id))).await.expect(404);
     project.archive().await;
     root.get(&one).await.expect(200);
@@ -199,10 +199,10 @@ async fn pipeline_permissions_depend_on_role_and_branch_protection(server: TestS
 
 async fn public_project_shows_pipelines_unless_public_jobs_is_disabled(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "open", Visibility::Public).await;
+    let project = Project::with_commits(&server, "open", Visibility::Public).await;
     let project_path = format!("/projects/{}", project.id);
     let one = format!("{project_path}/pipelines/{}", pipeline(&root, project.id, "main").await);
-    let (anonymous, stranger) = (server.anonymous(), server.person("stranger").await.client);
+    let (anonymous, stranger) = (server.anonymous(), server.create_user("stranger").await.client);
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
     let reads = async |client: &Client| {
         let listed = client.get(&format!("{project_path}/pipelines")).await.status;
@@ -230,10 +230,10 @@ async fn public_project_shows_pipelines_unless_public_jobs_is_disabled(server: T
 
 async fn list_pipelines_applies_filters_and_orders(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "lists", Visibility::Private).await;
+    let project = Project::with_commits(&server, "lists", Visibility::Private).await;
     project.git(&["tag", "v1", "main~1"]);
-    let ann = server.person("ann").await;
-    server.enrol(project.id, ann.id, AccessLevel::Developer).await;
+    let ann = server.create_user("ann").await;
+    server.insert_member(project.id, ann.id, AccessLevel::Developer).await;
     let all = format!("/projects/{}/pipelines", project.id);
     let first = pipeline(&root, project.id, "main").await;
     let second = pipeline(&ann.client, project.id, "feature/x").await;
@@ -277,7 +277,7 @@ async fn list_pipelines_applies_filters_and_orders(server: TestServer) {
 
 async fn cancel_and_retry_change_pipeline_and_job_statuses(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "stopped", Visibility::Private).await;
+    let project = Project::with_commits(&server, "stopped", Visibility::Private).await;
     let number = pipeline(&root, project.id, "main").await;
     let one = format!("/projects/{}/pipelines/{number}", project.id);
     let run_operation = async |operation: &str| {
@@ -322,7 +322,7 @@ async fn cancel_and_retry_change_pipeline_and_job_statuses(server: TestServer) {
 
 async fn freeze_period_sets_ci_deploy_freeze_variable(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "frozen", Visibility::Private).await;
+    let project = Project::with_commits(&server, "frozen", Visibility::Private).await;
     let project_path = format!("/projects/{}", project.id);
     let variables = async |body: Value| {
         let created = root.post(&format!("{project_path}/pipeline"), body).await.expect(201).json();
@@ -343,7 +343,7 @@ async fn freeze_period_sets_ci_deploy_freeze_variable(server: TestServer) {
 
 async fn commits_return_status_of_their_last_pipeline(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "commits", Visibility::Private).await;
+    let project = Project::with_commits(&server, "commits", Visibility::Private).await;
     let commits = project.url("/commits");
     let statuses = async || root.get(&commits).await.expect(200).pluck("status");
     assert_eq!(statuses().await, [Value::Null, Value::Null]);

@@ -7,7 +7,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::{Value, json};
 use storage::entities::{Visibility, access_tokens, now};
 
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{Client, Kind, TestServer, on_every_database};
 
 async fn create(client: &Client, project: i64, extra: Value) -> Value {
@@ -19,7 +19,7 @@ async fn create(client: &Client, project: i64, extra: Value) -> Value {
 /// Creates a project of the administrator without pending jobs.
 async fn bare_project_id(server: &TestServer) -> i64 {
     let space = server.personal_namespace(1).await;
-    server.bare_project(space.id, "work", Visibility::Private).await.id
+    server.insert_project(space.id, "work", Visibility::Private).await.id
 }
 
 fn caller(server: &TestServer, created: &Value) -> Client {
@@ -27,7 +27,7 @@ fn caller(server: &TestServer, created: &Value) -> Client {
 }
 
 async fn token_acts_as_bot_with_maintainer_role(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let work = project(&ada, "work", json!({})).await;
     let created = create(&ada, work, json!({ "expires_at": "2099-01-31" })).await;
     let secret = created["token"].clone();
@@ -57,7 +57,7 @@ async fn token_acts_as_bot_with_maintainer_role(server: TestServer) {
 }
 
 async fn bot_cannot_access_other_projects_and_groups(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let work = project(&ada, "work", json!({})).await;
     let other = project(&ada, "other", json!({ "visibility": "internal" })).await;
     let team = group(&ada, "team", json!({})).await;
@@ -108,7 +108,7 @@ async fn revoke_rejects_the_token_and_deletes_its_bot(server: TestServer) {
 }
 
 async fn expired_token_is_rejected_and_listed_as_inactive(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let work = project(&ada, "work", json!({})).await;
     let created = create(&ada, work, json!({ "name": "old" })).await;
     create(&ada, work, json!({ "name": "new" })).await;
@@ -129,7 +129,7 @@ async fn project_access_tokens_require_maintainer(server: TestServer) {
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
     let work = project(&root, "work", json!({ "namespace_id": team, "visibility": "public" })).await;
     let path = format!("/projects/{work}/access_tokens");
-    for (level, person) in server.cast(&root, team).await {
+    for (level, person) in server.create_member_per_role(&root, team).await {
         let body = json!({ "name": "x", "scopes": ["api"] });
         let (read, created) = (person.client.get(&path).await, person.client.post(&path, body).await);
         let wanted = if level >= 40 { (200, 201) } else { (403, 403) };
@@ -140,7 +140,7 @@ async fn project_access_tokens_require_maintainer(server: TestServer) {
 }
 
 async fn create_token_rejects_invalid_scopes_and_access_levels(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let work = project(&ada, "work", json!({})).await;
     let path = format!("/projects/{work}/access_tokens");
     for (extra, field, text) in [
@@ -171,19 +171,19 @@ async fn delete_project_deletes_bots_and_tokens(server: TestServer) {
 }
 
 async fn get_and_delete_return_404_for_tokens_of_other_projects(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let (work, other) = (project(&ada, "work", json!({})).await, project(&ada, "other", json!({})).await);
     let created = create(&ada, work, json!({})).await;
     let path = format!("/projects/{other}/access_tokens/{}", created["id"]);
     assert_eq!((ada.get(&path).await.status, ada.delete(&path).await.status), (404, 404));
     caller(&server, &created).get("/user").await.expect(200);
-    let bob = server.person("bob").await;
+    let bob = server.create_user("bob").await;
     join(&ada, &format!("/projects/{work}"), bob.id, 30).await;
     assert_eq!(bob.client.get(&format!("/projects/{work}/access_tokens/{}", created["id"])).await.status, 403);
 }
 
 async fn list_statement_count_is_independent_of_token_count(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let work = project(&ada, "work", json!({})).await;
     let path = format!("/projects/{work}/access_tokens");
     create(&ada, work, json!({})).await;

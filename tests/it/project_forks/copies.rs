@@ -7,7 +7,7 @@ use storage::entities::Visibility;
 
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::git::{Work, address};
-use crate::support::places::{group, project};
+use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n, as far as anybody looks";
@@ -34,8 +34,8 @@ async fn fork_copies_settings_of_its_source(server: TestServer) {
     let plain = root.get(&format!("/projects/{}", project(&root, "plain", json!({})).await)).await.expect(200).json();
     root.put(&format!("/projects/{source}"), copied.clone()).await.expect(200);
     root.put(&format!("/projects/{source}"), own.clone()).await.expect(200);
-    let ada = server.person("ada").await;
-    server.enrol(source, ada.id, storage::entities::AccessLevel::Reporter).await;
+    let ada = server.create_user("ada").await;
+    server.insert_member(source, ada.id, storage::entities::AccessLevel::Reporter).await;
     let fork = ada.client.post(&format!("/projects/{source}/fork"), json!({})).await.expect(201).json();
     for (name, value) in copied.as_object().expect("an object") {
         let expected = if name == "tag_list" { &json!(["brass", "steam"]) } else { value };
@@ -79,9 +79,9 @@ async fn fork_copies_avatar_independently_of_its_source(server: TestServer) {
 
 async fn fork_of_archived_project_is_writable(server: TestServer) {
     let root = server.root();
-    let source = Project::filled(&server, "source", Visibility::Public).await;
+    let source = Project::with_commits(&server, "source", Visibility::Public).await;
     source.archive().await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let fork = ada.client.post(&format!("/projects/{}/fork", source.id), json!({})).await.expect(201).json();
     assert_eq!(fork["archived"], false);
     server.finish_jobs().await;
@@ -92,9 +92,9 @@ async fn fork_of_archived_project_is_writable(server: TestServer) {
 
 async fn fork_has_default_branch_of_its_source(server: TestServer) {
     let root = server.root();
-    let source = Project::filled(&server, "source", Visibility::Public).await;
+    let source = Project::with_commits(&server, "source", Visibility::Public).await;
     root.put(&format!("/projects/{}", source.id), json!({"default_branch": "feature/x"})).await.expect(200);
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let fork = ada.client.post(&format!("/projects/{}/fork", source.id), json!({})).await.expect(201).json();
     server.finish_jobs().await;
     let read = ada.client.get(&format!("/projects/{}", fork["id"])).await.expect(200).json();
@@ -107,7 +107,7 @@ async fn fork_has_default_branch_of_its_source(server: TestServer) {
 async fn fork_of_empty_project_accepts_push_to_default_branch(server: TestServer) {
     let root = server.root();
     let source = project(&root, "source", json!({"visibility": "public", "default_branch": "trunk"})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let fork = ada.client.post(&format!("/projects/{source}/fork"), json!({})).await.expect(201).json();
     server.finish_jobs().await;
     let one = format!("/projects/{}", fork["id"]);
@@ -132,7 +132,7 @@ async fn fork_of_large_project_shares_pack_files(server: TestServer) {
         (0..3_000).map(|n| format!("create refs/heads/topic/{n} {tip}\ncreate refs/tags/v{n} {tip}\n")).collect();
     source.git_with(&["update-ref", "--stdin"], &references);
     source.git(&["repack", "-adq"]);
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let fork = ada.client.post(&format!("/projects/{}/fork", source.id), json!({})).await.expect(201).json();
     server.finish_jobs().await;
     let branches = format!("/projects/{}/repository/branches?per_page=1", fork["id"]);
@@ -179,7 +179,7 @@ async fn fork_to_taken_path_or_name_returns_409(server: TestServer) {
 
 async fn fork_of_fork_remains_after_deletion_of_its_source(server: TestServer) {
     let root = server.root();
-    let source = Project::filled(&server, "source", Visibility::Public).await;
+    let source = Project::with_commits(&server, "source", Visibility::Public).await;
     let fork = async |of: i64, path: &str| {
         let body = json!({"path": path, "name": path});
         let created = root.post(&format!("/projects/{of}/fork"), body).await.expect(201).json();

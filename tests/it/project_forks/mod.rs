@@ -8,14 +8,14 @@ use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::Project;
 use crate::support::git::{Work, address};
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn fork_is_created_at_once_and_imported_by_a_job(server: TestServer) {
     let root = server.root();
-    let source = Project::filled(&server, "source", Visibility::Public).await;
+    let source = Project::with_commits(&server, "source", Visibility::Public).await;
     source.git(&["tag", "v1", "main~1"]);
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let fork = ada.client.post(&format!("/projects/{}/fork", source.id), json!({})).await.expect(201).json();
     let id = fork["id"].as_i64().expect("an id");
     assert_eq!((&fork["path_with_namespace"], &fork["import_status"]), (&json!("ada/source"), &json!("scheduled")));
@@ -54,8 +54,8 @@ async fn fork_is_created_at_once_and_imported_by_a_job(server: TestServer) {
 
 async fn fork_remains_after_deletion_of_its_source(server: TestServer) {
     let root = server.root();
-    let source = Project::filled(&server, "source", Visibility::Public).await;
-    let ada = server.person("ada").await;
+    let source = Project::with_commits(&server, "source", Visibility::Public).await;
+    let ada = server.create_user("ada").await;
     let fork = ada.client.post(&format!("/projects/{}/fork", source.id), json!({})).await.expect(201).json();
     server.finish_jobs().await;
     root.delete(&format!("/projects/{}", source.id)).await.expect(202);
@@ -72,7 +72,7 @@ async fn interrupted_fork_job_is_completed_by_the_next_run(server: TestServer) {
     use domain::spaces::jobs::fork_repository::ForkRepository;
     use domain::spaces::projects::forks;
     let root = server.root();
-    let source = Project::filled(&server, "source", Visibility::Private).await;
+    let source = Project::with_commits(&server, "source", Visibility::Private).await;
     let fork = root.post(&format!("/projects/{}/fork", source.id), json!({"path": "copy", "name": "copy"})).await;
     let id = fork.expect(201).json()["id"].as_i64().expect("an id");
     // The repository was copied, but the database was not updated.
@@ -90,7 +90,7 @@ async fn fork_of_missing_repository_fails_with_import_error(server: TestServer) 
     use domain::spaces::jobs::fork_repository::ForkRepository;
     use domain::spaces::projects::forks;
     let root = server.root();
-    let source = Project::filled(&server, "source", Visibility::Private).await;
+    let source = Project::with_commits(&server, "source", Visibility::Private).await;
     let fork = root.post(&format!("/projects/{}/fork", source.id), json!({"path": "copy", "name": "copy"})).await;
     let id = fork.expect(201).json()["id"].as_i64().expect("an id");
     server.backend.repositories.remove(&RepositoryId::of_project(source.id)).await.expect("a removal");
@@ -105,14 +105,14 @@ async fn fork_of_missing_repository_fails_with_import_error(server: TestServer) 
 
 async fn fork_requires_permission_in_source_and_target(server: TestServer) {
     let root = server.root();
-    let source = Project::filled(&server, "source", Visibility::Private).await;
+    let source = Project::with_commits(&server, "source", Visibility::Private).await;
     let fork = format!("/projects/{}/fork", source.id);
-    let (guest, reporter) = (server.person("guest").await, server.person("reporter").await);
-    server.enrol(source.id, guest.id, AccessLevel::Guest).await;
-    server.enrol(source.id, reporter.id, AccessLevel::Reporter).await;
+    let (guest, reporter) = (server.create_user("guest").await, server.create_user("reporter").await);
+    server.insert_member(source.id, guest.id, AccessLevel::Guest).await;
+    server.insert_member(source.id, reporter.id, AccessLevel::Reporter).await;
     server.anonymous().post(&fork, json!({})).await.expect(401);
     guest.client.post(&fork, json!({})).await.expect(404);
-    server.person("stranger").await.client.post(&fork, json!({})).await.expect(404);
+    server.create_user("stranger").await.client.post(&fork, json!({})).await.expect(404);
     let hidden = group(&root, "hidden", json!({})).await;
     let visible = group(&root, "seen", json!({"visibility": "public"})).await;
     for namespace in [json!(hidden), json!(visible), json!(999_999)] {
@@ -123,7 +123,7 @@ async fn fork_requires_permission_in_source_and_target(server: TestServer) {
     reporter.client.post(&fork, json!({"visibility": "public"})).await.expect(400);
     reporter.client.post(&fork, json!({"path": "-x"})).await.expect(400);
     reporter.client.post(&fork, json!({"x": "y".repeat(1 << 20)})).await.expect(413);
-    let narrow = server.token_of(reporter.id, &["read_api"]).await;
+    let narrow = server.create_token(reporter.id, &["read_api"]).await;
     server.with_token(&narrow).post(&fork, json!({})).await.expect(403);
     let created = reporter.client.post(&fork, json!({})).await.expect(201).json();
     assert_eq!(created["visibility"], "private");
@@ -174,7 +174,7 @@ async fn list_forks_returns_visible_forks_only(server: TestServer) {
     }
     project(&root, "other", json!({"visibility": "public"})).await;
     let list = format!("/projects/{source}/forks?order_by=id&sort=asc");
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let anonymous = server.anonymous().get(&list).await.expect(200);
     assert_eq!((anonymous.pluck("path"), anonymous.json()[0].get("visibility")), (vec![json!("one")], None));
     assert_eq!(ada.client.get(&list).await.expect(200).pluck("path"), ["one", "three"]);
@@ -185,7 +185,7 @@ async fn list_forks_returns_visible_forks_only(server: TestServer) {
     root.get(&format!("/projects/{source}/forks?pagination=keyset")).await.expect(405);
     root.get(&format!("{list}&visibility=open")).await.expect(400);
     server.with_token("wrong").get(&list).await.expect(401);
-    let narrow = server.token_of(ada.id, &["read_user"]).await;
+    let narrow = server.create_token(ada.id, &["read_user"]).await;
     server.with_token(&narrow).get(&list).await.expect(403);
     server.anonymous().get("/projects/999999/forks").await.expect(404);
 }
@@ -206,16 +206,16 @@ async fn fork_relation_can_be_created_and_deleted(server: TestServer) {
     root.post(&format!("/projects/{a}/fork/{b}"), json!({})).await.expect(400);
     root.post(&format!("/projects/{a}/fork/{a}"), json!({})).await.expect(400);
     root.post(&format!("/projects/{a}/fork/999999"), json!({})).await.expect(404);
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/projects/{b}"), ada.id, 40).await;
     ada.client.delete(&relation).await.expect(403);
     ada.client.post(&format!("{relation}/{a}"), json!({})).await.expect(404);
-    let dev = server.person("dev").await;
+    let dev = server.create_user("dev").await;
     join(&root, &format!("/projects/{b}"), dev.id, 30).await;
     dev.client.post(&format!("{relation}/{a}"), json!({})).await.expect(403);
     server.anonymous().post(&format!("{relation}/{a}"), json!({})).await.expect(401);
     server.anonymous().delete(&relation).await.expect(401);
-    server.person("eve").await.client.delete(&relation).await.expect(404);
+    server.create_user("eve").await.client.delete(&relation).await.expect(404);
     root.delete("/projects/a%00b%2Fc/fork").await.expect(400);
     root.delete(&relation).await.expect(204);
     assert_eq!(root.get(&format!("/projects/{a}")).await.expect(200).json()["forks_count"], 0);

@@ -9,7 +9,7 @@ use storage::entities::{Visibility, hook_deliveries, now, project_hooks};
 
 use super::{commit, hook};
 use crate::support::code::Project;
-use crate::support::receiver::{Receiver, Reply, nowhere, relay, take};
+use crate::support::webhook_receiver::{Receiver, Reply, relay, take, unused_address};
 use crate::support::{TestServer, on_every_database};
 
 /// Returns the states and attempts of all deliveries, in order.
@@ -25,7 +25,7 @@ async fn states(server: &TestServer) -> Vec<(hook_deliveries::DeliveryState, i32
 use hook_deliveries::DeliveryState::{Delivered, Failed, Pending};
 
 async fn failed_delivery_is_retried_before_the_next_one(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 500 } else { 200 })).await;
     hook(&server.root(), project.id, &receiver.url, json!({})).await;
     let first = commit(&server.root(), project.id, "main", "a").await;
@@ -42,8 +42,8 @@ async fn failed_delivery_is_retried_before_the_next_one(server: TestServer) {
 }
 
 async fn unreachable_receiver_gets_all_deliveries_in_order_later(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
-    let address = nowhere().await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
+    let address = unused_address().await;
     let hook = hook(&server.root(), project.id, &address, json!({})).await;
     let mut pushed = Vec::new();
     for name in ["a", "b", "c"] {
@@ -72,7 +72,7 @@ async fn unreachable_receiver_gets_all_deliveries_in_order_later(server: TestSer
 }
 
 async fn delivery_rejected_with_client_error_is_not_retried(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 404 } else { 204 })).await;
     let hook = hook(&server.root(), project.id, &receiver.url, json!({})).await;
     commit(&server.root(), project.id, "main", "a").await;
@@ -85,7 +85,7 @@ async fn delivery_rejected_with_client_error_is_not_retried(server: TestServer) 
 }
 
 async fn slow_and_endless_receivers_do_not_delay_other_webhooks(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receivers = Vec::new();
     for reply in [Reply::Hang, Reply::Hang, Reply::Hang, Reply::Hang, Reply::Hang, Reply::Endless, Reply::Close] {
         let receiver = Receiver::with(move |_| reply.clone()).await;
@@ -120,7 +120,7 @@ async fn slow_and_endless_receivers_do_not_delay_other_webhooks(server: TestServ
 }
 
 async fn webhook_is_disabled_after_days_of_failures_and_enabled_by_update(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 503 } else { 200 })).await;
     let root = server.root();
     let hook = hook(&root, project.id, &receiver.url, json!({})).await;
@@ -145,7 +145,7 @@ async fn webhook_is_disabled_after_days_of_failures_and_enabled_by_update(server
 }
 
 async fn successful_test_delivery_enables_disabled_webhook(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
     let hook = hook(&root, project.id, &receiver.url, json!({})).await;
@@ -166,7 +166,7 @@ async fn successful_test_delivery_enables_disabled_webhook(server: TestServer) {
 }
 
 async fn compat_mode_adds_gitlab_headers(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     hook(&server.root(), project.id, &receiver.url, json!({ "token": "t" })).await;
     commit(&server.root(), project.id, "main", "a").await;
@@ -183,7 +183,7 @@ async fn compat_mode_adds_gitlab_headers(server: TestServer) {
 }
 
 async fn concurrent_job_runners_deliver_in_order(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     hook(&server.root(), project.id, &receiver.url, json!({})).await;
     let mut pushed = Vec::new();
@@ -196,7 +196,7 @@ async fn concurrent_job_runners_deliver_in_order(server: TestServer) {
 }
 
 async fn deleted_webhook_receives_no_pending_deliveries(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
     let hook = hook(&root, project.id, &receiver.url, json!({})).await;

@@ -9,11 +9,11 @@ use storage::entities::{AccessLevel, Visibility, hook_deliveries, now, spent_act
 
 use super::{commit, hook};
 use crate::support::code::Project;
-use crate::support::receiver::{Receiver, Reply};
+use crate::support::webhook_receiver::{Receiver, Reply};
 use crate::support::{TestServer, on_every_database};
 
 async fn delivery_log_returns_request_and_response(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
     let id = hook(&root, project.id, &receiver.url, json!({ "token": "t0ken" })).await;
@@ -60,7 +60,7 @@ async fn delivery_log_returns_request_and_response(server: TestServer) {
 }
 
 async fn resend_repeats_delivery_with_same_uuid_and_body(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 400 } else { 200 })).await;
     let root = server.root();
     let id = hook(&root, project.id, &receiver.url, json!({})).await;
@@ -80,7 +80,7 @@ async fn resend_repeats_delivery_with_same_uuid_and_body(server: TestServer) {
 }
 
 async fn test_delivery_uses_existing_data_of_the_project(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
     let id = hook(&root, project.id, &receiver.url, json!({ "push_events": false })).await;
@@ -110,7 +110,7 @@ async fn test_delivery_uses_existing_data_of_the_project(server: TestServer) {
 }
 
 async fn failed_test_delivery_is_returned_and_not_retried(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let receiver = Receiver::with(|_| Reply::Status(500)).await;
     let id = hook(&server.root(), project.id, &receiver.url, json!({})).await;
     let test = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
@@ -122,7 +122,7 @@ async fn failed_test_delivery_is_returned_and_not_retried(server: TestServer) {
 }
 
 async fn test_and_resend_are_rate_limited_per_user(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let receiver = Receiver::start().await;
     let root = server.root();
     let id = hook(&root, project.id, &receiver.url, json!({})).await;
@@ -153,14 +153,14 @@ async fn test_and_resend_are_rate_limited_per_user(server: TestServer) {
 }
 
 async fn delivery_log_requires_maintainer(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let receiver = Receiver::start().await;
     let id = hook(&server.root(), project.id, &receiver.url, json!({})).await;
     let url = format!("/projects/{}/hooks/{id}", project.id);
     let delivery = server.root().post(&format!("{url}/test/push_events"), json!({})).await.expect(201).json();
     let one = format!("{url}/events/{}", delivery["id"]);
     let developer = project.member("dev", AccessLevel::Developer).await;
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 404), (&developer, 403)] {
         assert_eq!(client.get(&format!("{url}/events")).await.status, status);
         assert_eq!(client.get(&one).await.status, status);
@@ -175,7 +175,7 @@ async fn delivery_log_requires_maintainer(server: TestServer) {
 }
 
 async fn delivery_log_is_paginated_and_old_entries_are_deleted(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let receiver = Receiver::start().await;
     let root = server.root();
     let id = hook(&root, project.id, &receiver.url, json!({})).await;

@@ -5,12 +5,12 @@ mod log;
 mod payloads;
 mod receivers;
 mod settings;
-mod trials;
+mod test_delivery;
 
 use serde_json::{Value, json};
 
 use crate::support::Client;
-use crate::support::places::id;
+use crate::support::spaces::id;
 
 /// Creates a webhook of a project with additional attributes and returns its ID.
 async fn hook(client: &Client, project: i64, url: &str, extra: Value) -> i64 {

@@ -6,8 +6,8 @@ use storage::entities::Visibility;
 use super::{commit, hook};
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::git::{self, Work};
-use crate::support::receiver::Receiver;
 use crate::support::server::ROOT_TOKEN;
+use crate::support::webhook_receiver::Receiver;
 use crate::support::{TestServer, on_every_database};
 
 const ZEROS: &str = "0000000000000000000000000000000000000000";
@@ -18,7 +18,7 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 async fn commit_triggers_push_event_with_all_fields(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Internal).await;
+    let project = Project::with_commits(&server, "p", Visibility::Internal).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
     hook(&root, project.id, &format!("{}/hook?x=y", receiver.url), json!({ "token": "t0ken" })).await;
@@ -67,7 +67,7 @@ async fn commit_triggers_push_event_with_all_fields(server: TestServer) {
 }
 
 async fn created_and_deleted_refs_have_zero_commit_ids(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
     let extra = json!({ "tag_push_events": true });
@@ -124,7 +124,7 @@ async fn created_and_deleted_refs_have_zero_commit_ids(server: TestServer) {
 }
 
 async fn large_push_contains_newest_commits_and_total_count(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     hook(&server.root(), project.id, &receiver.url, json!({})).await;
     let work = Work::empty();
@@ -153,7 +153,7 @@ async fn large_push_contains_newest_commits_and_total_count(server: TestServer) 
 }
 
 async fn push_of_more_than_three_branches_or_tags_triggers_no_webhook(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     hook(&server.root(), project.id, &receiver.url, json!({ "tag_push_events": true })).await;
     let work = Work::empty();
@@ -178,7 +178,7 @@ async fn push_of_more_than_three_branches_or_tags_triggers_no_webhook(server: Te
 }
 
 async fn branch_filter_applies_to_branches_and_not_to_tags(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
     let extra = json!({ "tag_push_events": true, "push_events_branch_filter": "feature/*" });
@@ -196,7 +196,7 @@ async fn branch_filter_applies_to_branches_and_not_to_tags(server: TestServer) {
 }
 
 async fn commit_comment_triggers_note_event(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     project.import(&NewCommit {
         time: 1_600_000_500,
         changes: file("README.md", "Hello, moon\n"),

@@ -9,7 +9,7 @@ use storage::entities::{Visibility, project_hooks};
 
 use super::{commit, hook};
 use crate::support::code::Project;
-use crate::support::receiver::{Receiver, Reply};
+use crate::support::webhook_receiver::{Receiver, Reply};
 use crate::support::{TestServer, on_every_database};
 
 /// Creates a webhook for a URL, sends a test delivery and returns its log entry.
@@ -21,7 +21,7 @@ async fn send_test(server: &TestServer, project: &Project<'_>, url: &str, extra:
 }
 
 async fn redirect_is_followed_with_same_request_and_without_token(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut last = Receiver::start().await;
     let to = format!("{}/final", last.url);
     let mut first = Receiver::with(move |_| Reply::Redirect(307, to.clone())).await;
@@ -35,7 +35,7 @@ async fn redirect_is_followed_with_same_request_and_without_token(server: TestSe
 }
 
 async fn endless_redirects_fail_after_the_limit(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::with(|_| Reply::Redirect(302, "/again".to_owned())).await;
     let delivery = send_test(&server, &project, &receiver.url, json!({ "token": "t0ken" })).await;
     assert_eq!(
@@ -48,7 +48,7 @@ async fn endless_redirects_fail_after_the_limit(server: TestServer) {
 }
 
 async fn redirect_to_forbidden_address_is_not_followed(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     for to in [
         "http://169.254.169.254/latest/meta-data",
         "http://[::ffff:169.254.169.254]/",
@@ -67,7 +67,7 @@ async fn redirect_to_forbidden_address_is_not_followed(server: TestServer) {
 }
 
 async fn hosts_that_resolve_to_local_addresses_are_rejected(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let port = receiver.url.rsplit_once(':').expect("a port").1.to_owned();
     let root = server.root();
@@ -78,7 +78,7 @@ async fn hosts_that_resolve_to_local_addresses_are_rejected(server: TestServer) 
         (format!("http://127.0.0.1:{port}/"), "the address is not allowed"),
         (format!("http://localhost:{port}/"), "the address is not allowed"),
         (format!("http://[::ffff:127.0.0.1]:{port}/"), "the address is not allowed"),
-        ("http://nowhere.invalid/".to_owned(), "the host does not resolve to an allowed address"),
+        ("http://unused_address.invalid/".to_owned(), "the host does not resolve to an allowed address"),
     ] {
         let update =
             project_hooks::Entity::update_many().col_expr(project_hooks::Column::Url, Expr::value(address.clone()));
@@ -90,7 +90,7 @@ async fn hosts_that_resolve_to_local_addresses_are_rejected(server: TestServer) 
 }
 
 async fn setting_allows_and_forbids_webhooks_to_local_addresses(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let root = server.root();
     let url = format!("/projects/{}/hooks", project.id);
@@ -125,7 +125,7 @@ async fn setting_allows_and_forbids_webhooks_to_local_addresses(server: TestServ
 }
 
 async fn certificate_is_verified_unless_the_webhook_disables_it(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::self_signed().await;
     let delivery = send_test(&server, &project, &receiver.url, json!({})).await;
     assert_eq!(
@@ -139,7 +139,7 @@ async fn certificate_is_verified_unless_the_webhook_disables_it(server: TestServ
 }
 
 async fn credentials_in_url_are_sent_as_basic_authentication(server: TestServer) {
-    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let project = Project::with_commits(&server, "p", Visibility::Private).await;
     let mut receiver = Receiver::start().await;
     let address = receiver.url.replace("http://", "http://ada:p%40ss@");
     let delivery = send_test(&server, &project, &format!("{address}/x"), json!({})).await;

@@ -131,7 +131,7 @@ async fn webhooks_require_maintainer(server: TestServer) {
     let body = json!({ "url": "https://a.example.com/" });
     let developer = project.member("dev", AccessLevel::Developer).await;
     let maintainer = project.member("main", AccessLevel::Maintainer).await;
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     let id = hook(&maintainer, project.id, "https://a.example.com/", json!({})).await;
     let one = format!("{url}/{id}");
     for (client, status) in [(&server.anonymous(), 401), (&stranger, 404), (&developer, 403)] {

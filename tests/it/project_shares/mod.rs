@@ -3,14 +3,14 @@
 use chrono::Days;
 use serde_json::{Value, json};
 
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn share_grants_access_to_group_members_at_once(server: TestServer) {
     let root = server.root();
     let readers = group(&root, "readers", json!({})).await;
     let work = project(&root, "work", json!({})).await;
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     join(&root, &format!("/groups/{readers}"), ada.id, 40).await;
     join(&root, &format!("/groups/{readers}"), bob.id, 10).await;
     let one = format!("/projects/{work}");
@@ -63,7 +63,7 @@ async fn share_rejects_invalid_parameters_and_invisible_groups(server: TestServe
     let readers = group(&root, "readers", json!({})).await;
     let hidden = group(&root, "hidden", json!({})).await;
     let locked = group(&root, "locked", json!({"share_with_group_lock": true})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let work = project(&ada.client, "work", json!({})).await;
     let share = format!("/projects/{work}/share");
     for (body, message) in [
@@ -95,14 +95,14 @@ async fn share_and_unshare_require_maintainer(server: TestServer) {
     let body: Value = json!({"group_id": readers, "group_access": 20});
     let share = format!("/projects/{work}/share");
     for (name, level, status) in [("dev", 30, 403), ("maintainer", 40, 201)] {
-        let person = server.person(name).await;
+        let person = server.create_user(name).await;
         join(&root, &format!("/projects/{work}"), person.id, level).await;
         person.client.post(&share, body.clone()).await.expect(status);
         if status == 403 {
             person.client.delete(&format!("{share}/{readers}")).await.expect(403);
         }
     }
-    let stranger = server.person("stranger").await;
+    let stranger = server.create_user("stranger").await;
     stranger.client.post(&share, body.clone()).await.expect(404);
     server.anonymous().post(&share, body).await.expect(401);
     server.anonymous().delete(&format!("{share}/{readers}")).await.expect(401);
@@ -114,7 +114,7 @@ async fn expired_share_is_hidden_and_can_be_replaced(server: TestServer) {
     let root = server.root();
     let readers = group(&root, "readers", json!({})).await;
     let work = project(&root, "work", json!({})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &format!("/groups/{readers}"), ada.id, 40).await;
     let (one, share) = (format!("/projects/{work}"), format!("/projects/{work}/share"));
     let today = chrono::Utc::now().date_naive();

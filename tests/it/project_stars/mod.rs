@@ -4,8 +4,8 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::json;
 use storage::entities::users::UserState;
 
-use crate::support::people::Person;
-use crate::support::places::project;
+use crate::support::spaces::project;
+use crate::support::users::TestUser;
 use crate::support::{Client, TestServer, on_every_database};
 
 async fn names(client: &Client, path: &str) -> Vec<String> {
@@ -14,7 +14,7 @@ async fn names(client: &Client, path: &str) -> Vec<String> {
     names.map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 
-async fn change(server: &TestServer, person: &Person, state: UserState, hidden: bool) {
+async fn change(server: &TestServer, person: &TestUser, state: UserState, hidden: bool) {
     let mut row = person.row.clone().into_active_model();
     row.state = Set(state);
     row.private_profile = Set(hidden);
@@ -24,7 +24,7 @@ async fn change(server: &TestServer, person: &Person, state: UserState, hidden: 
 async fn star_and_unstar_return_304_if_nothing_changes(server: TestServer) {
     let root = server.root();
     let id = project(&root, "open", json!({"visibility": "public"})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let one = format!("/projects/{id}");
     let starred = ada.client.post(&format!("{one}/star"), json!({})).await.expect(201).json();
     assert_eq!((&starred["id"], &starred["star_count"]), (&json!(id), &json!(1)));
@@ -46,13 +46,13 @@ async fn star_requires_authentication_and_visibility(server: TestServer) {
     let root = server.root();
     let open = project(&root, "open", json!({"visibility": "public"})).await;
     let hidden = project(&root, "hidden", json!({})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     for operation in ["star", "unstar"] {
         server.anonymous().post(&format!("/projects/{open}/{operation}"), json!({})).await.expect(401);
         ada.client.post(&format!("/projects/{hidden}/{operation}"), json!({})).await.expect(404);
         root.post(&format!("/projects/a%00b%2Fc/{operation}"), json!({})).await.expect(400);
     }
-    let narrow = server.token_of(ada.id, &["read_user"]).await;
+    let narrow = server.create_token(ada.id, &["read_user"]).await;
     for operation in ["star", "unstar"] {
         server.with_token(&narrow).post(&format!("/projects/{open}/{operation}"), json!({})).await.expect(403);
     }
@@ -66,7 +66,7 @@ async fn concurrent_stars_are_all_counted_once(server: TestServer) {
     let id = project(&root, "open", json!({"visibility": "public"})).await;
     let mut callers = Vec::new();
     for number in 0..6 {
-        callers.push(server.person(&format!("user{number}")).await.client);
+        callers.push(server.create_user(&format!("user{number}")).await.client);
     }
     let path = format!("/projects/{id}/star");
     // Each user sends two requests at once. One creates the star, the other changes nothing.
@@ -83,7 +83,7 @@ async fn list_starrers_excludes_private_and_blocked_users(server: TestServer) {
     let list = format!("/projects/{id}/starrers");
     let mut people = Vec::new();
     for name in ["cleo", "ada", "bob", "dan"] {
-        let person = server.person(name).await;
+        let person = server.create_user(name).await;
         person.client.post(&format!("/projects/{id}/star"), json!({})).await.expect(201);
         people.push(person);
     }
@@ -118,7 +118,7 @@ async fn list_statement_count_is_independent_of_starrer_count(server: TestServer
     };
     let one = cost().await;
     for number in 0..9 {
-        server.person(&format!("user{number}")).await.client.post(&star, json!({})).await.expect(201);
+        server.create_user(&format!("user{number}")).await.client.post(&star, json!({})).await.expect(201);
     }
     assert_eq!(cost().await, one);
 }

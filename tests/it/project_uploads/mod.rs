@@ -1,6 +1,6 @@
 //! Files uploaded to projects.
 
-mod in_buckets;
+mod object_storage;
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use serde_json::json;
 use storage::entities::project_uploads;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::places::project;
 use crate::support::process::{Site, on_every_site};
-use crate::support::{Answer, Client, TestServer, on_every_database};
+use crate::support::spaces::project;
+use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
-async fn send(client: &Client, project: i64, name: &str, bytes: Vec<u8>) -> Answer {
+async fn send(client: &Client, project: i64, name: &str, bytes: Vec<u8>) -> ApiResponse {
     let form = Form::new().part("file", Part::bytes(bytes).file_name(name.to_owned()));
     let path = format!("/projects/{project}/uploads");
     client.send(client.request(Method::POST, &path).multipart(form)).await
 }
 
 /// Sends a multipart body that client libraries would not create.
-async fn send_raw(client: &Client, project: i64, disposition: &str, content: &[u8]) -> Answer {
+async fn send_raw(client: &Client, project: i64, disposition: &str, content: &[u8]) -> ApiResponse {
     let mut body = format!("--b\r\nContent-Disposition: form-data; {disposition}\r\n\r\n").into_bytes();
     body.extend_from_slice(content);
     body.extend_from_slice(b"\r\n--b--\r\n");
@@ -34,7 +34,7 @@ async fn send_raw(client: &Client, project: i64, disposition: &str, content: &[u
     client.send(request).await
 }
 
-fn url(answer: &Answer) -> String {
+fn url(answer: &ApiResponse) -> String {
     format!("/{}", answer.json()["full_path"].as_str().expect("an address"))
 }
 
@@ -100,8 +100,8 @@ async fn uploaded_file_is_served_at_its_url(server: TestServer) {
 async fn uploaded_file_has_the_access_rules_of_its_project(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-    server.enrol(id, ada.id, storage::entities::AccessLevel::Guest).await;
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
+    server.insert_member(id, ada.id, storage::entities::AccessLevel::Guest).await;
     let sent = send(&ada.client, id, "a.txt", b"secret".to_vec()).await.expect(201);
     assert_eq!(sent.json()["markdown"], format!("[a.txt]({})", sent.json()["url"].as_str().expect("an address")));
     assert_eq!(ada.client.get(&url(&sent)).await.expect(200).text(), "secret");
@@ -112,7 +112,7 @@ async fn uploaded_file_has_the_access_rules_of_its_project(server: TestServer) {
     );
     server.anonymous().get(&url(&sent)).await.expect(404);
     server.with_token("wrong").get(&url(&sent)).await.expect(401);
-    let narrow = server.token_of(ada.id, &["read_user"]).await;
+    let narrow = server.create_token(ada.id, &["read_user"]).await;
     server.with_token(&narrow).get(&url(&sent)).await.expect(403);
     send(&server.with_token(&narrow), id, "a.txt", b"x".to_vec()).await.expect(403);
     send(&bob.client, id, "a.txt", b"x".to_vec()).await.expect(404);
@@ -307,7 +307,7 @@ async fn backup_and_restore_include_uploaded_files(site: Site) {
     let client = Client::new(&server.base, Some(crate::support::process::TOKEN));
     let id = project(&client, "work", json!({})).await;
     let sent = send(&client, id, "a.txt", b"kept".to_vec()).await.expect(201);
-    let copy = site.beside("copy");
+    let copy = site.sibling_path("copy");
     let copy = copy.to_str().expect("a path");
     site.succeeds(&["backup", copy]).await;
     server.stop().await;

@@ -5,12 +5,12 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use storage::entities::AccessLevel;
 
-use crate::support::places::project;
-use crate::support::{Answer, Client, TestServer, on_every_database};
+use crate::support::spaces::project;
+use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n, as far as anybody looks";
 
-async fn send(client: &Client, project: i64, name: &str, bytes: &[u8]) -> Answer {
+async fn send(client: &Client, project: i64, name: &str, bytes: &[u8]) -> ApiResponse {
     let form = Form::new().part("avatar", Part::bytes(bytes.to_vec()).file_name(name.to_owned()));
     let form = form.text("description", "Brass");
     client.send(client.request(Method::PUT, &format!("/projects/{project}")).multipart(form)).await
@@ -57,8 +57,8 @@ async fn update_project_rejects_invalid_avatars(server: TestServer) {
     }
     root.put(&format!("/projects/{id}"), json!({"avatar": "text"})).await.expect(400);
     assert_eq!(root.get(&format!("/projects/{id}")).await.expect(200).json()["avatar_url"], Value::Null);
-    let dev = server.person("dev").await;
-    server.enrol(id, dev.id, AccessLevel::Developer).await;
+    let dev = server.create_user("dev").await;
+    server.insert_member(id, dev.id, AccessLevel::Developer).await;
     send(&dev.client, id, "a.png", PNG).await.expect(403);
     send(&server.anonymous(), id, "a.png", PNG).await.expect(401);
 }

@@ -5,11 +5,11 @@ use git::RepositoryId;
 use serde_json::{Value, json};
 use storage::jobs;
 
-use crate::support::places::{group, id, project};
+use crate::support::spaces::{group, id, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn create_project_returns_defaults_and_empty_repository(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let created = ada.client.post("/projects", json!({"name": "Foo Project"})).await.expect(201).json();
     let base = &server.base;
     for (field, value) in [
@@ -106,12 +106,12 @@ async fn project_and_group_cannot_share_a_path(server: TestServer) {
 async fn project_creation_level_restricts_project_creation(server: TestServer) {
     let root = server.root();
     let easy = group(&root, "easy", json!({})).await;
-    let cast = server.cast(&root, easy).await;
+    let cast = server.create_member_per_role(&root, easy).await;
     let strict = group(&root, "strict", json!({"project_creation_level": "maintainer"})).await;
     let closed = group(&root, "closed", json!({"project_creation_level": "noone"})).await;
     for (level, person) in &cast {
         for group_id in [strict, closed] {
-            crate::support::places::join(&root, &format!("/groups/{group_id}"), person.id, *level).await;
+            crate::support::spaces::join(&root, &format!("/groups/{group_id}"), person.id, *level).await;
         }
         for (group_id, least) in [(easy, 30), (strict, 40), (closed, 99)] {
             let body = json!({"path": format!("by{level}"), "namespace_id": group_id});
@@ -127,7 +127,7 @@ async fn project_creation_level_restricts_project_creation(server: TestServer) {
     let created = developer.client.get("/projects/easy%2Fby30").await.expect(200).json();
     assert_eq!(created["permissions"]["project_access"]["access_level"], 40);
     assert_eq!(created["permissions"]["group_access"]["access_level"], 30);
-    let stranger = server.person("stranger").await;
+    let stranger = server.create_user("stranger").await;
     for namespace in [easy, 1, 999_999] {
         let body = json!({"path": "x", "namespace_id": namespace});
         let answer = stranger.client.post("/projects", body).await.expect(400);
@@ -146,7 +146,7 @@ async fn create_project_rejects_visibility_above_its_group(server: TestServer) {
 
 async fn create_project_returns_403_at_project_limit(server: TestServer) {
     use sea_orm::ConnectionTrait;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let sql = format!("UPDATE users SET projects_limit = 1 WHERE id = {}", ada.id);
     server.backend.database.write().execute_unprepared(&sql).await.expect("an update");
     project(&ada.client, "one", json!({})).await;

@@ -5,7 +5,7 @@ use holdfast::worker::registry;
 use serde_json::json;
 use storage::jobs::{JobRunner, RunnerOptions};
 
-use crate::support::places::project;
+use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 /// Sets a delay of seven days for deletions.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::places::{group, project};
+use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn update_requires_maintainer_and_for_name_and_visibility_owner(server: TestServer) {
@@ -10,7 +10,7 @@ async fn update_requires_maintainer_and_for_name_and_visibility_owner(server: Te
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
     let one = format!("/projects/{work}");
-    for (level, person) in server.cast(&root, engines).await {
+    for (level, person) in server.create_member_per_role(&root, engines).await {
         let put = async |body| person.client.put(&one, body).await.status;
         let from = |least: i64| if level >= least { 200 } else { 403 };
         assert_eq!(put(json!({"description": "x"})).await, from(40), "{level}");

@@ -9,7 +9,7 @@ use storage::entities::{AccessLevel, Visibility};
 use crate::support::client::segment;
 use crate::support::code::Project;
 use crate::support::git::{Work, address};
-use crate::support::{Answer, Client, TestServer, on_every_database};
+use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
 /// Returns whether an operation reads or writes the repository of a project.
 fn is_code_operation(operation: &&Operation) -> bool {
@@ -17,7 +17,7 @@ fn is_code_operation(operation: &&Operation) -> bool {
 }
 
 /// Calls an operation with an existing value for each of its parameters.
-async fn call(client: &Client, operation: &Operation, project: &Project<'_>) -> Answer {
+async fn call(client: &Client, operation: &Operation, project: &Project<'_>) -> ApiResponse {
     let path = operation.path.trim_start_matches("/api/v4").split('/').map(|part| match part.split_once('{') {
         None => part.to_owned(),
         Some((before, name)) => {
@@ -80,7 +80,7 @@ async fn set(client: &Client, project: &Project<'_>, settings: Value) {
 
 async fn disabled_repository_is_unavailable_to_all_callers(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "work", Visibility::Public).await;
+    let project = Project::with_commits(&server, "work", Visibility::Public).await;
     project.git(&["tag", "v1", "main~1"]);
     let none: Vec<String> = Vec::new();
     // With an enabled repository all requests succeed.
@@ -96,7 +96,7 @@ async fn disabled_repository_is_unavailable_to_all_callers(server: TestServer) {
     let read = root.get(&format!("{one}?license=true")).await.expect(200).json();
     assert_eq!((&read["license"], &read["can_create_merge_request_in"]), (&Value::Null, &json!(false)));
     root.post(&format!("{one}/fork"), json!({"path": "copy", "name": "copy"})).await.expect(404);
-    let other = Project::filled(&server, "other", Visibility::Public).await;
+    let other = Project::with_commits(&server, "other", Visibility::Public).await;
     let start = json!({"branch": "new", "start_project": project.id, "start_branch": "main", "commit_message": "x",
         "actions": [{"action": "create", "file_path": "x", "content": "x"}]});
     root.post(&other.url("/commits"), start).await.expect(404);
@@ -112,11 +112,11 @@ async fn disabled_repository_is_unavailable_to_all_callers(server: TestServer) {
 
 async fn private_repository_is_available_to_members_only(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "work", Visibility::Public).await;
+    let project = Project::with_commits(&server, "work", Visibility::Public).await;
     project.git(&["tag", "v1", "main~1"]);
     set(&root, &project, json!({"repository_access_level": "private"})).await;
-    let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
-    server.enrol(project.id, guest.id, AccessLevel::Guest).await;
+    let (guest, stranger) = (server.create_user("guest").await, server.create_user("stranger").await);
+    server.insert_member(project.id, guest.id, AccessLevel::Guest).await;
     let none: Vec<String> = Vec::new();
     assert_eq!(unexpected_responses(&server.anonymous(), &project, true, status_without_repository).await, none);
     assert_eq!(unexpected_responses(&stranger.client, &project, true, status_without_repository).await, none);
@@ -143,11 +143,11 @@ async fn private_repository_is_available_to_members_only(server: TestServer) {
 
 async fn forking_access_level_restricts_forks(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "work", Visibility::Public).await;
+    let project = Project::with_commits(&server, "work", Visibility::Public).await;
     let fork = format!("/projects/{}/fork", project.id);
-    let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
-    server.enrol(project.id, guest.id, AccessLevel::Guest).await;
-    let own = crate::support::places::project(&stranger.client, "own", json!({})).await;
+    let (guest, stranger) = (server.create_user("guest").await, server.create_user("stranger").await);
+    server.insert_member(project.id, guest.id, AccessLevel::Guest).await;
+    let own = crate::support::spaces::project(&stranger.client, "own", json!({})).await;
     set(&root, &project, json!({"forking_access_level": "private"})).await;
     stranger.client.post(&fork, json!({})).await.expect(404);
     stranger.client.post(&format!("/projects/{own}/fork/{}", project.id), json!({})).await.expect(404);
@@ -160,15 +160,15 @@ async fn forking_access_level_restricts_forks(server: TestServer) {
 
 async fn feature_flags_reflect_access_of_the_caller(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "work", Visibility::Public).await;
+    let project = Project::with_commits(&server, "work", Visibility::Public).await;
     let all = ["issues", "merge_requests", "wiki", "snippets"];
     let mut settings = json!({"builds_access_level": "private"});
     for name in all {
         settings[format!("{name}_access_level")] = json!("private");
     }
     set(&root, &project, settings).await;
-    let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
-    server.enrol(project.id, guest.id, AccessLevel::Guest).await;
+    let (guest, stranger) = (server.create_user("guest").await, server.create_user("stranger").await);
+    server.insert_member(project.id, guest.id, AccessLevel::Guest).await;
     for (client, on) in [(&guest.client, true), (&stranger.client, false)] {
         let read = client.get(&format!("/projects/{}", project.id)).await.expect(200).json();
         for name in all {

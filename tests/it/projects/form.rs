@@ -9,8 +9,8 @@ use storage::entities::{AccessLevel, Visibility, projects};
 
 use crate::support::code::Project;
 use crate::support::git::{Work, address};
-use crate::support::places::{group, join, project};
 use crate::support::server::ROOT_TOKEN;
+use crate::support::spaces::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Fields of the short form.
@@ -126,8 +126,8 @@ async fn check_fields_for_each_role(server: &TestServer) {
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let extra = json!({"namespace_id": engines, "visibility": "public", "initialize_with_readme": true});
     let work = project(&root, "work", extra).await;
-    let cast = server.cast(&root, engines).await;
-    let stranger = server.person("stranger").await;
+    let cast = server.create_member_per_role(&root, engines).await;
+    let stranger = server.create_user("stranger").await;
     let admin = (60, root);
     let people = cast.into_iter().map(|(level, person)| (level, person.client));
     for (level, client) in people.chain([(0, stranger.client), admin]) {
@@ -200,7 +200,7 @@ async fn project_responses_have_same_fields_and_only_some_runners_token(server: 
     let mut row = projects::ActiveModel { id: Set(id), ..Default::default() };
     row.import_error = Set(Some("the source was not there".to_owned()));
     row.update(server.backend.database.write()).await.expect("a row");
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let one = format!("/projects/{id}");
     join(&root, &one, ada.id, 30).await;
     let as_developer = ada.client.get(&one).await.expect(200).json();
@@ -218,10 +218,10 @@ async fn project_responses_have_same_fields_and_only_some_runners_token(server: 
 
 async fn default_branch_is_null_without_permission_to_read_code(server: TestServer) {
     let root = server.root();
-    let source = Project::filled(&server, "work", Visibility::Private).await;
+    let source = Project::with_commits(&server, "work", Visibility::Private).await;
     let one = format!("/projects/{}", source.id);
-    let guest = server.person("guest").await;
-    server.enrol(source.id, guest.id, AccessLevel::Guest).await;
+    let guest = server.create_user("guest").await;
+    server.insert_member(source.id, guest.id, AccessLevel::Guest).await;
     for path in [one.clone(), "/projects".to_owned(), "/projects?simple=true".to_owned()] {
         let read = guest.client.get(&path).await.expect(200).json();
         let shown = read.get(0).unwrap_or(&read);
@@ -235,7 +235,7 @@ async fn default_branch_is_null_without_permission_to_read_code(server: TestServ
     root.put(&format!("/projects/{}", fork["id"]), json!({"visibility": "public"})).await.expect(200);
     let open = server.anonymous().get(&one).await.expect(200).json();
     assert_eq!(open.get("default_branch"), Some(&Value::Null));
-    let stranger = server.person("stranger").await;
+    let stranger = server.create_user("stranger").await;
     let copy = stranger.client.get(&format!("/projects/{}", fork["id"])).await.expect(200).json();
     assert_eq!(copy["forked_from_project"].get("default_branch"), Some(&Value::Null));
 }
@@ -274,7 +274,7 @@ async fn commit_count_is_current_before_the_maintenance_job(server: TestServer) 
 async fn links_lead_to_existing_resources(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({"visibility": "public", "initialize_with_readme": true})).await;
-    let stranger = server.person("stranger").await;
+    let stranger = server.create_user("stranger").await;
     for client in [&root, &stranger.client] {
         let read = client.get(&format!("/projects/{id}")).await.expect(200).json();
         let links = read["_links"].as_object().expect("links").clone();

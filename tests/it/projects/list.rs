@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 async fn paths(client: &Client, query: &str) -> Vec<Value> {
@@ -19,7 +19,7 @@ async fn list_projects_applies_visibility_and_inherited_roles(server: TestServer
     for visibility in ["public", "internal", "private"] {
         project(&root, visibility, json!({"namespace_id": inner, "visibility": visibility})).await;
     }
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     assert_eq!(paths(&server.anonymous(), "").await, ["public"]);
     assert_eq!(paths(&ada.client, "").await, ["public", "internal"]);
     assert_eq!(paths(&ada.client, "membership=true").await, NONE);
@@ -83,7 +83,7 @@ async fn starred_and_search_filters_return_only_visible_projects(server: TestSer
     use sea_orm::{ActiveValue::Set, EntityTrait};
     use storage::entities::{now, project_stars};
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let create_group = async |name: &str, parent: Option<i64>| {
         let target = parent.map_or(json!({}), |id| json!({"parent_id": id}));
         group(&root, name, target).await
@@ -276,7 +276,7 @@ async fn offset_pagination_ends_at_fifty_thousand(server: TestServer) {
 
 async fn list_statement_count_is_independent_of_project_count(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let engines = group(&root, "engines", json!({})).await;
     join(&root, &format!("/groups/{engines}"), ada.id, 40).await;
     project(&ada.client, "p1", json!({"namespace_id": engines, "tag_list": "a"})).await;
@@ -305,7 +305,7 @@ async fn list_statement_count_is_independent_of_project_count(server: TestServer
 
 async fn list_user_projects_returns_projects_of_personal_namespace(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let engines = group(&ada.client, "engines", json!({})).await;
     project(&ada.client, "elsewhere", json!({"namespace_id": engines})).await;
     project(&ada.client, "open", json!({"visibility": "public"})).await;
@@ -315,7 +315,7 @@ async fn list_user_projects_returns_projects_of_personal_namespace(server: TestS
     assert_eq!(paths_of(&root, "ADA/projects").await, ["hidden", "open"]);
     assert_eq!(paths_of(&ada.client, &format!("{}/projects?order_by=id&sort=asc", ada.id)).await, ["open", "hidden"]);
     assert_eq!(paths_of(&server.anonymous(), "ada/projects").await, ["open"]);
-    let bob = server.person("bob").await;
+    let bob = server.create_user("bob").await;
     assert_eq!(paths_of(&bob.client, "ada/projects?owned=true&membership=true").await, ["open"]);
     assert_eq!(paths_of(&bob.client, "ada/projects?min_access_level=10").await, NONE);
     let missing = root.get("/users/nobody/projects").await.expect(404);

@@ -1,16 +1,16 @@
 //! Projects.
 
 mod avatar;
-mod code;
 mod create;
 mod delete;
 mod edit;
 mod features;
 mod form;
+mod inherited_items;
+mod languages;
 mod list;
-mod lists;
-mod plans;
-mod reach;
+mod pagination;
+mod query_plans;
 mod read;
 mod restore;
 mod transfer;

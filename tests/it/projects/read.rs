@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn get_project_returns_fields_by_role(server: TestServer) {
@@ -11,7 +11,7 @@ async fn get_project_returns_fields_by_role(server: TestServer) {
     let extra = json!({"namespace_id": engines, "visibility": "public", "initialize_with_readme": true});
     let work = project(&root, "work", extra).await;
     let one = format!("/projects/{work}?with_custom_attributes=true");
-    for (level, person) in server.cast(&root, engines).await {
+    for (level, person) in server.create_member_per_role(&root, engines).await {
         let read = person.client.get(&one).await.expect(200).json();
         assert_eq!(read["permissions"]["group_access"]["access_level"], level);
         assert_eq!(read["permissions"]["project_access"], Value::Null);
@@ -27,7 +27,7 @@ async fn get_private_project_hides_default_branch_from_guests(server: TestServer
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
     let path = format!("/projects/{work}");
     for (level, sees) in [(10, false), (20, true)] {
-        let person = server.person(&format!("p{level}")).await;
+        let person = server.create_user(&format!("p{level}")).await;
         join(&root, &path, person.id, level).await;
         let read = person.client.get(&path).await.expect(200).json();
         assert_eq!(read["default_branch"].is_string(), sees, "{level}");
@@ -38,8 +38,8 @@ async fn get_private_project_hides_default_branch_from_guests(server: TestServer
 async fn private_and_missing_project_return_identical_responses(server: TestServer) {
     let root = server.root();
     let hidden = project(&root, "hidden", json!({})).await;
-    let stranger = server.person("stranger").await;
-    let names = |answer: &crate::support::Answer| {
+    let stranger = server.create_user("stranger").await;
+    let names = |answer: &crate::support::ApiResponse| {
         let mut names: Vec<_> = answer.headers.keys().map(|name| name.as_str().to_owned()).collect();
         names.sort();
         names

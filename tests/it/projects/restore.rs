@@ -3,7 +3,7 @@
 use holdfast::config::ConfigOptions;
 use serde_json::{Value, json};
 
-use crate::support::places::{join, project};
+use crate::support::spaces::{join, project};
 use crate::support::{Kind, TestServer, on_every_database};
 
 async fn restore_project_cancels_delayed_deletion(server: TestServer) {
@@ -29,10 +29,10 @@ async fn restore_project_requires_owner(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let restore = format!("/projects/{work}/restore");
-    let maintainer = server.person("maintainer").await;
+    let maintainer = server.create_user("maintainer").await;
     join(&root, &format!("/projects/{work}"), maintainer.id, 40).await;
     maintainer.client.post(&restore, json!({})).await.expect(403);
-    server.person("stranger").await.client.post(&restore, json!({})).await.expect(404);
+    server.create_user("stranger").await.client.post(&restore, json!({})).await.expect(404);
     server.anonymous().post(&restore, json!({})).await.expect(401);
     root.post("/projects/a%00b%2Fc/restore", json!({})).await.expect(400);
 }

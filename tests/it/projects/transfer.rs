@@ -7,7 +7,7 @@ use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::Project;
 use crate::support::git::{Work, address};
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 fn transfer_path(project: i64) -> String {
@@ -25,8 +25,9 @@ async fn refusal(client: &Client, project: i64, namespace: impl Into<Value>) -> 
 
 async fn transfer_preserves_content_members_and_relations(server: TestServer) {
     let root = server.root();
-    let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
-    let source = Project::filled(&server, "source", Visibility::Public).await;
+    let (ada, bob, eve) =
+        (server.create_user("ada").await, server.create_user("bob").await, server.create_user("eve").await);
+    let source = Project::with_commits(&server, "source", Visibility::Public).await;
     let created = ada.client.post(&format!("/projects/{}/fork", source.id), json!({"path": "work"})).await.expect(201);
     let work = created.json()["id"].as_i64().expect("an id");
     let one = format!("/projects/{work}");
@@ -93,7 +94,7 @@ async fn transfer_of_archived_project_preserves_archived_state(server: TestServe
 
 async fn transfer_lowers_visibility_to_that_of_the_group(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     for (visibility, of_group, expected) in [
         ("public", "internal", "internal"),
         ("public", "private", "private"),
@@ -117,7 +118,7 @@ async fn transfer_requires_owner_and_permission_to_create_in_target(server: Test
     let root = server.root();
     let team = group(&root, "team", json!({"visibility": "public", "project_creation_level": "developer"})).await;
     let hidden = group(&root, "hidden", json!({})).await;
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let work = project(&ada.client, "work", json!({"visibility": "public"})).await;
     let one = transfer_path(work);
     // Permissions in the project.
@@ -126,13 +127,13 @@ async fn transfer_requires_owner_and_permission_to_create_in_target(server: Test
     join(&ada.client, &format!("/projects/{work}"), bob.id, 40).await;
     bob.client.put(&one, to("team")).await.expect(403);
     server.anonymous().put(&one, to("team")).await.expect(401);
-    let narrow = server.token_of(ada.id, &["read_api"]).await;
+    let narrow = server.create_token(ada.id, &["read_api"]).await;
     server.with_token(&narrow).put(&one, to("team")).await.expect(403);
     let secret = project(&ada.client, "secret", json!({})).await;
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     assert_eq!(stranger.put(&transfer_path(secret), to("team")).await.expect(404).message(), "404 Project Not Found");
     // Permissions in the target. Invisible and missing namespaces return the same response.
-    let unknown = ada.client.put(&one, to("nowhere")).await.expect(404);
+    let unknown = ada.client.put(&one, to("unused_address")).await.expect(404);
     assert_eq!(unknown.message(), "404 Target Namespace Not Found");
     for namespace in
         [json!("team"), json!(team), json!("hidden"), json!(hidden), json!("bob"), json!(999_999), json!(work)]
@@ -166,7 +167,7 @@ async fn transfer_requires_owner_and_permission_to_create_in_target(server: Test
 
 async fn transfer_rejects_invalid_and_conflicting_namespaces(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let work = project(&ada.client, "work", json!({"name": "Work"})).await;
     let team = group(&ada.client, "team", json!({})).await;
     let taken = "has already been taken";
@@ -205,8 +206,8 @@ async fn transfer_rejects_invalid_and_conflicting_namespaces(server: TestServer)
 async fn concurrent_transfers_to_one_path_succeed_once(server: TestServer) {
     let root = server.root();
     let team = group(&root, "team", json!({})).await;
-    let ada = server.person("ada").await;
-    server.own(team, ada.id).await;
+    let ada = server.create_user("ada").await;
+    server.insert_owner(team, ada.id).await;
     for round in 0..4 {
         let path = format!("p{round}");
         let mine = project(&root, &path, json!({})).await;
@@ -224,7 +225,7 @@ async fn concurrent_transfers_to_one_path_succeed_once(server: TestServer) {
 async fn shares_remain_after_transfer(server: TestServer) {
     let root = server.root();
     let readers = group(&root, "readers", json!({})).await;
-    let eve = server.person("eve").await;
+    let eve = server.create_user("eve").await;
     join(&root, &format!("/groups/{readers}"), eve.id, 50).await;
     let work = project(&root, "work", json!({})).await;
     let share = json!({"group_id": readers, "group_access": 20});

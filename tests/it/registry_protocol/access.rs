@@ -7,9 +7,9 @@ use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
 use super::{Tool, ask, assert_refused};
-use crate::support::people::{PASSWORD, Person};
-use crate::support::places::project;
 use crate::support::server::ROOT_TOKEN;
+use crate::support::spaces::project;
+use crate::support::users::{PASSWORD, TestUser};
 use crate::support::{TestServer, on_every_database};
 
 /// Creates a project of this visibility with an image and returns its ID and the digest of the manifest.
@@ -19,7 +19,7 @@ async fn project_with_image(server: &TestServer, visibility: &str) -> (i64, Stri
     (id, tool.push_image("latest", 1).await.digest)
 }
 
-async fn tool_of(server: &TestServer, person: &Person, actions: &str) -> Tool {
+async fn tool_of(server: &TestServer, person: &TestUser, actions: &str) -> Tool {
     Tool::new(&server.base, Some((&person.row.username, &person.token)), "root/work", actions).await
 }
 
@@ -61,8 +61,8 @@ async fn requests_without_token_return_401_with_challenge(server: TestServer) {
 
 async fn token_endpoint_rejects_wrong_credentials(server: TestServer) {
     project_with_image(&server, "private").await;
-    let ada = server.person("ada").await;
-    server.give_password(&ada).await;
+    let ada = server.create_user("ada").await;
+    server.set_password(&ada).await;
     for (name, password) in
         [("root", ROOT_TOKEN), ("ada", PASSWORD), ("ada", ada.token.as_str()), ("whoever", ada.token.as_str())]
     {
@@ -102,9 +102,9 @@ async fn private_registry_access_depends_on_role(server: TestServer) {
         ("maintainer", Some(AccessLevel::Maintainer), [200, 202, 404, 404]),
         ("stranger", None, [404, 404, 404, 404]),
     ] {
-        let person = server.person(name).await;
+        let person = server.create_user(name).await;
         if let Some(level) = level {
-            server.enrol(id, person.id, level).await;
+            server.insert_member(id, person.id, level).await;
         }
         let tool = tool_of(&server, &person, "pull,push,delete").await;
         assert_eq!(statuses(&tool, &image).await, wanted, "{name}");
@@ -112,7 +112,7 @@ async fn private_registry_access_depends_on_role(server: TestServer) {
     let anonymous = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
     assert_eq!(statuses(&anonymous, &image).await, [401, 401, 401, 401]);
     // A missing project is indistinguishable from one that is not visible.
-    let stranger = server.person("another").await;
+    let stranger = server.create_user("another").await;
     let credentials = Some((stranger.row.username.as_str(), stranger.token.as_str()));
     for name in ["root/work", "root/none"] {
         let tool = Tool::new(&server.base, credentials, name, "pull").await;
@@ -126,7 +126,7 @@ async fn public_project_allows_anonymous_pull_only(server: TestServer) {
     let (_, image) = project_with_image(&server, "public").await;
     let anonymous = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
     assert_eq!(statuses(&anonymous, &image).await, [200, 401, 401, 401]);
-    let stranger = server.person("stranger").await;
+    let stranger = server.create_user("stranger").await;
     let tool = tool_of(&server, &stranger, "pull,push,delete").await;
     assert_eq!(statuses(&tool, &image).await, [200, 403, 403, 403]);
     let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await;
@@ -153,8 +153,8 @@ async fn token_grants_only_requested_actions(server: TestServer) {
 
 async fn access_token_scopes_limit_granted_actions(server: TestServer) {
     let (id, image) = project_with_image(&server, "private").await;
-    let person = server.person("ada").await;
-    server.enrol(id, person.id, AccessLevel::Maintainer).await;
+    let person = server.create_user("ada").await;
+    server.insert_member(id, person.id, AccessLevel::Maintainer).await;
     for (scope, wanted) in [
         ("api", [200, 202, 404, 404]),
         ("write_registry", [200, 202, 404, 404]),
@@ -162,7 +162,7 @@ async fn access_token_scopes_limit_granted_actions(server: TestServer) {
         ("read_api", [403, 403, 403, 403]),
         ("write_repository", [403, 403, 403, 403]),
     ] {
-        let token = server.token_of(person.id, &[scope]).await;
+        let token = server.create_token(person.id, &[scope]).await;
         let tool = Tool::new(&server.base, Some(("ada", &token)), "root/work", "*").await;
         assert_eq!(statuses(&tool, &image).await, wanted, "{scope}");
     }
@@ -170,8 +170,8 @@ async fn access_token_scopes_limit_granted_actions(server: TestServer) {
 
 async fn missing_token_scope_returns_403_if_registry_is_visible(server: TestServer) {
     let (id, image) = project_with_image(&server, "public").await;
-    let person = server.person("ada").await;
-    let token = server.token_of(person.id, &["read_user"]).await;
+    let person = server.create_user("ada").await;
+    let token = server.create_token(person.id, &["read_user"]).await;
     let tool = Tool::new(&server.base, Some(("ada", &token)), "root/work", "pull,push,delete").await;
     assert_eq!(statuses(&tool, &image).await, [403, 403, 403, 403]);
     let refused = tool.client.get(&tool.path("tags/list")).await;
@@ -195,8 +195,8 @@ async fn missing_token_scope_returns_403_if_registry_is_visible(server: TestServ
 
 async fn registry_token_follows_changed_role_and_revoked_credentials(server: TestServer) {
     let (id, image) = project_with_image(&server, "private").await;
-    let person = server.person("ada").await;
-    server.enrol(id, person.id, AccessLevel::Developer).await;
+    let person = server.create_user("ada").await;
+    server.insert_member(id, person.id, AccessLevel::Developer).await;
     let tool = tool_of(&server, &person, "*").await;
     assert_eq!(statuses(&tool, &image).await, [200, 202, 404, 403]);
     let path = format!("/projects/{id}/members/{}", person.id);
@@ -204,8 +204,8 @@ async fn registry_token_follows_changed_role_and_revoked_credentials(server: Tes
     assert_eq!(statuses(&tool, &image).await, [200, 403, 403, 403]);
     server.root().delete(&path).await.expect(204);
     assert_eq!(statuses(&tool, &image).await, [404, 404, 404, 404]);
-    server.enrol(id, person.id, AccessLevel::Developer).await;
-    let other = server.token_of(person.id, &["api"]).await;
+    server.insert_member(id, person.id, AccessLevel::Developer).await;
+    let other = server.create_token(person.id, &["api"]).await;
     let by_other = Tool::new(&server.base, Some(("ada", &other)), "root/work", "*").await;
     let row = server.token_row(&person.token).await;
     server.root().delete(&format!("/personal_access_tokens/{}", row.id)).await.expect(204);
@@ -219,10 +219,10 @@ async fn registry_token_follows_changed_role_and_revoked_credentials(server: Tes
 
 async fn job_token_pushes_only_to_its_own_project(server: TestServer) {
     let (id, image) = project_with_image(&server, "public").await;
-    let other = server.project_at("root/other", Visibility::Public).await;
-    let person = server.person("ada").await;
+    let other = server.insert_project_at("root/other", Visibility::Public).await;
+    let person = server.create_user("ada").await;
     for project in [id, other.id] {
-        server.enrol(project, person.id, AccessLevel::Developer).await;
+        server.insert_member(project, person.id, AccessLevel::Developer).await;
     }
     let db = server.backend.database.write();
     let (row, secret) = job_tokens::create(db, person.id, id, TimeDelta::hours(1)).await.expect("a token");
@@ -246,7 +246,7 @@ async fn archived_project_rejects_push_and_disabled_registry_rejects_all(server:
 }
 
 async fn image_names_are_case_insensitive_and_follow_project_rename(server: TestServer) {
-    let group = server.bare_group("Deep/Group", Visibility::Public).await;
+    let group = server.insert_group("Deep/Group", Visibility::Public).await;
     let created = server.root().post("/projects", json!({"path": "My.App", "namespace_id": group})).await.expect(201);
     let id = created.json()["id"].as_i64().expect("an id");
     for name in ["deep/group/my.app", "deep/group/my.app/web", "deep/group/my.app/web/base"] {

@@ -4,8 +4,8 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::{Tool, ask, assert_refused, digest, noise, objects};
-use crate::support::places::project;
 use crate::support::server::ROOT_TOKEN;
+use crate::support::spaces::project;
 use crate::support::{Client, TestServer, on_every_database};
 
 async fn get_blob_returns_whole_content_and_ranges(server: TestServer) {

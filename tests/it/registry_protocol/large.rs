@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 
 use super::Tool;
 use crate::support::Client;
-use crate::support::places::project;
 use crate::support::process::{Process, Site, TOKEN};
 use crate::support::server::Kind;
+use crate::support::spaces::project;
 
 /// Size of the pushed layer unless `HOLDFAST_LARGE_PUSH_MEGABYTES` is set, as in .ci/run.
 const MEGABYTES: usize = 192;

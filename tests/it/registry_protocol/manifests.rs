@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use storage::entities::registry_manifests;
 
 use super::{CONFIG, IMAGE, INDEX, Tool, assert_refused, digest, objects};
-use crate::support::places::project;
+use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 async fn rows(server: &TestServer) -> Vec<registry_manifests::Model> {

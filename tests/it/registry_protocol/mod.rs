@@ -2,15 +2,15 @@
 
 mod access;
 mod blobs;
-mod collecting;
-mod in_buckets;
-mod interrupted;
-mod kept;
+mod errors;
+mod garbage_collection;
+mod interrupted_pushes;
 mod large;
 mod manifests;
-mod places;
-mod refusals;
+mod object_storage;
+mod retention;
 mod tags;
+mod upload_slots;
 mod uploads;
 
 use base64::Engine;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::support::server::ROOT_TOKEN;
-use crate::support::{Answer, Client, TestServer};
+use crate::support::{ApiResponse, Client, TestServer};
 
 /// Media type of an image manifest.
 pub const IMAGE: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -45,7 +45,7 @@ pub fn basic(name: &str, password: &str) -> String {
 }
 
 /// Requests a token from the token endpoint.
-pub async fn ask(base: &str, credentials: Option<(&str, &str)>, scopes: &[&str]) -> Answer {
+pub async fn ask(base: &str, credentials: Option<(&str, &str)>, scopes: &[&str]) -> ApiResponse {
     let mut client = Client::new(base, None);
     if let Some((name, password)) = credentials {
         client = client.header("Authorization", &basic(name, password));
@@ -100,7 +100,7 @@ impl Tool {
     }
 
     /// Sends a request with a body.
-    pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
+    pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> ApiResponse {
         let mut request = self.client.request(method, path).body(body);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -123,7 +123,7 @@ impl Tool {
     }
 
     /// Pushes a manifest.
-    pub async fn push_manifest(&self, reference: &str, kind: &str, manifest: &Value) -> Answer {
+    pub async fn push_manifest(&self, reference: &str, kind: &str, manifest: &Value) -> ApiResponse {
         let path = self.path(&format!("manifests/{reference}"));
         self.send(Method::PUT, &path, &[("content-type", kind)], manifest.to_string().into_bytes()).await
     }
@@ -150,7 +150,7 @@ impl Tool {
 
 /// Returns the error code of a response.
 #[track_caller]
-pub fn code(answer: &Answer) -> String {
+pub fn code(answer: &ApiResponse) -> String {
     let errors = &answer.json()["errors"];
     assert_eq!(errors.as_array().map(Vec::len), Some(1), "{errors}");
     assert!(errors[0]["message"].is_string(), "{errors}");
@@ -159,7 +159,7 @@ pub fn code(answer: &Answer) -> String {
 
 /// Asserts the status and the code of an error.
 #[track_caller]
-pub fn assert_refused(answer: &Answer, status: u16, wanted: &str) {
+pub fn assert_refused(answer: &ApiResponse, status: u16, wanted: &str) {
     assert_eq!((answer.status, code(answer).as_str()), (status, wanted), "{}", String::from_utf8_lossy(&answer.body));
     assert_eq!(answer.header("docker-distribution-api-version"), "registry/2.0");
 }

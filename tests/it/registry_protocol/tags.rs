@@ -4,7 +4,7 @@ use domain::registry::repositories;
 use serde_json::json;
 
 use super::{IMAGE, Tool, assert_refused};
-use crate::support::places::project;
+use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 async fn list_tags_sorts_by_bytes_and_paginates(server: TestServer) {

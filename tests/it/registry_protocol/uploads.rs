@@ -6,7 +6,7 @@ use serde_json::json;
 use holdfast::config::ConfigOptions;
 
 use super::{Tool, assert_refused, digest, noise, objects};
-use crate::support::places::project;
+use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 fn with_digest(location: &str, bytes: &[u8]) -> String {

@@ -1,18 +1,18 @@
 //! Regressions and invariants: durability, security, memory use and caching.
 
 mod api_commits;
+mod concurrent_writers;
 mod crashes;
 mod large_push;
-mod letters;
 mod merges;
 mod nodes;
-mod remembered;
+mod response_cache;
 mod security_connections;
 mod security_credentials;
 mod security_input;
+mod security_private_projects;
 mod security_projects;
 mod security_secrets;
-mod security_strangers;
 mod shutdown;
+mod unicode;
 mod webhooks;
-mod writers;

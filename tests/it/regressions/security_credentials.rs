@@ -6,17 +6,17 @@ use reqwest::Method;
 use reqwest::header::HeaderValue;
 use storage::entities::Visibility;
 
-use crate::support::people::PASSWORD;
-use crate::support::{Answer, TestServer, on_every_database};
+use crate::support::users::PASSWORD;
+use crate::support::{ApiResponse, TestServer, on_every_database};
 
 /// Requests a public resource with a header that has this value.
-async fn get_with_header(server: &TestServer, name: &str, value: &[u8]) -> Answer {
+async fn get_with_header(server: &TestServer, name: &str, value: &[u8]) -> ApiResponse {
     let value = HeaderValue::from_bytes(value).expect("a header value");
     let client = server.anonymous();
     client.send(client.request(Method::GET, "/projects").header(name, value)).await
 }
 
-async fn fetch(server: &TestServer, name: &str, password: &str) -> Answer {
+async fn fetch(server: &TestServer, name: &str, password: &str) -> ApiResponse {
     let encoded = STANDARD.encode(format!("{name}:{password}"));
     let client = server.anonymous().header("authorization", &format!("Basic {encoded}"));
     let path = "//g/p.git/info/refs?service=git-upload-pack";
@@ -38,9 +38,9 @@ async fn sudo_that_is_not_text_returns_404(server: TestServer) {
 }
 
 async fn git_password_attempts_are_rate_limited(server: TestServer) {
-    let ann = server.person("ann").await;
-    server.give_password(&ann).await;
-    server.project_at("g/p", Visibility::Public).await;
+    let ann = server.create_user("ann").await;
+    server.set_password(&ann).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     fetch(&server, "ann", PASSWORD).await.expect(200);
     for attempt in 0..10 {
         fetch(&server, "ann", &format!("guess {attempt}")).await.expect(401);

@@ -159,7 +159,7 @@ async fn hostile_values_never_cause_server_errors(server: TestServer) {
     // SCIM operations require their own token; other operations ignore it in this header.
     let provider = Provider::of(&server, "main").await;
     let root = server.root().header("Authorization", &format!("Bearer {}", provider.token));
-    let ids = Ids { project: sample.id, user: server.person("ann").await.id };
+    let ids = Ids { project: sample.id, user: server.create_user("ann").await.id };
     let all: Vec<_> = operations().iter().flat_map(|operation| attacks(operation, &ids)).collect();
     assert!(all.len() > 1_000, "{}", all.len());
     let failures: Vec<_> = stream::iter(all)

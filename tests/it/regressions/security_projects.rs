@@ -6,13 +6,13 @@ use storage::entities::Visibility;
 use crate::support::client::segment;
 use crate::support::code::Project;
 use crate::support::git::{Work, address};
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn fork_cannot_have_restricted_visibility(server: TestServer) {
     let root = server.root();
-    let source = Project::filled(&server, "source", Visibility::Public).await;
-    let ada = server.person("ada").await;
+    let source = Project::with_commits(&server, "source", Visibility::Public).await;
+    let ada = server.create_user("ada").await;
     let fork = format!("/projects/{}/fork", source.id);
     let restrict = async |levels: &[&str]| {
         root.put("/application/settings", json!({"restricted_visibility_levels": levels})).await.expect(200);
@@ -40,8 +40,8 @@ async fn fork_cannot_have_restricted_visibility(server: TestServer) {
 
 async fn fork_and_transfer_respect_projects_limit(server: TestServer) {
     let root = server.root();
-    let source = Project::filled(&server, "source", Visibility::Public).await;
-    let ada = server.person("ada").await;
+    let source = Project::with_commits(&server, "source", Visibility::Public).await;
+    let ada = server.create_user("ada").await;
     let team = group(&root, "team", json!({})).await;
     join(&root, &format!("/groups/{team}"), ada.id, 50).await;
     root.put(&format!("/users/{}", ada.id), json!({"projects_limit": 1})).await.expect(200);
@@ -90,7 +90,7 @@ async fn custom_attribute_filters_accept_only_plain_text(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     root.put(&format!("/projects/{id}/custom_attributes/a"), json!({"value": "1"})).await.expect(200);
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     for list in ["/projects", &format!("/users/{}/projects", ada.id), &format!("/projects/{id}/forks")] {
         for query in [
             "custom_attributes[a]=%00",
@@ -118,8 +118,8 @@ async fn custom_attribute_filters_accept_only_plain_text(server: TestServer) {
 
 async fn hidden_project_returns_404_in_all_references(server: TestServer) {
     let root = server.root();
-    let hidden = Project::filled(&server, "hidden", Visibility::Private).await;
-    let ada = server.person("ada").await;
+    let hidden = Project::with_commits(&server, "hidden", Visibility::Private).await;
+    let ada = server.create_user("ada").await;
     let own = project(&ada.client, "own", json!({"initialize_with_readme": true})).await;
     let ask = async |path: String, body: serde_json::Value| {
         let answer = ada.client.post(&path, body).await.expect(404);

@@ -8,9 +8,9 @@ use storage::entities::Visibility;
 use crate::commit_statuses::report;
 use crate::support::code::Project;
 use crate::support::git::{self, Work};
-use crate::support::places::group;
 use crate::support::process::{Site, TOKEN, on_every_site};
-use crate::support::receiver::Receiver;
+use crate::support::spaces::group;
+use crate::support::webhook_receiver::Receiver;
 use crate::support::{Client, TestServer, on_every_database};
 
 const PASSWORD: &str = "planted-pass-word-1";
@@ -50,8 +50,8 @@ async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) ->
     assert_eq!(root.get(&variables).await.expect(200).json()[0]["value"], variable["value"]);
     let twice = json!({ "ref": "main", "variables": [variable, variable] });
     refused(root, format!("{project}/pipeline"), twice).await;
-    let nowhere = json!({ "ref": "nowhere", "variables": [variable] });
-    refused(root, format!("{project}/pipeline"), nowhere).await;
+    let unused_address = json!({ "ref": "unused_address", "variables": [variable] });
+    refused(root, format!("{project}/pipeline"), unused_address).await;
 
     let schedule = crate::pipeline_schedules::schedule(root, project).await;
     let schedule = format!("{project}/pipeline_schedules/{schedule}");
@@ -74,7 +74,7 @@ async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) ->
     anonymous.post(&format!("{of_ref}?token={token}&variables[K]={VARIABLE}-in-query"), json!({})).await.expect(201);
     for body in [
         json!({ "token": TRIGGER, "ref": "main", "variables": variables }),
-        json!({ "token": token, "ref": "nowhere", "variables": variables }),
+        json!({ "token": token, "ref": "unused_address", "variables": variables }),
         json!({ "token": token, "ref": "main", "variables": { "a-b": format!("{VARIABLE}-refused") } }),
     ] {
         refused(anonymous, run.clone(), body).await;
@@ -116,7 +116,7 @@ async fn dump_database(server: &TestServer) -> String {
 
 async fn pipeline_secrets_are_stored_encrypted_and_never_sent(server: TestServer) {
     let root = server.root();
-    let project = Project::filled(&server, "planted", Visibility::Private).await;
+    let project = Project::with_commits(&server, "planted", Visibility::Private).await;
     let (place, team) =
         (format!("/projects/{}", project.id), format!("/groups/{}", group(&root, "team", json!({})).await));
     let mut receiver = Receiver::start().await;
@@ -158,7 +158,7 @@ async fn pipeline_secrets_are_stored_encrypted_and_never_sent(server: TestServer
 on_every_database![pipeline_secrets_are_stored_encrypted_and_never_sent,];
 
 async fn secrets_do_not_appear_in_log(site: Site) {
-    let log = site.beside("log");
+    let log = site.sibling_path("log");
     let server = site.serve_logging(&log).await;
     let root = Client::new(&server.base, Some(TOKEN));
     let new = json!({ "email": "ann@example.com", "username": "ann", "name": "Ann", "password": PASSWORD });

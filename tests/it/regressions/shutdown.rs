@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::support::git::Work;
 use crate::support::process::{Process, Site, TOKEN, on_every_site};
-use crate::support::wire::Wire;
+use crate::support::raw_http::Wire;
 
 /// Time limit of each step.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::Client;
 use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN, on_every_site};
-use crate::support::receiver::{Receiver, Reply};
+use crate::support::webhook_receiver::{Receiver, Reply};
 
 /// Option that allows webhooks to local addresses.
 const LOCAL: &str = "--allow-local-webhooks";

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use storage::entities::Visibility;
 
 use crate::support::code::Project;
-use crate::support::{Answer, TestServer, on_every_database};
+use crate::support::{ApiResponse, TestServer, on_every_database};
 
 /// Returns the sorted paths in a tar archive.
 fn tar_paths(bytes: &[u8], flags: &str) -> Vec<String> {
@@ -20,14 +20,14 @@ fn tar_paths(bytes: &[u8], flags: &str) -> Vec<String> {
 }
 
 /// Checks the headers that all archives share.
-fn check_headers(answer: &Answer, name: &str) {
+fn check_headers(answer: &ApiResponse, name: &str) {
     assert_eq!(answer.header("Content-Type"), "application/octet-stream");
     let disposition = answer.header("Content-Disposition");
     assert!(disposition.starts_with(&format!("attachment; filename=\"{name}\"")), "{disposition}");
 }
 
 async fn get_archive_returns_files_of_default_branch(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let id = project.id("main");
     let answer = server.anonymous().get(&project.url("/archive")).await.expect(200);
     check_headers(&answer, &format!("engine-main-{id}.tar.gz"));
@@ -39,7 +39,7 @@ async fn get_archive_returns_files_of_default_branch(server: TestServer) {
 }
 
 async fn get_archive_supports_any_ref_and_format(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     project.git(&["tag", "-a", "-m", "One", "v1.0", "feature/x"]);
     let id = project.id("feature/x");
     for (path, name) in [
@@ -61,14 +61,14 @@ async fn get_archive_supports_any_ref_and_format(server: TestServer) {
 }
 
 async fn get_archive_rejects_unknown_format(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     for path in ["/archive?format=rar", "/archive.rar", "/archive.zip?sha=%00", "/archive?sha=%FF"] {
         server.anonymous().get(&project.url(path)).await.expect(400);
     }
 }
 
 async fn get_archive_of_unknown_ref_returns_404(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let empty = Project::empty(&server, "empty", Visibility::Public).await;
     let long = "x".repeat(300);
     for revision in ["none", "--output=x", "a..b", &long] {

@@ -9,7 +9,7 @@ use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
 async fn get_blob_returns_base64_content(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let id = project.id("main:README.md");
     let blob = server.anonymous().get(&project.url(&format!("/blobs/{id}"))).await.expect(200);
     let content = BASE64_STANDARD.encode("Hello, world\n");
@@ -17,7 +17,7 @@ async fn get_blob_returns_base64_content(server: TestServer) {
 }
 
 async fn get_blob_returns_404_for_id_of_another_type(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let absent = "0".repeat(40);
     for id in [
         &project.id("main"),
@@ -43,7 +43,7 @@ async fn get_blob_returns_404_for_id_of_another_type(server: TestServer) {
 }
 
 async fn get_raw_blob_returns_unchanged_bytes(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let id = project.id("main:README.md");
     let answer = server.anonymous().get(&project.url(&format!("/blobs/{id}/raw"))).await.expect(200);
     assert_eq!(answer.text(), "Hello, world\n");
@@ -63,7 +63,7 @@ async fn get_raw_blob_returns_unchanged_bytes(server: TestServer) {
 }
 
 async fn get_raw_blob_supports_ranges_and_etags(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let id = project.id("main:README.md");
     let url = project.url(&format!("/blobs/{id}/raw"));
     let with = |name: &str, value: &str| server.anonymous().header(name, value);
@@ -82,7 +82,7 @@ async fn get_raw_blob_supports_ranges_and_etags(server: TestServer) {
 }
 
 async fn get_raw_blob_streams_large_content(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let content: String = (0..1_000_000).map(|number| format!("{number:07}\n")).collect();
     let id = project.git_with(&["hash-object", "-w", "--stdin"], &content);
     let url = project.url(&format!("/blobs/{id}/raw"));

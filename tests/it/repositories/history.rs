@@ -7,7 +7,7 @@ use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};
 
 async fn compare_starts_at_merge_base_unless_straight(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let url = project.url("/compare?from=main&to=feature%2Fx");
     let found = server.anonymous().get(&url).await.expect(200).json();
     let id = project.id("feature/x");
@@ -35,7 +35,7 @@ async fn compare_starts_at_merge_base_unless_straight(server: TestServer) {
 }
 
 async fn compare_lists_commits_oldest_first(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     for number in 1..4 {
         project.import(&NewCommit {
             branch: "feature/x",
@@ -53,7 +53,7 @@ async fn compare_lists_commits_oldest_first(server: TestServer) {
 }
 
 async fn compare_of_same_commit_returns_no_differences(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let id = project.id("main");
     let found = server.anonymous().get(&project.url(&format!("/compare?from=main&to={id}"))).await.expect(200);
     assert_eq!(
@@ -63,7 +63,7 @@ async fn compare_of_same_commit_returns_no_differences(server: TestServer) {
 }
 
 async fn compare_requires_two_existing_refs(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     for query in ["", "from=main", "to=main", "from=&to=main", "from=main&to=%00", "from=main&to=main&straight=x"] {
         server.anonymous().get(&project.url(&format!("/compare?{query}"))).await.expect(400);
     }
@@ -76,7 +76,7 @@ async fn compare_requires_two_existing_refs(server: TestServer) {
 }
 
 async fn compare_truncates_diffs_and_sets_compare_timeout(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let changes: String = (0..1_001).map(|number| file(&format!("many/{number}.txt"), "x\n")).collect();
     project.import(&NewCommit { branch: "many", from: Some("main"), changes, ..NewCommit::default() });
     let found = server.anonymous().get(&project.url("/compare?from=main&to=many")).await.expect(200).json();
@@ -85,7 +85,7 @@ async fn compare_truncates_diffs_and_sets_compare_timeout(server: TestServer) {
 }
 
 async fn list_contributors_groups_commits_by_email(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     for (number, author) in ["B. <bob@example.com>", "Bob <bob@example.com>", "Zoe <aa@example.com>"].iter().enumerate()
     {
         project.import(&NewCommit { author, changes: file("n", &format!("{number}\n")), ..NewCommit::default() });
@@ -120,7 +120,7 @@ async fn list_contributors_of_empty_repository_returns_empty_list(server: TestSe
 }
 
 async fn list_contributors_uses_constant_number_of_statements(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     let client = server.root();
     let url = project.url("/contributors?per_page=100");
     client.get(&url).await.expect(200);
@@ -138,7 +138,7 @@ async fn list_contributors_uses_constant_number_of_statements(server: TestServer
 }
 
 async fn get_merge_base_returns_best_common_ancestor(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let client = server.anonymous();
     let base = client.get(&project.url("/merge_base?refs[]=main&refs[]=feature%2Fx")).await.expect(200).json();
     assert_eq!((&base["id"], &base["title"]), (&json!(project.id("main~1")), &json!("Change main")));
@@ -147,7 +147,7 @@ async fn get_merge_base_returns_best_common_ancestor(server: TestServer) {
 }
 
 async fn get_merge_base_rejects_unknown_and_unrelated_refs(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     project.import(&NewCommit { branch: "other", changes: file("o", "o\n"), ..NewCommit::default() });
     let client = server.anonymous();
     let answer = client.get(&project.url("/merge_base?refs[]=main&refs[]=other")).await.expect(404);

@@ -7,7 +7,7 @@ use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};
 
 async fn list_tree_orders_trees_blobs_and_submodules(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let answer = server.anonymous().get(&project.url("/tree")).await.expect(200);
     assert_eq!(answer.pluck("name"), ["docs", "README.md", "link", "run.sh", "module"]);
     assert_eq!(answer.pluck("type"), ["tree", "blob", "blob", "blob", "commit"]);
@@ -20,7 +20,7 @@ async fn list_tree_orders_trees_blobs_and_submodules(server: TestServer) {
 }
 
 async fn list_tree_supports_ref_path_and_recursive(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     project.git(&["tag", "-a", "-m", "One", "v1", "feature/x"]);
     let id = project.id("feature/x");
     for (query, expected) in [
@@ -46,7 +46,7 @@ async fn list_tree_supports_ref_path_and_recursive(server: TestServer) {
 }
 
 async fn list_tree_of_unknown_ref_returns_404(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Public).await;
     let long = "x".repeat(300);
     for revision in ["none", "--upload-pack=x", "a..b", "main%5E%7Btree%7D", "%40%7B-1%7D", &long] {
         let answer = server.anonymous().get(&project.url(&format!("/tree?ref={revision}"))).await.expect(404);
@@ -63,7 +63,7 @@ async fn list_tree_of_unknown_ref_returns_404(server: TestServer) {
 }
 
 async fn list_tree_paginates_with_constant_number_of_statements(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     let client = server.root();
     client.get(&project.url("/tree")).await.expect(200);
     let before = server.statements();
@@ -80,10 +80,10 @@ async fn list_tree_paginates_with_constant_number_of_statements(server: TestServ
 }
 
 async fn repository_reads_of_private_project_require_reporter(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     let guest = project.member("guest", AccessLevel::Guest).await;
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     let blob = project.id("main:README.md");
     let paths = [
         "/tree".to_owned(),
@@ -95,8 +95,8 @@ async fn repository_reads_of_private_project_require_reporter(server: TestServer
         "/contributors".to_owned(),
         "/merge_base?refs[]=main&refs[]=merged".to_owned(),
     ];
-    let open = Project::filled(&server, "open", Visibility::Public).await;
-    let reader = server.person_with("reader", &["read_user"]).await.client;
+    let open = Project::with_commits(&server, "open", Visibility::Public).await;
+    let reader = server.create_user_with_scopes("reader", &["read_user"]).await.client;
     let member = open.member("member", AccessLevel::Guest).await;
     for path in paths {
         let url = project.url(&path);

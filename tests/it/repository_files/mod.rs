@@ -1,6 +1,6 @@
 //! Files of a repository.
 
 mod access;
+mod commit;
+mod get;
 mod raw;
-mod reading;
-mod writing;

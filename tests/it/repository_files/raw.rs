@@ -74,7 +74,7 @@ async fn get_raw_file_streams_large_content_and_ranges(server: TestServer) {
     stream.extend(format!("data {}\n", content.len()).bytes());
     stream.extend(&content);
     stream.push(b'\n');
-    sample.feed(&stream);
+    sample.fast_import(&stream);
     let url = format!("{}/raw?ref=big", sample.file("big"));
     let answer = server.root().get(&url).await.expect(200);
     assert_eq!(Sha256::digest(&answer.body), Sha256::digest(&content));

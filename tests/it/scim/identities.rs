@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Provider;
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
 async fn group_owners_see_saml_identities_in_all_descendants(server: TestServer) {
@@ -12,9 +12,9 @@ async fn group_owners_see_saml_identities_in_all_descendants(server: TestServer)
     let ada = provider.provision(&server, "ada").await;
     let below = group(&root, "below", json!({ "parent_id": provider.group })).await;
     let work = project(&root, "work", json!({ "namespace_id": below })).await;
-    let bob = server.person("bob").await;
-    let (owner, maintainer) = (server.person("owner").await, server.person("maintainer").await);
-    let of_below = server.person("of-below").await;
+    let bob = server.create_user("bob").await;
+    let (owner, maintainer) = (server.create_user("owner").await, server.create_user("maintainer").await);
+    let of_below = server.create_user("of-below").await;
     let engines = format!("/groups/{}", provider.group);
     for (place, person, level) in [
         (engines.clone(), bob.id, 30),
@@ -63,7 +63,7 @@ async fn group_owners_see_saml_identities_in_all_descendants(server: TestServer)
 async fn list_members_with_identities_uses_constant_statements(server: TestServer) {
     let root = server.root();
     let provider = Provider::of(&server, "engines").await;
-    let owner = server.person("owner").await;
+    let owner = server.create_user("owner").await;
     join(&root, &format!("/groups/{}", provider.group), owner.id, 50).await;
     let count = async |list: &str| {
         let path = format!("/groups/{}/{list}", provider.group);

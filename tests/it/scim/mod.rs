@@ -1,21 +1,21 @@
 //! SCIM provisioning and single sign-on of groups.
 
-mod changing;
-mod creating;
+mod create;
+mod delete;
+mod errors;
+mod get;
 mod identities;
-mod power;
-mod reading;
-mod refusals;
-mod removal;
-mod replacing;
+mod patch;
+mod permissions;
+mod put;
 mod settings;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::client::segment;
-use crate::support::places::group;
-use crate::support::{Answer, Client, TestServer};
+use crate::support::spaces::group;
+use crate::support::{ApiResponse, Client, TestServer};
 
 /// The identity provider of a group.
 pub struct Provider {
@@ -46,12 +46,12 @@ impl Provider {
         }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> ApiResponse {
         self.client.get(&format!("{}{path}", self.base)).await
     }
 
     /// Lists users.
-    pub async fn list(&self, query: &[(&str, &str)]) -> Answer {
+    pub async fn list(&self, query: &[(&str, &str)]) -> ApiResponse {
         let request = self.client.request(Method::GET, &format!("{}/Users", self.base));
         self.client.send(request.query(query)).await
     }
@@ -63,28 +63,28 @@ impl Provider {
         users.iter().map(|user| user["id"].clone()).collect()
     }
 
-    pub async fn user(&self, uid: &str) -> Answer {
+    pub async fn user(&self, uid: &str) -> ApiResponse {
         self.get(&format!("/Users/{}", segment(uid))).await
     }
 
-    pub async fn send(&self, method: Method, path: &str, body: &Value) -> Answer {
+    pub async fn send(&self, method: Method, path: &str, body: &Value) -> ApiResponse {
         let request = self.client.request(method, &format!("{}{path}", self.base));
         let request = request.header("Content-Type", "application/scim+json");
         self.client.send(request.body(body.to_string())).await
     }
 
-    pub async fn create(&self, body: &Value) -> Answer {
+    pub async fn create(&self, body: &Value) -> ApiResponse {
         self.send(Method::POST, "/Users", body).await
     }
 
-    pub async fn patch(&self, uid: &str, operations: Value) -> Answer {
+    pub async fn patch(&self, uid: &str, operations: Value) -> ApiResponse {
         let body = json!({
             "schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"], "Operations": operations,
         });
         self.send(Method::PATCH, &format!("/Users/{}", segment(uid)), &body).await
     }
 
-    pub async fn delete(&self, uid: &str) -> Answer {
+    pub async fn delete(&self, uid: &str) -> ApiResponse {
         let path = format!("{}/Users/{}", self.base, segment(uid));
         self.client.delete(&path).await
     }
@@ -135,7 +135,7 @@ pub async fn account(server: &TestServer, username: &str) -> Option<i64> {
 
 /// Checks that a response is a SCIM error and returns its status, type and detail.
 #[track_caller]
-pub fn refusal(answer: &Answer) -> (u16, Value, String) {
+pub fn refusal(answer: &ApiResponse) -> (u16, Value, String) {
     assert_eq!(answer.header("content-type"), "application/scim+json");
     let body = answer.json();
     assert_eq!(body["schemas"], json!(["urn:ietf:params:scim:api:messages:2.0:Error"]));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Provider, enable, token, user_attributes};
-use crate::support::places::{group, join};
+use crate::support::spaces::{group, join};
 use crate::support::{TestServer, on_every_database};
 
 async fn single_sign_on_is_disabled_by_default(server: TestServer) {
@@ -34,7 +34,7 @@ async fn saml_settings_require_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({ "visibility": "public" })).await;
     let (saml, token) = (format!("/groups/{engines}/saml"), format!("/groups/{engines}/scim_token"));
-    for (level, person) in server.cast(&root, engines).await {
+    for (level, person) in server.create_member_per_role(&root, engines).await {
         let allowed = level == 50;
         let status = |fine: u16| if allowed { fine } else { 403 };
         person.client.get(&saml).await.expect(status(200));
@@ -154,11 +154,11 @@ async fn deleted_group_keeps_provisioned_accounts(server: TestServer) {
 async fn saml_settings_depend_on_membership_and_token_scope(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     ada.client.get(&format!("/groups/{engines}/saml")).await.expect(404);
     join(&root, &format!("/groups/{engines}"), ada.id, 50).await;
     ada.client.put(&format!("/groups/{engines}/saml"), json!({ "enabled": true })).await.expect(200);
-    let narrow = server.with_token(&server.token_of(ada.id, &["read_api"]).await);
+    let narrow = server.with_token(&server.create_token(ada.id, &["read_api"]).await);
     narrow.get(&format!("/groups/{engines}/saml")).await.expect(200);
     narrow.post(&format!("/groups/{engines}/scim_token"), json!({})).await.expect(403);
 }

@@ -12,8 +12,8 @@ use storage::entities::{Visibility, now};
 use super::ada;
 use crate::support::browser::Browser;
 use crate::support::client::http;
-use crate::support::people::PASSWORD;
 use crate::support::process::{Process, Site, on_every_site};
+use crate::support::users::PASSWORD;
 use crate::support::{TestServer, on_every_database};
 
 /// Number of failed attempts before requests are limited.
@@ -57,7 +57,7 @@ async fn application(server: &TestServer, name: &str) -> (String, String) {
 
 async fn sign_in_form_limits_attempts_per_account(server: TestServer) {
     ada(&server).await;
-    server.person("bob").await;
+    server.create_user("bob").await;
     for number in 0..ALLOWED {
         let mut browser = Browser::new(&server);
         browser.http = client_at(&format!("127.0.0.{}", 10 + number));
@@ -108,7 +108,7 @@ async fn concurrent_sign_in_attempts_do_not_bypass_limit(server: TestServer) {
 
 async fn git_limits_attempts_per_account_and_address(server: TestServer) {
     let ada = ada(&server).await;
-    server.project_at("g/p", Visibility::Public).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     let (here, there) = (client_at("127.0.0.10"), client_at("127.0.0.11"));
     for _ in 0..12 {
         assert_eq!(fetch_refs(&here, &server.base, "ada", PASSWORD).await.0, 200);
@@ -190,7 +190,7 @@ async fn fetch_refs_forwarded(
 
 async fn clients_behind_trusted_proxy_are_limited_separately(server: TestServer) {
     ada(&server).await;
-    server.project_at("g/p", Visibility::Public).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     let proxy = http().build().expect("a client");
     // Addresses that the client adds itself are ignored.
     for number in 0..ALLOWED {
@@ -228,7 +228,7 @@ async fn clients_behind_trusted_proxy_are_limited_separately(server: TestServer)
 
 async fn forwarded_for_is_ignored_without_trusted_proxies(server: TestServer) {
     ada(&server).await;
-    server.project_at("g/p", Visibility::Public).await;
+    server.insert_project_at("g/p", Visibility::Public).await;
     let http = http().build().expect("a client");
     for number in 0..ALLOWED {
         let spoofed = format!("198.51.100.{number}");

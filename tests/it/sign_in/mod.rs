@@ -11,12 +11,12 @@ use serde_json::json;
 use storage::entities::{now, sessions, users};
 
 use crate::support::browser::{Browser, token};
-use crate::support::people::{PASSWORD, Person};
+use crate::support::users::{PASSWORD, TestUser};
 use crate::support::{TestServer, on_every_database};
 
-async fn ada(server: &TestServer) -> Person {
-    let ada = server.person("ada").await;
-    server.give_password(&ada).await;
+async fn ada(server: &TestServer) -> TestUser {
+    let ada = server.create_user("ada").await;
+    server.set_password(&ada).await;
     ada
 }
 
@@ -93,7 +93,7 @@ async fn sign_in_again_replaces_session(server: TestServer) {
 
 async fn wrong_password_and_unknown_user_return_same_error(server: TestServer) {
     ada(&server).await;
-    server.person("bob").await;
+    server.create_user("bob").await;
     let mut browser = Browser::new(&server);
     for (login, password) in [("ada", "wrong password"), ("nobody", PASSWORD), ("bob", PASSWORD), ("", "")] {
         let seen = browser.sign_in(login, password, &[]).await;

@@ -5,12 +5,12 @@ use serde_json::json;
 use storage::entities::AccessLevel;
 
 use super::{home, snippet, titles};
-use crate::support::people::Person;
+use crate::support::users::TestUser;
 use crate::support::{TestServer, on_every_database};
 
 /// Creates an external user, who sees internal resources only as a member.
-async fn external(server: &TestServer, name: &str) -> Person {
-    let person = server.person(name).await;
+async fn external(server: &TestServer, name: &str) -> TestUser {
+    let person = server.create_user(name).await;
     let mut row = person.row.clone().into_active_model();
     row.external = Set(true);
     row.update(server.backend.database.write()).await.expect("a row");
@@ -19,7 +19,7 @@ async fn external(server: &TestServer, name: &str) -> Person {
 
 async fn personal_snippet_access_depends_on_visibility(server: TestServer) {
     let (ann, ben, outsider) =
-        (server.person("ann").await, server.person("ben").await, external(&server, "outsider").await);
+        (server.create_user("ann").await, server.create_user("ben").await, external(&server, "outsider").await);
     let (root, anonymous) = (server.root(), server.anonymous());
     for (visibility, [to_anonymous, to_outsider, to_ben]) in
         [("private", [404, 404, 404]), ("internal", [404, 404, 200]), ("public", [200, 200, 200])]
@@ -54,8 +54,8 @@ async fn personal_snippet_access_depends_on_visibility(server: TestServer) {
 async fn project_snippet_access_depends_on_visibility_and_role(server: TestServer) {
     let (id, place) = home(&server, "open", "public").await;
     let (ann, guest, outsider) =
-        (server.person("ann").await, server.person("guest").await, external(&server, "outsider").await);
-    server.enrol(id, guest.id, AccessLevel::Guest).await;
+        (server.create_user("ann").await, server.create_user("guest").await, external(&server, "outsider").await);
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
     let root = server.root();
     let mut paths = Vec::new();
     for visibility in ["private", "internal", "public"] {
@@ -87,7 +87,7 @@ async fn project_snippet_access_depends_on_visibility_and_role(server: TestServe
     ] {
         answer.expect(404);
     }
-    server.enrol(hidden_id, outsider.id, AccessLevel::Guest).await;
+    server.insert_member(hidden_id, outsider.id, AccessLevel::Guest).await;
     assert_eq!(titles(&outsider.client, &hidden).await, ["within"]);
     // A snippet of another project returns 404.
     root.get(&format!("{place}/snippets/{within}")).await.expect(404);
@@ -96,16 +96,16 @@ async fn project_snippet_access_depends_on_visibility_and_role(server: TestServe
 
 async fn create_snippet_requires_reporter_and_update_requires_author(server: TestServer) {
     let (id, place) = home(&server, "made", "public").await;
-    let (ann, maker) = (server.person("ann").await, server.person("maker").await);
-    let (guest, developer) = (server.person("guest").await, server.person("developer").await);
-    let maintainer = server.person("maintainer").await;
+    let (ann, maker) = (server.create_user("ann").await, server.create_user("maker").await);
+    let (guest, developer) = (server.create_user("guest").await, server.create_user("developer").await);
+    let maintainer = server.create_user("maintainer").await;
     for (person, level) in [
         (&maker, AccessLevel::Reporter),
         (&guest, AccessLevel::Guest),
         (&developer, AccessLevel::Developer),
         (&maintainer, AccessLevel::Maintainer),
     ] {
-        server.enrol(id, person.id, level).await;
+        server.insert_member(id, person.id, level).await;
     }
     let attributes = json!({"title": "t", "file_name": "f", "content": "c"});
     let all = format!("{place}/snippets");
@@ -132,8 +132,8 @@ async fn create_snippet_requires_reporter_and_update_requires_author(server: Tes
 
 async fn snippets_access_level_limits_access(server: TestServer) {
     let (id, place) = home(&server, "off", "public").await;
-    let (root, ann, guest) = (server.root(), server.person("ann").await, server.person("guest").await);
-    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    let (root, ann, guest) = (server.root(), server.create_user("ann").await, server.create_user("guest").await);
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
     let all = format!("{place}/snippets");
     let this = snippet(&root, &place, "t", json!({"visibility": "public"})).await;
     let this = format!("{all}/{this}");

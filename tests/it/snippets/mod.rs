@@ -1,13 +1,13 @@
 mod access;
+mod delete;
 mod files;
-mod life;
+mod lifecycle;
 mod notes;
 mod raw;
-mod removal;
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, id, project};
+use crate::support::spaces::{group, id, project};
 use crate::support::{Client, TestServer};
 
 /// Creates a snippet and returns its ID. `place` is the path of a project, or `""` for a personal snippet; `extra`

@@ -5,12 +5,12 @@ use storage::entities::AccessLevel;
 
 use super::{home, snippet};
 use crate::notes::write;
-use crate::support::receiver::Receiver;
+use crate::support::webhook_receiver::Receiver;
 use crate::support::{TestServer, on_every_database};
 
 async fn get_snippet_note_returns_snippet_fields(server: TestServer) {
     let (_, place) = home(&server, "read", "public").await;
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let attributes = json!({"visibility": "public", "file_name": "start.sh"});
     let id = snippet(&root, &place, "How to start", attributes).await;
     let this = format!("{place}/snippets/{id}");
@@ -65,8 +65,8 @@ async fn snippet_notes_reject_invalid_requests(server: TestServer) {
 
 async fn snippet_notes_require_visible_snippet(server: TestServer) {
     let (id, place) = home(&server, "seen", "public").await;
-    let (root, ann, guest) = (server.root(), server.person("ann").await, server.person("guest").await);
-    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    let (root, ann, guest) = (server.root(), server.create_user("ann").await, server.create_user("guest").await);
+    server.insert_member(id, guest.id, AccessLevel::Guest).await;
     let hidden = snippet(&root, &place, "few", json!({"visibility": "private"})).await;
     let this = format!("{place}/snippets/{hidden}");
     let note = write(&guest.client, &this, json!({"body": "hush"})).await;
@@ -114,7 +114,7 @@ async fn snippet_notes_require_visible_snippet(server: TestServer) {
 
 async fn snippets_and_their_notes_support_award_emoji(server: TestServer) {
     let (_, place) = home(&server, "awarded", "public").await;
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let id = snippet(&root, &place, "t", json!({"visibility": "public"})).await;
     let this = format!("{place}/snippets/{id}");
     let note = write(&ann.client, &this, json!({"body": "Nice"})).await;
@@ -128,7 +128,7 @@ async fn snippets_and_their_notes_support_award_emoji(server: TestServer) {
         assert_eq!(root.get(&list).await.expect(200).json(), json!([created]));
         ann.client.post(&list, json!({"name": "tada"})).await.expect(404);
         root.get(&format!("{list}/999999")).await.expect(404);
-        let ben = server.person(&format!("ben-{kind}")).await;
+        let ben = server.create_user(&format!("ben-{kind}")).await;
         let maker = if kind == "Note" { &ann.client } else { &root };
         maker.post(&list, json!({"name": "thumbsup"})).await.expect(404);
         let vote = ben.client.post(&list, json!({"name": "+1"})).await.expect(201).json();
@@ -148,7 +148,7 @@ async fn snippets_and_their_notes_support_award_emoji(server: TestServer) {
 
 async fn snippet_notes_trigger_webhooks(server: TestServer) {
     let (project, place) = home(&server, "hooked", "public").await;
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let attributes = json!({"visibility": "public", "file_name": "start.sh", "content": "holdfast serve"});
     let id = snippet(&root, &place, "How to start", attributes).await;
     let mut receiver = Receiver::start().await;

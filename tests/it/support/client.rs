@@ -16,7 +16,7 @@ pub struct Client {
 
 /// A response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ApiResponse {
     /// Status code.
     pub status: u16,
     /// Headers.
@@ -61,13 +61,13 @@ impl Client {
     }
 
     /// Sends a request and validates the response.
-    pub async fn send(&self, request: RequestBuilder) -> Answer {
+    pub async fn send(&self, request: RequestBuilder) -> ApiResponse {
         let request = request.build().expect("a request");
         let (method, path) = (request.method().to_string(), request.url().path().to_owned());
         let response = self.http.execute(request).await.expect("an answer");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = response.bytes().await.expect("a body").to_vec();
-        let answer = Answer { status, headers, body };
+        let answer = ApiResponse { status, headers, body };
         // The document describes no operation for itself.
         if path.starts_with("/api/") && !path.starts_with("/api/v4/openapi.") {
             contract::check(&method, &path, &answer);
@@ -76,37 +76,37 @@ impl Client {
     }
 
     /// Sends a GET request.
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> ApiResponse {
         self.send(self.request(Method::GET, path)).await
     }
 
     /// Sends a HEAD request.
-    pub async fn head(&self, path: &str) -> Answer {
+    pub async fn head(&self, path: &str) -> ApiResponse {
         self.send(self.request(Method::HEAD, path)).await
     }
 
     /// Sends a DELETE request without a body.
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub async fn delete(&self, path: &str) -> ApiResponse {
         self.send(self.request(Method::DELETE, path)).await
     }
 
     /// Sends a POST request with a JSON body.
-    pub async fn post(&self, path: &str, body: Value) -> Answer {
+    pub async fn post(&self, path: &str, body: Value) -> ApiResponse {
         self.send(self.request(Method::POST, path).json(&body)).await
     }
 
     /// Sends a PUT request with a JSON body.
-    pub async fn put(&self, path: &str, body: Value) -> Answer {
+    pub async fn put(&self, path: &str, body: Value) -> ApiResponse {
         self.send(self.request(Method::PUT, path).json(&body)).await
     }
 
     /// Sends a POST request with a URL-encoded form.
-    pub async fn post_form(&self, path: &str, pairs: &[(&str, &str)]) -> Answer {
+    pub async fn post_form(&self, path: &str, pairs: &[(&str, &str)]) -> ApiResponse {
         self.send(self.request(Method::POST, path).form(pairs)).await
     }
 }
 
-impl Answer {
+impl ApiResponse {
     /// Returns the body as JSON.
     pub fn json(&self) -> Value {
         let shown = || String::from_utf8_lossy(&self.body).into_owned();

@@ -59,7 +59,7 @@ impl<'a> Project<'a> {
     pub async fn empty(server: &'a TestServer, name: &str, visibility: Visibility) -> Self {
         let root = namespaces::by_full_path(server.backend.database.read(), "root").await;
         let root = root.expect("a query").expect("the administrator's namespace");
-        let id = server.bare_project(root.id, name, visibility).await.id;
+        let id = server.insert_project(root.id, name, visibility).await.id;
         let on_disk = format!("{:?}", RepositoryId::of_project(id));
         let directory =
             server.data().join("repositories").join(&on_disk[..2]).join(&on_disk[2..4]).join(format!("{on_disk}.git"));
@@ -68,7 +68,7 @@ impl<'a> Project<'a> {
 
     /// Creates a project with two commits on the protected default branch `main`. `feature/x` has one commit more than
     /// the first, and `merged` points to the first.
-    pub async fn filled(server: &'a TestServer, name: &str, visibility: Visibility) -> Self {
+    pub async fn with_commits(server: &'a TestServer, name: &str, visibility: Visibility) -> Self {
         let project = Self::empty(server, name, visibility).await;
         project.import(&NewCommit {
             changes: format!(
@@ -115,12 +115,12 @@ impl<'a> Project<'a> {
     }
 
     /// Runs a `git` command like [`Self::git`] and keeps the last line break.
-    pub fn printed(&self, arguments: &[&str]) -> String {
+    pub fn git_raw(&self, arguments: &[&str]) -> String {
         self.run(arguments, b"")
     }
 
     /// Sends a stream to `git fast-import`.
-    pub fn feed(&self, stream: &[u8]) {
+    pub fn fast_import(&self, stream: &[u8]) {
         self.run(&["fast-import", "--quiet", "--force"], stream);
     }
 
@@ -142,7 +142,7 @@ impl<'a> Project<'a> {
         // A program that exits early reports its error below.
         let _ = child.stdin.take().expect("stdin").write_all(input);
         let output = child.wait_with_output().expect("output");
-        assert!(output.status.success(), "git {arguments:?}: {}", git::said(&output));
+        assert!(output.status.success(), "git {arguments:?}: {}", git::output_text(&output));
         self.server.backend.database.invalidate();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -164,7 +164,7 @@ impl<'a> Project<'a> {
             writeln!(stream, "from {id}").expect("text");
         }
         stream.push_str(&commit.changes);
-        self.feed(stream.as_bytes());
+        self.fast_import(stream.as_bytes());
         self.id(&tip)
     }
 
@@ -221,8 +221,8 @@ impl<'a> Project<'a> {
 
     /// Creates a user with a role in the project and returns its client.
     pub async fn member(&self, name: &str, role: AccessLevel) -> Client {
-        let person = self.server.person(name).await;
-        self.server.enrol(self.id, person.id, role).await;
+        let person = self.server.create_user(name).await;
+        self.server.insert_member(self.id, person.id, role).await;
         person.client
     }
 }

@@ -9,7 +9,7 @@ use contract::table::operations;
 use jsonschema::{Draft, Registry, Validator};
 use serde_json::{Value, json};
 
-use super::Answer;
+use super::ApiResponse;
 
 /// The published OpenAPI document.
 pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(DOCUMENT_JSON).expect("JSON"));
@@ -50,7 +50,7 @@ fn matches(template: &[&str], sent: &[&str]) -> bool {
 }
 
 /// Panics if a response violates the contract.
-pub fn check(method: &str, path: &str, answer: &Answer) {
+pub fn check(method: &str, path: &str, answer: &ApiResponse) {
     let body = || String::from_utf8_lossy(&answer.body).chars().take(2_000).collect::<String>();
     assert_ne!(answer.status, 500, "{method} {path} failed: {}", body());
     // Duplicate slashes are accepted in some paths.

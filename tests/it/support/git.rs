@@ -48,15 +48,15 @@ impl Work {
     /// Runs git, which must succeed, and returns its output.
     pub async fn git(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
-        assert!(output.status.success(), "git {arguments:?}: {}", said(&output));
+        assert!(output.status.success(), "git {arguments:?}: {}", output_text(&output));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
     /// Runs git, which must fail, and returns its output.
     pub async fn fails(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
-        assert!(!output.status.success(), "git {arguments:?} succeeded: {}", said(&output));
-        said(&output)
+        assert!(!output.status.success(), "git {arguments:?} succeeded: {}", output_text(&output));
+        output_text(&output)
     }
 
     /// Runs git and returns its result.
@@ -91,6 +91,6 @@ pub fn command(directory: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Returns the complete output of a program.
-pub fn said(output: &Output) -> String {
+pub fn output_text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

@@ -6,20 +6,20 @@ pub mod code;
 pub mod contract;
 mod databases;
 pub mod git;
-pub mod people;
-pub mod places;
+mod http_request;
 pub mod planning;
-pub mod plans;
 pub mod process;
-mod received;
-pub mod receiver;
+pub mod query_plans;
+pub mod raw_http;
 pub mod repository;
 pub mod s3;
 pub mod server;
+pub mod spaces;
 mod template;
-pub mod wire;
+pub mod users;
+pub mod webhook_receiver;
 
-pub use client::{Answer, Client};
+pub use client::{ApiResponse, Client};
 pub use databases::{PostgresqlDatabase, temporary_directory};
 pub use server::{Kind, TestServer};
 

@@ -8,7 +8,7 @@ use super::TestServer;
 
 impl TestServer {
     /// Creates an issue with these labels.
-    pub async fn bare_issue(&self, project_id: i64, iid: i64, labels: &[i64]) -> issues::Model {
+    pub async fn insert_issue(&self, project_id: i64, iid: i64, labels: &[i64]) -> issues::Model {
         let db = self.backend.database.write();
         let row = issues::ActiveModel {
             project_id: Set(project_id),
@@ -30,7 +30,7 @@ impl TestServer {
     }
 
     /// Updates the row of an issue.
-    pub async fn change_issue(&self, id: i64, change: impl FnOnce(&mut issues::ActiveModel)) {
+    pub async fn update_issue_row(&self, id: i64, change: impl FnOnce(&mut issues::ActiveModel)) {
         let mut row = issues::ActiveModel { id: Set(id), ..Default::default() };
         change(&mut row);
         row.update(self.backend.database.write()).await.expect("a change");
@@ -43,7 +43,7 @@ impl TestServer {
     }
 
     /// Creates an open merge request with these labels and a milestone, and returns its ID.
-    pub async fn bare_merge_request(
+    pub async fn insert_merge_request(
         &self,
         project_id: i64,
         iid: i64,

@@ -49,7 +49,7 @@ impl Site {
     }
 
     /// Returns a path next to the data directory.
-    pub fn beside(&self, name: &str) -> PathBuf {
+    pub fn sibling_path(&self, name: &str) -> PathBuf {
         self.data.with_file_name(name)
     }
 
@@ -93,15 +93,15 @@ impl Site {
     /// Runs a command that must succeed, and returns its output.
     pub async fn succeeds(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
-        assert!(output.status.success(), "{arguments:?}: {}", git::said(&output));
+        assert!(output.status.success(), "{arguments:?}: {}", git::output_text(&output));
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
     /// Runs a command that must exit with status 1, and returns its output.
     pub async fn fails(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", git::said(&output));
-        git::said(&output)
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", git::output_text(&output));
+        git::output_text(&output)
     }
 
     /// Starts a server.

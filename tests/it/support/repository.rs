@@ -118,7 +118,7 @@ impl<'a> Sample<'a> {
     /// Creates a private project with the history.
     pub async fn new(server: &'a TestServer) -> Self {
         let sample = Self::empty(server, Visibility::Private).await;
-        sample.feed(HISTORY.as_bytes());
+        sample.fast_import(HISTORY.as_bytes());
         sample.set_default_branch("main").await;
         sample
     }
@@ -135,9 +135,9 @@ impl<'a> Sample<'a> {
 
     /// Creates a user with a token of these scopes and returns its client.
     pub async fn member_with_scopes(&self, level: Option<AccessLevel>, scopes: &[&str]) -> Client {
-        let person = self.server.person_with(&unused("user"), scopes).await;
+        let person = self.server.create_user_with_scopes(&unused("user"), scopes).await;
         if let Some(level) = level {
-            self.server.enrol(self.id, person.id, level).await;
+            self.server.insert_member(self.id, person.id, level).await;
         }
         person.client
     }

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::sync::Notify;
 
-use super::received::{Received, receive};
+use super::http_request::{Received, receive};
 
 /// Access key of the bucket.
 const ACCESS_KEY: &str = "access-key-of-the-tests";
@@ -23,7 +23,7 @@ const CHANGED: &str = "Sat, 21 Nov 2026 10:00:00 GMT";
 
 /// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum S3Reply {
     /// The request succeeds.
     Answered,
     /// The request fails with this status.
@@ -34,7 +34,7 @@ pub enum Fate {
     Held,
 }
 
-type Script = Arc<dyn Fn(&str) -> Fate + Send + Sync>;
+type Script = Arc<dyn Fn(&str) -> S3Reply + Send + Sync>;
 
 /// State of the bucket.
 #[derive(Default)]
@@ -63,11 +63,11 @@ impl Drop for Bucket {
 impl Bucket {
     /// Starts a bucket that answers every request.
     pub async fn start() -> Self {
-        Self::with(|_| Fate::Answered).await
+        Self::with(|_| S3Reply::Answered).await
     }
 
     /// Starts a bucket that calls `script` with the method, path and query of each request.
-    pub async fn with(script: impl Fn(&str) -> Fate + Send + Sync + 'static) -> Self {
+    pub async fn with(script: impl Fn(&str) -> S3Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         let contents = Arc::new(Mutex::new(Contents::default()));
@@ -108,12 +108,12 @@ impl Bucket {
     }
 
     /// Returns the number of incomplete multipart uploads.
-    pub fn unfinished(&self) -> usize {
+    pub fn incomplete_uploads(&self) -> usize {
         self.look(|contents| contents.uploads.len())
     }
 
     /// Returns the number of multipart uploads that were started.
-    pub fn begun(&self) -> usize {
+    pub fn started_uploads(&self) -> usize {
         self.look(|contents| contents.begun)
     }
 
@@ -141,7 +141,7 @@ impl Bucket {
     }
 
     /// Asserts that a real S3 server would have accepted every request.
-    pub fn assert_well_spoken(&self) {
+    pub fn assert_valid_requests(&self) {
         let faults = self.look(|contents| contents.faults.clone());
         assert!(faults.is_empty(), "{faults:#?}");
     }
@@ -162,7 +162,7 @@ struct Request {
 }
 
 /// A response to send.
-struct Answer {
+struct ApiResponse {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
@@ -170,9 +170,9 @@ struct Answer {
     length: usize,
 }
 
-fn answer(status: u16, body: impl Into<Vec<u8>>) -> Answer {
+fn answer(status: u16, body: impl Into<Vec<u8>>) -> ApiResponse {
     let body = body.into();
-    Answer {
+    ApiResponse {
         status,
         headers: vec![("ETag", "\"tag\"".to_owned()), ("Last-Modified", CHANGED.to_owned())],
         length: body.len(),
@@ -185,9 +185,9 @@ async fn serve(mut stream: TcpStream, contents: &Mutex<Contents>, script: &Scrip
     contents.lock().expect("the contents").requests.push(line.clone());
     let fate = script(&line);
     let answer = match fate {
-        Fate::Held => std::future::pending().await,
-        Fate::Refused(status) => answer(status, "<Error><Code>Refused</Code></Error>"),
-        Fate::Answered | Fate::Cut => contents.lock().expect("the contents").answer(&request),
+        S3Reply::Held => std::future::pending().await,
+        S3Reply::Refused(status) => answer(status, "<Error><Code>Refused</Code></Error>"),
+        S3Reply::Answered | S3Reply::Cut => contents.lock().expect("the contents").answer(&request),
     };
     let mut head =
         format!("HTTP/1.1 {} Said\r\nConnection: close\r\nContent-Length: {}\r\n", answer.status, answer.length);
@@ -197,7 +197,7 @@ async fn serve(mut stream: TcpStream, contents: &Mutex<Contents>, script: &Scrip
     head.push_str("\r\n");
     stream.write_all(head.as_bytes()).await.ok()?;
     let sent = match fate {
-        Fate::Cut => &answer.body[..answer.body.len() / 2],
+        S3Reply::Cut => &answer.body[..answer.body.len() / 2],
         _ => &answer.body[..],
     };
     stream.write_all(sent).await.ok()?;
@@ -226,7 +226,7 @@ async fn read(stream: &mut TcpStream) -> Option<(String, Request)> {
 }
 
 impl Contents {
-    fn answer(&mut self, request: &Request) -> Answer {
+    fn answer(&mut self, request: &Request) -> ApiResponse {
         self.check(request);
         let (key, query) = (request.key.clone(), |name: &str| request.query.get(name));
         match (request.method.as_str(), query("uploadId"), query("partNumber")) {
@@ -279,7 +279,7 @@ impl Contents {
         }
     }
 
-    fn delete(&mut self, body: &[u8]) -> Answer {
+    fn delete(&mut self, body: &[u8]) -> ApiResponse {
         let mut done = "<DeleteResult>".to_owned();
         let asked = String::from_utf8_lossy(body);
         for key in asked.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next()) {
@@ -289,7 +289,7 @@ impl Contents {
         answer(200, done + "</DeleteResult>")
     }
 
-    fn get(&self, request: &Request) -> Answer {
+    fn get(&self, request: &Request) -> ApiResponse {
         let Some(object) = self.objects.get(&request.key) else {
             return answer(404, "<Error><Code>NoSuchKey</Code></Error>");
         };
@@ -310,7 +310,7 @@ impl Contents {
         found
     }
 
-    fn list(&self, prefix: &str) -> Answer {
+    fn list(&self, prefix: &str) -> ApiResponse {
         let mut body = "<ListBucketResult><IsTruncated>false</IsTruncated>".to_owned();
         for (key, object) in self.objects.range(prefix.to_owned()..) {
             if !key.starts_with(prefix) {

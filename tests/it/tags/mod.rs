@@ -9,7 +9,7 @@ use crate::support::{TestServer, on_every_database};
 
 /// Creates a project with an annotated tag `v1.0.0` on the first commit, `light` on the second and `tree` on a tree.
 async fn project_with_tags(server: &TestServer, visibility: Visibility) -> Project<'_> {
-    let project = Project::filled(server, "engine", visibility).await;
+    let project = Project::with_commits(server, "engine", visibility).await;
     project.git(&["tag", "-a", "-m", "First release\n\nIt adds.", "v1.0.0", "main~1"]);
     project.git(&["tag", "light", "main"]);
     project.git(&["tag", "tree", "main^{tree}"]);
@@ -105,7 +105,7 @@ async fn get_missing_tag_returns_404(server: TestServer) {
 }
 
 async fn create_tag_with_and_without_message(server: TestServer) {
-    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let project = Project::with_commits(&server, "engine", Visibility::Private).await;
     let developer = project.member("dev", AccessLevel::Developer).await;
     let url = project.url("/tags");
     let body = json!({ "tag_name": "release/1", "ref": "feature/x", "message": "One\n\nBody" });
@@ -189,8 +189,8 @@ async fn tag_reads_require_reporter_and_writes_require_developer(server: TestSer
     let project = project_with_tags(&server, Visibility::Private).await;
     let guest = project.member("guest", AccessLevel::Guest).await;
     let reporter = project.member("reporter", AccessLevel::Reporter).await;
-    let stranger = server.person("stranger").await.client;
-    let reader = server.person_with("reader", &["read_user"]).await.client;
+    let stranger = server.create_user("stranger").await.client;
+    let reader = server.create_user_with_scopes("reader", &["read_user"]).await.client;
     let body = || json!({ "tag_name": "new", "ref": "main" });
     let (list, one) = (project.url("/tags"), project.url("/tags/light"));
     for url in [&list, &one] {
@@ -211,7 +211,7 @@ async fn tag_reads_require_reporter_and_writes_require_developer(server: TestSer
     server.anonymous().delete(&one).await.expect(401);
     // Parameters are validated before permissions are checked.
     reporter.post(&list, json!({})).await.expect(400);
-    let open = Project::filled(&server, "open", Visibility::Public).await;
+    let open = Project::with_commits(&server, "open", Visibility::Public).await;
     reader.get(&open.url("/tags")).await.expect(403);
     project.archive().await;
     server.root().post(&list, body()).await.expect(403);

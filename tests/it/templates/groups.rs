@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use storage::entities::{Visibility, namespaces, projects};
 
 use super::{content, keys};
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a project in a group with these files.
@@ -131,7 +131,7 @@ async fn group_licenses_have_name_and_content(server: TestServer) {
 async fn set_template_project_requires_owner_and_project_of_group(server: TestServer) {
     let root = server.root();
     let Tree { top, low, of_top, of_low, .. } = tree(&server).await;
-    let (owner, maintainer) = (server.person("owner").await, server.person("maintainer").await);
+    let (owner, maintainer) = (server.create_user("owner").await, server.create_user("maintainer").await);
     join(&root, &format!("/groups/{top}"), owner.id, 50).await;
     join(&root, &format!("/groups/{top}"), maintainer.id, 40).await;
     let elsewhere = project(&root, "elsewhere", json!({ "visibility": "public" })).await;
@@ -166,7 +166,8 @@ async fn group_templates_require_read_access_to_template_project(server: TestSer
     let root = server.root();
     let dockerfiles = format!("/projects/{work}/templates/dockerfiles");
     let anonymous = server.anonymous();
-    let people = [server.person("stranger").await, server.person("guest").await, server.person("reporter").await];
+    let people =
+        [server.create_user("stranger").await, server.create_user("guest").await, server.create_user("reporter").await];
     for (person, level) in people[1..].iter().zip([10, 20]) {
         join(&root, &format!("/groups/{top}"), person.id, level).await;
     }
@@ -240,7 +241,7 @@ async fn list_templates_uses_constant_number_of_statements(server: TestServer) {
         work = project(&root, "work", json!({ "namespace_id": created, "visibility": "public" })).await;
         above = json!(created);
     }
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let path = format!("/projects/{work}/templates/dockerfiles");
     assert_eq!(keys(&ada.client, &path).await[..6], ["T5", "T4", "T3", "T2", "T1", "T0"]);
     let before = server.statements();

@@ -1,7 +1,7 @@
 //! File templates: built-in templates of all projects.
 
 mod groups;
-mod own;
+mod project_templates;
 
 use chrono::{Datelike, Utc};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::client::segment;
 use crate::support::code::Project;
-use crate::support::places::project;
+use crate::support::spaces::project;
 use crate::support::{Client, TestServer, on_every_database};
 
 /// A built-in template of each type.
@@ -109,7 +109,7 @@ async fn get_license_returns_all_fields(server: TestServer) {
 
 async fn get_license_replaces_placeholders(server: TestServer) {
     let root = server.root();
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let work = project(&root, "work", json!({ "visibility": "public" })).await;
     let licenses = format!("/projects/{work}/templates/licenses");
     let year = Utc::now().year();
@@ -217,11 +217,11 @@ async fn unknown_template_types_return_400_and_keys_404(server: TestServer) {
 }
 
 async fn templates_are_readable_if_project_is_visible(server: TestServer) {
-    let open = Project::filled(&server, "open", Visibility::Public).await;
+    let open = Project::with_commits(&server, "open", Visibility::Public).await;
     let inside = Project::empty(&server, "inside", Visibility::Internal).await;
     let hidden = Project::empty(&server, "hidden", Visibility::Private).await;
     let guest = hidden.member("guest", AccessLevel::Guest).await;
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     let anonymous = server.anonymous();
     let both = async |client: &Client, project: i64, status: u16| {
         let mut answers: Vec<Value> = Vec::new();
@@ -246,7 +246,7 @@ async fn templates_are_readable_if_project_is_visible(server: TestServer) {
         }
     }
     both(&server.with_token("wrong"), open.id, 401).await;
-    let narrow = server.person_with("narrow", &["read_user"]).await.client;
+    let narrow = server.create_user_with_scopes("narrow", &["read_user"]).await.client;
     both(&narrow, open.id, 403).await;
     narrow.get("/templates/licenses").await.expect(403);
     open.archive().await;

@@ -6,7 +6,7 @@ use storage::entities::AccessLevel;
 
 use super::{pairs, pending, public_project};
 use crate::issues::open;
-use crate::support::places::{group, project};
+use crate::support::spaces::{group, project};
 use crate::support::{TestServer, on_every_database};
 
 fn ultimate_plan() -> ConfigOptions {
@@ -14,7 +14,7 @@ fn ultimate_plan() -> ConfigOptions {
 }
 
 async fn list_todos_supports_all_filters(server: TestServer) {
-    let (root, ann, bob) = (server.root(), server.person("ann").await, server.person("bob").await);
+    let (root, ann, bob) = (server.root(), server.create_user("ann").await, server.create_user("bob").await);
     let id = public_project(&server, "p").await;
     let above = root.get(&format!("/projects/{id}")).await.expect(200).json()["namespace"]["id"].clone();
     let below = group(&root, "below", json!({"visibility": "public", "parent_id": above})).await;
@@ -51,9 +51,9 @@ async fn list_todos_supports_all_filters(server: TestServer) {
 }
 
 async fn list_todos_omits_targets_that_are_no_longer_visible(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let id = project(&root, "p", json!({})).await;
-    server.enrol(id, ann.id, AccessLevel::Reporter).await;
+    server.insert_member(id, ann.id, AccessLevel::Reporter).await;
     let iid = open(&root, id, json!({"title": "t", "confidential": true, "description": "@ann"})).await;
     let aside = json!({"body": "@ann", "confidential": true});
     let other = open(&root, id, json!({"title": "open"})).await;

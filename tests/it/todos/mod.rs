@@ -1,12 +1,12 @@
-mod done;
+mod create;
 mod lists;
-mod making;
+mod mark_as_done;
 mod races;
 mod references;
 
 use serde_json::{Value, json};
 
-use crate::support::places::{group, project};
+use crate::support::spaces::{group, project};
 use crate::support::{Client, TestServer};
 
 /// Returns the action and the target title of the pending to-do items of the caller, newest first.

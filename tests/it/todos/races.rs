@@ -8,7 +8,7 @@ use crate::issues::open;
 use crate::support::{TestServer, on_every_database};
 
 async fn concurrent_mentions_create_one_todo(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let id = public_project(&server, "p").await;
     let issue = format!("/projects/{id}/issues/{}", open(&root, id, json!({"title": "t"})).await);
     let mark = format!("{issue}/todo");
@@ -66,7 +66,7 @@ async fn concurrent_issue_moves_in_both_directions_do_not_deadlock(server: TestS
 }
 
 async fn mentions_succeed_while_referenced_issue_is_deleted(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let id = public_project(&server, "p").await;
     let target = open(&root, id, json!({"title": "t"})).await;
     let many = (0..15).map(|_| open(&ann.client, id, json!({"title": "n", "description": format!("#{target}, @ann")})));

@@ -7,12 +7,12 @@ use super::{notes, public_project, write};
 use crate::issues::open;
 use crate::merge_requests::propose;
 use crate::support::code::Project;
-use crate::support::places::project;
+use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 async fn reference_creates_system_note_on_target(server: TestServer) {
     let root = server.root();
-    let home = Project::filled(&server, "p", Visibility::Public).await;
+    let home = Project::with_commits(&server, "p", Visibility::Public).await;
     let id = home.id;
     let other = public_project(&server, "q").await;
     let issue = |project: i64, iid: i64| format!("/projects/{project}/issues/{iid}");
@@ -42,7 +42,7 @@ async fn reference_creates_system_note_on_target(server: TestServer) {
 }
 
 async fn references_in_code_or_to_invisible_targets_create_no_note(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let id = public_project(&server, "p").await;
     let hidden = project(&root, "hidden", json!({})).await;
     let secret = open(&root, hidden, json!({"title": "t"})).await;
@@ -67,7 +67,7 @@ async fn references_in_code_or_to_invisible_targets_create_no_note(server: TestS
 }
 
 async fn reference_notes_from_restricted_sources_are_hidden(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let id = public_project(&server, "p").await;
     let open_one = format!("/projects/{id}/issues/{}", open(&root, id, json!({"title": "open"})).await);
     let hidden = project(&root, "hidden", json!({})).await;
@@ -89,7 +89,7 @@ async fn reference_notes_from_restricted_sources_are_hidden(server: TestServer) 
 }
 
 async fn move_notes_require_access_to_other_project(server: TestServer) {
-    let (root, ann) = (server.root(), server.person("ann").await);
+    let (root, ann) = (server.root(), server.create_user("ann").await);
     let id = public_project(&server, "p").await;
     let hidden = project(&root, "hidden", json!({})).await;
     for (from, to) in [(id, hidden), (hidden, id)] {

@@ -8,7 +8,7 @@ use storage::entities::taken_emails;
 use crate::support::{TestServer, on_every_database};
 
 async fn user_emails_can_be_created_read_and_deleted(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let created = ada.post("/user/emails", json!({ "email": "Ada@work.example" })).await.expect(201).json();
     assert_eq!(created, json!({ "id": created["id"], "email": "Ada@work.example", "confirmed_at": null }));
     let one = format!("/user/emails/{}", created["id"]);
@@ -24,7 +24,7 @@ async fn user_emails_can_be_created_read_and_deleted(server: TestServer) {
 }
 
 async fn email_address_belongs_to_one_user(server: TestServer) {
-    let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
+    let (ada, bob, root) = (server.create_user("ada").await, server.create_user("bob").await, server.root());
     ada.client.post("/user/emails", json!({ "email": "ada@work.example" })).await.expect(201);
     for email in ["ADA@work.example", "ada@example.com", "bob@example.com"] {
         let refused = bob.client.post("/user/emails", json!({ "email": email })).await.expect(400);
@@ -45,7 +45,8 @@ async fn concurrent_claims_of_one_email_succeed_once(server: TestServer) {
     let root = server.root();
     let mut holders = Vec::new();
     for round in 0..4 {
-        let (ada, bob) = (server.person(&format!("a{round}")).await, server.person(&format!("b{round}")).await);
+        let (ada, bob) =
+            (server.create_user(&format!("a{round}")).await, server.create_user(&format!("b{round}")).await);
         let address = format!("shared{round}@example.net");
         let (one, two) = (format!("/users/{}", ada.id), json!({ "email": address }));
         // Claim the address in three ways at once: as a primary one, as an additional one and for a new user.
@@ -71,7 +72,7 @@ async fn concurrent_claims_of_one_email_succeed_once(server: TestServer) {
 }
 
 async fn create_email_over_limit_of_100_returns_400(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     for number in 0..100 {
         add(&server.backend, ada.id, format!("a{number}@example.net"), true).await.expect("an address");
     }
@@ -80,7 +81,7 @@ async fn create_email_over_limit_of_100_returns_400(server: TestServer) {
 }
 
 async fn released_email_can_be_reused(server: TestServer) {
-    let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
+    let (ada, bob, root) = (server.create_user("ada").await, server.create_user("bob").await, server.root());
     let take = |email: &str| json!({ "email": email });
     root.put(&format!("/users/{}", ada.id), take("new@example.net")).await.expect(200);
     let created = bob.client.post("/user/emails", take("ada@example.com")).await.expect(201).json();
@@ -99,7 +100,7 @@ async fn released_email_can_be_reused(server: TestServer) {
 }
 
 async fn create_email_rejects_invalid_addresses(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     for bad in ["x", "a@b@c", "a@b\r\nBcc: c@d", "<a@b>"] {
         let refused = ada.post("/user/emails", json!({ "email": bad })).await.expect(400);
         assert_eq!(refused.json()["message"], json!({ "email": ["is invalid"] }), "{bad}");
@@ -109,7 +110,7 @@ async fn create_email_rejects_invalid_addresses(server: TestServer) {
 }
 
 async fn administrators_manage_emails_of_other_users(server: TestServer) {
-    let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
+    let (ada, bob, root) = (server.create_user("ada").await, server.create_user("bob").await, server.root());
     let path = format!("/users/{}/emails", ada.id);
     let body = json!({ "email": "ada@work.example", "skip_confirmation": true });
     for (client, status) in [(server.anonymous(), 401), (bob.client, 403)] {
@@ -129,7 +130,7 @@ async fn administrators_manage_emails_of_other_users(server: TestServer) {
 }
 
 async fn list_emails_uses_constant_number_of_statements(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     ada.get("/user/emails").await.expect(200);
     let count = async || {
         let before = server.statements();

@@ -11,7 +11,7 @@ const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1
 const RSA: &str = "ssh-rsa AAAAB3NzaC1yc2EAAAABJQAAAIEAiPWx6WM4lhHNedGfBpPJNPpZ7yKu+dnn1SJejgt4596k6YjzGGphH2TUxwKzxcKDKKezwkpfnxPkSMkuEspGRt/aZZ9wa++Oi7Qkr8prgHc4soW6NUlfDzpvZK2H5E7eQaSeP3SAwGmQKUFHCddNaP0L+hM7zhFNzjFvpaMgJw0=";
 
 async fn create_key_over_limit_of_100_returns_400(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     let rows = (0..100).map(|number| user_keys::ActiveModel {
         user_id: Set(ada.id),
         title: Set("laptop".to_owned()),
@@ -27,7 +27,7 @@ async fn create_key_over_limit_of_100_returns_400(server: TestServer) {
 }
 
 async fn user_keys_can_be_created_read_and_deleted(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let body = json!({ "title": "laptop", "key": format!("{KEY} ada@laptop\n") });
     let created = ada.post("/user/keys", body).await.expect(201).json();
     assert_eq!(
@@ -50,7 +50,7 @@ async fn user_keys_can_be_created_read_and_deleted(server: TestServer) {
 }
 
 async fn key_belongs_to_one_user_regardless_of_comment(server: TestServer) {
-    let (ada, bob) = (server.person("ada").await.client, server.person("bob").await.client);
+    let (ada, bob) = (server.create_user("ada").await.client, server.create_user("bob").await.client);
     ada.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
     for client in [&ada, &bob] {
         let again = client.post("/user/keys", json!({ "title": "b", "key": format!("{KEY} other") })).await.expect(400);
@@ -60,7 +60,7 @@ async fn key_belongs_to_one_user_regardless_of_comment(server: TestServer) {
 }
 
 async fn create_key_rejects_invalid_keys(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let two = format!("{KEY}\n{RSA}");
     for bad in ["x", "ssh-ed25519 AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----", two.as_str()] {
         let refused = ada.post("/user/keys", json!({ "title": "x", "key": bad })).await.expect(400);
@@ -78,7 +78,7 @@ async fn create_key_rejects_invalid_keys(server: TestServer) {
 }
 
 async fn administrators_manage_keys_of_other_users(server: TestServer) {
-    let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
+    let (ada, bob, root) = (server.create_user("ada").await, server.create_user("bob").await, server.root());
     let path = format!("/users/{}/keys", ada.id);
     let body = json!({ "title": "laptop", "key": KEY });
     assert_eq!(bob.client.post(&path, body.clone()).await.status, 403);
@@ -103,23 +103,23 @@ async fn administrators_manage_keys_of_other_users(server: TestServer) {
 }
 
 async fn list_keys_requires_read_user_scope(server: TestServer) {
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     for (scope, status) in [("read_user", 200), ("read_api", 200), ("read_repository", 403)] {
-        let client = server.with_token(&server.token_of(ada.id, &[scope]).await);
+        let client = server.with_token(&server.create_token(ada.id, &[scope]).await);
         assert_eq!(client.get("/user/keys").await.status, status, "{scope}");
         assert_eq!(client.post("/user/keys", json!({ "title": "x", "key": KEY })).await.status, 403);
     }
 }
 
 async fn delete_user_releases_its_keys(server: TestServer) {
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     ada.client.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
     server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
     bob.client.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
 }
 
 async fn list_keys_uses_constant_number_of_statements(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     ada.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
     ada.get("/user/keys").await.expect(200);
     let count = async || {

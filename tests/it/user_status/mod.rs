@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{TestServer, on_every_database};
 
 async fn user_status_can_be_set_read_and_cleared(server: TestServer) {
-    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
     let none = json!({ "emoji": null, "message": null, "message_html": null });
     assert_eq!(ada.client.get("/user/status").await.expect(200).json(), none);
     let set = ada
@@ -33,7 +33,7 @@ async fn user_status_can_be_set_read_and_cleared(server: TestServer) {
 }
 
 async fn update_status_rejects_invalid_values(server: TestServer) {
-    let ada = server.person("ada").await.client;
+    let ada = server.create_user("ada").await.client;
     let refused = ada.put("/user/status", json!({ "emoji": "no such thing" })).await.expect(400);
     assert_eq!(refused.json()["message"], json!({ "emoji": ["is not included in the list"] }));
     ada.put("/user/status", json!({ "message": "x".repeat(101) })).await.expect(400);

@@ -4,11 +4,11 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, TestServer, on_every_database};
+use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n, as far as anybody looks";
 
-async fn send(client: &Client, method: Method, path: &str, form: Form, name: &str, bytes: &[u8]) -> Answer {
+async fn send(client: &Client, method: Method, path: &str, form: Form, name: &str, bytes: &[u8]) -> ApiResponse {
     let form = form.part("avatar", Part::bytes(bytes.to_vec()).file_name(name.to_owned()));
     client.send(client.request(method, path).multipart(form)).await
 }
@@ -44,7 +44,7 @@ async fn user_avatar_can_be_created_replaced_and_removed(server: TestServer) {
 }
 
 async fn delete_user_deletes_avatar(server: TestServer) {
-    let (root, ada) = (server.root(), server.person("ada").await);
+    let (root, ada) = (server.root(), server.create_user("ada").await);
     let one = format!("/users/{}", ada.id);
     send(&root, Method::PUT, &one, Form::new(), "a.png", PNG).await.expect(200);
     let stored = || server.data().join(format!("objects/users/{}/avatar", ada.id)).exists();
@@ -56,7 +56,7 @@ async fn delete_user_deletes_avatar(server: TestServer) {
 }
 
 async fn invalid_avatars_are_rejected_and_updates_require_administrator(server: TestServer) {
-    let (root, ada) = (server.root(), server.person("ada").await);
+    let (root, ada) = (server.root(), server.create_user("ada").await);
     for (name, bytes) in [
         ("a.svg", b"<svg/>".as_slice()),
         ("a.png", b"<html>"),

@@ -1,8 +1,8 @@
 //! User accounts.
 
 mod avatar;
-mod changing;
-mod deleting;
-mod making;
-mod reading;
-mod resting;
+mod create;
+mod deactivation;
+mod delete;
+mod get;
+mod update;

@@ -4,7 +4,7 @@ use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 use storage::entities::ci_variables;
 
-use crate::support::places::{group, join, project};
+use crate::support::spaces::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 const INSTANCE: &str = "/admin/ci/variables";
@@ -21,7 +21,7 @@ async fn variable_lists(root: &Client) -> [String; 2] {
     [format!("/projects/{work}/variables"), format!("/groups/{team}/variables")]
 }
 
-async fn message(answer: impl Future<Output = crate::support::Answer>) -> Value {
+async fn message(answer: impl Future<Output = crate::support::ApiResponse>) -> Value {
     answer.await.expect(400).json()["message"].clone()
 }
 
@@ -209,10 +209,10 @@ async fn variables_require_maintainer_owner_or_administrator(server: TestServer)
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
     let team = format!("/groups/{}", group(&root, "team", json!({ "visibility": "public" })).await);
-    let stranger = server.person("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     for (place, least) in [(&work, 40), (&team, 50)] {
         let (below, enough) =
-            (server.person(&format!("below-{least}")).await, server.person(&format!("with-{least}")).await);
+            (server.create_user(&format!("below-{least}")).await, server.create_user(&format!("with-{least}")).await);
         join(&root, place, below.id, least - 10).await;
         join(&root, place, enough.id, least).await;
         let all = format!("{place}/variables");
@@ -226,7 +226,7 @@ async fn variables_require_maintainer_owner_or_administrator(server: TestServer)
     expect_status_of_all(&server.anonymous(), INSTANCE, 401).await;
     let hidden = project(&root, "hidden", json!({})).await;
     stranger.get(&format!("/projects/{hidden}/variables")).await.expect(404);
-    let reading = server.with_token(&server.token_of(1, &["read_user"]).await);
+    let reading = server.with_token(&server.create_token(1, &["read_user"]).await);
     reading.get(INSTANCE).await.expect(403);
 }
 

@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use super::sarif::sarif;
 use super::{all, security};
-use crate::support::places::project;
+use crate::support::raw_http::Wire;
 use crate::support::server::ROOT_TOKEN;
-use crate::support::wire::Wire;
-use crate::support::{Answer, Client, TestServer, on_every_database};
+use crate::support::spaces::project;
+use crate::support::{ApiResponse, Client, TestServer, on_every_database};
 
 /// Number of mutated documents.
 const MUTANTS: u64 = 300;
 
-async fn raw(client: &Client, path: &str, body: Vec<u8>) -> Answer {
+async fn raw(client: &Client, path: &str, body: Vec<u8>) -> ApiResponse {
     let request = client.request(Method::POST, path);
     client.send(request.header("Content-Type", "application/json").body(body)).await
 }
@@ -249,7 +249,7 @@ async fn oversized_and_unauthorized_reports_are_rejected_early(server: TestServe
     };
     assert_eq!(wire(ROOT_TOKEN, "Content-Length: 52428801\r\n\r\n").await, 413);
     // No body is sent, so the response cannot depend on it.
-    let stranger = server.person("stranger").await;
+    let stranger = server.create_user("stranger").await;
     assert_eq!(wire(&stranger.token, "Content-Length: 1000\r\n\r\n").await, 404);
     assert_eq!(wire("unknown", "Content-Length: 1000\r\n\r\n").await, 401);
     // One byte over the limit, without a `Content-Length`.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::process::{Process, Site, TOKEN};
 use crate::support::server::Kind;
-use crate::support::{Client, places};
+use crate::support::{Client, spaces};
 
 /// Number of results in the report.
 const RESULTS: usize = 20_000;
@@ -55,7 +55,7 @@ async fn report_of_50_megabytes_uses_bounded_memory() {
     // Debug builds of the server need a longer timeout.
     let server = site.serve(&["--plan", "ultimate", "--request-timeout", "300"]).await;
     let client = Client::new(&server.base, Some(TOKEN));
-    let place = format!("/projects/{}", places::project(&client, "work", json!({})).await);
+    let place = format!("/projects/{}", spaces::project(&client, "work", json!({})).await);
     // The first, small report warms the server up and is not measured.
     send(&client, &place, document(1_000, 1_000_000)).await;
     let before = peak(&server);
@@ -74,10 +74,10 @@ async fn report_of_50_megabytes_uses_bounded_memory() {
 
 async fn report_contents_do_not_appear_in_log() {
     let site = Site::new(&Kind::Sqlite).await;
-    let log = site.beside("log");
+    let log = site.sibling_path("log");
     let server = site.serve_logging(&log).await;
     let client = Client::new(&server.base, Some(TOKEN));
-    let place = format!("/projects/{}", places::project(&client, "work", json!({})).await);
+    let place = format!("/projects/{}", spaces::project(&client, "work", json!({})).await);
     let finding = json!({"name": "hushhush", "description": "hushhush", "location": {"file": "hushhush"}});
     send(&client, &place, json!({"vulnerabilities": [finding]}).to_string()).await;
     let path = format!("{place}/vulnerability_reports");

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{all, report, security, vulnerability};
-use crate::support::places::project;
-use crate::support::plans::whole_reads;
+use crate::support::query_plans::full_scans;
+use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
 async fn list_vulnerabilities_filters_by_state_severity_and_report_type(server: TestServer) {
@@ -53,7 +53,7 @@ async fn list_vulnerabilities_uses_index(server: TestServer) {
     vulnerability(&root, &place, "a").await;
     let lists = [format!("{place}/vulnerabilities?per_page=20")];
     let questions = ["page=1", "state=opened", "severity=high", "report_type=sast"];
-    let whole = whole_reads(&server, &[&root], &lists, &questions, "vulnerabilities").await;
+    let whole = full_scans(&server, &[&root], &lists, &questions, "vulnerabilities").await;
     assert_eq!(whole, Vec::<String>::new());
 }
 

@@ -1,16 +1,16 @@
 //! Vulnerabilities of projects and the reports that create them.
 
-mod deciding;
 mod hostile;
 mod large;
 mod lists;
 mod reports;
 mod sarif;
+mod state_changes;
 
 use serde_json::{Value, json};
 
-use crate::support::places::id;
-use crate::support::{Answer, Client};
+use crate::support::spaces::id;
+use crate::support::{ApiResponse, Client};
 
 /// Returns a security report with a vulnerability for each name.
 pub fn security(names: &[&str]) -> Value {
@@ -25,7 +25,7 @@ pub fn security(names: &[&str]) -> Value {
 }
 
 /// Sends a report to `/projects/:id`.
-pub async fn send(client: &Client, place: &str, report: &Value) -> Answer {
+pub async fn send(client: &Client, place: &str, report: &Value) -> ApiResponse {
     client.post(&format!("{place}/vulnerability_reports"), report.clone()).await
 }
 

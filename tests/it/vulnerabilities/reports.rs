@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{all, report, security, send};
-use crate::support::places::{join, project};
+use crate::support::spaces::{join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Reports one vulnerability and returns it.
@@ -18,7 +18,7 @@ async fn report_one(client: &Client, place: &str, one: Value) -> Value {
 async fn repeated_report_updates_vulnerability_and_keeps_state(server: TestServer) {
     let root = server.root();
     let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let ada = server.person("ada").await;
+    let ada = server.create_user("ada").await;
     join(&root, &place, ada.id, 30).await;
     assert_eq!(report(&root, &place, &security(&["a", "b", "c", "a"])).await, [3, 0, 0]);
     assert_eq!(report(&ada.client, &place, &security(&["c", "a", "d"])).await, [1, 0, 2]);
@@ -180,11 +180,13 @@ async fn invalid_report_creates_no_vulnerability(server: TestServer) {
     let names: Vec<String> = (0..1_200).map(|number| format!("n{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut broken = security(&names);
-    broken["vulnerabilities"][1_199]["location"] = json!("nowhere");
+    broken["vulnerabilities"][1_199]["location"] = json!("unused_address");
     let fault = send(&root, &place, &broken).await.expect(400).json();
     let text = fault["message"]["vulnerabilities"][0].as_str().expect("a text").to_owned();
     assert!(
-        text.starts_with("/vulnerabilities/1199: invalid type: string \"nowhere\", expected a location at line 1"),
+        text.starts_with(
+            "/vulnerabilities/1199: invalid type: string \"unused_address\", expected a location at line 1"
+        ),
         "{text}"
     );
     assert_eq!(all(&root, &place).await, Vec::<Value>::new());

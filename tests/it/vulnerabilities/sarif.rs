@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{all, report};
-use crate::support::places::project;
+use crate::support::spaces::project;
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Returns a document with one run.

@@ -22,7 +22,7 @@ async fn file_metadata_headers_have_no_alias_by_default(server: TestServer) {
 
 on_every_database![every_response_has_security_headers_and_request_id, file_metadata_headers_have_no_alias_by_default,];
 
-async fn file(server: &TestServer) -> crate::support::Answer {
+async fn file(server: &TestServer) -> crate::support::ApiResponse {
     let body = json!({ "name": "tour", "initialize_with_readme": true });
     let project = server.root().post("/projects", body).await.expect(201).json();
     let branch = project["default_branch"].as_str().expect("a branch").to_owned();

@@ -3,7 +3,7 @@
 //! The expected response is computed here from `x-access` and `x-scope` as described in `openapi/EXTENSIONS.md`,
 //! without the policy code of the server.
 
-mod place;
+mod fixtures;
 mod requests;
 
 use std::sync::atomic::AtomicUsize;
@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use storage::entities::access_tokens::TokenKind;
 use storage::entities::{AccessLevel, Visibility};
 
-use crate::support::people::Person;
-use crate::support::{Answer, Client, TestServer, on_every_database, places};
+use crate::support::users::TestUser;
+use crate::support::{ApiResponse, Client, TestServer, on_every_database, spaces};
 use crate::{snippets, variables};
 
 /// A public key.
@@ -182,10 +182,10 @@ struct Fixture<'a> {
     stranger: Client,
     expired: Client,
     job: Client,
-    members: Vec<Person>,
-    inherited: Vec<Person>,
-    invited: Vec<Person>,
-    target: Person,
+    members: Vec<TestUser>,
+    inherited: Vec<TestUser>,
+    invited: Vec<TestUser>,
+    target: TestUser,
     root: Client,
     impersonation_token: i64,
     /// An SSH key of the target.
@@ -204,18 +204,18 @@ impl<'a> Fixture<'a> {
         let mut guests = Vec::new();
         for role in ROLES {
             let name = format!("{role:?}").to_lowercase();
-            members.push(server.person(&format!("member-{name}")).await);
-            inherited.push(server.person(&format!("heir-{name}")).await);
-            let person = server.person(&format!("invited-{name}")).await;
-            let group = server.bare_group(&format!("invited-as-{name}"), Visibility::Private).await;
-            server.own(group, person.id).await;
+            members.push(server.create_user(&format!("member-{name}")).await);
+            inherited.push(server.create_user(&format!("heir-{name}")).await);
+            let person = server.create_user(&format!("invited-{name}")).await;
+            let group = server.insert_group(&format!("invited-as-{name}"), Visibility::Private).await;
+            server.insert_owner(group, person.id).await;
             invited.push(person);
             guests.push((group, role));
         }
-        let expired = server.person("expired").await;
-        let target = server.person("target").await;
+        let expired = server.create_user("expired").await;
+        let target = server.create_user("target").await;
         let owner = members.last().expect("an owner");
-        let narrow = server.token_of(owner.id, &["read_user"]).await;
+        let narrow = server.create_token(owner.id, &["read_user"]).await;
         let new = NewToken {
             user_id: target.id,
             name: "impersonation".to_owned(),
@@ -243,7 +243,7 @@ impl<'a> Fixture<'a> {
         Self {
             anonymous: server.anonymous(),
             wrong_scope: server.with_token(&narrow),
-            stranger: server.person("stranger").await.client,
+            stranger: server.create_user("stranger").await.client,
             expired: expired.client,
             job: server.anonymous().header("Job-Token", &job),
             members,
@@ -252,7 +252,7 @@ impl<'a> Fixture<'a> {
             target,
             root: server.root(),
             impersonation_token: impersonation.id,
-            key: places::id(&key.json()),
+            key: spaces::id(&key.json()),
             snippet: snippets::snippet(&server.root(), "", "there", json!({"visibility": "public"})).await,
             places: built,
             calls: AtomicUsize::new(0),
@@ -276,7 +276,7 @@ impl<'a> Fixture<'a> {
 
     /// Sends an operation's request. Reads name existing resources. Writes name missing ones or send an old date, so
     /// that resources of later requests stay unchanged.
-    async fn call(&self, operation: &Operation, caller: Caller, place: &Place<'_>, key: i64) -> Answer {
+    async fn call(&self, operation: &Operation, caller: Caller, place: &Place<'_>, key: i64) -> ApiResponse {
         let request = self.request(operation, caller, place, key);
         self.client(caller).send(request).await
     }
@@ -378,7 +378,7 @@ fn is_compared(operation: &Operation, expected: Expected) -> bool {
     }
 }
 
-fn fits(operation: &Operation, expected: Expected, answer: &Answer, missing: Option<&Answer>) -> bool {
+fn fits(operation: &Operation, expected: Expected, answer: &ApiResponse, missing: Option<&ApiResponse>) -> bool {
     let same = missing.is_some_and(|missing| missing.status == answer.status && missing.body == answer.body);
     let message = || {
         if operation.method == "HEAD" { Value::Null } else { answer.json()["error"].clone() }

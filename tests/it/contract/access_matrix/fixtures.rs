@@ -1,0 +1,255 @@
+//! Resources that the operations are called on: groups and projects of each visibility, with all their content.
+
+use chrono::Days;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+use serde_json::json;
+use storage::entities::{AccessLevel, Visibility, hook_deliveries, members, now, project_hooks, projects};
+
+use super::ROLES;
+use crate::support::code::Project;
+use crate::support::users::TestUser;
+use crate::support::{Client, TestServer, spaces};
+use crate::{
+    badges, boards, clusters, container_registry, deploy_keys, deployments, environments, epics,
+    feature_flag_user_lists, feature_flags, freeze_periods, group_transfers, issues, labels, merge_requests,
+    milestones, pipeline_schedules, pipeline_triggers, pipelines, snippets, variables,
+};
+
+/// A group and projects of one visibility.
+pub struct Place<'a> {
+    pub visibility: Visibility,
+    /// `top/mid/low`.
+    pub group: i64,
+    /// A project in `top/mid` with commits.
+    pub project: Project<'a>,
+    /// A project in `top/mid` for operations that change the project itself.
+    pub spare: i64,
+    pub access_token: i64,
+    pub commit: String,
+    pub blob: String,
+    pub hook: i64,
+    pub delivery: i64,
+    pub label: i64,
+    pub group_label: i64,
+    pub milestone: i64,
+    /// IID within the project.
+    pub issue: i64,
+    /// IID within the project.
+    pub merge_request: i64,
+    /// A note on the issue.
+    pub note: i64,
+    pub issue_award: i64,
+    pub note_award: i64,
+    /// A public snippet of the project.
+    pub snippet: i64,
+    /// A note on the snippet.
+    pub snippet_note: i64,
+    pub snippet_award: i64,
+    pub snippet_note_award: i64,
+    /// IID and ID of an epic of the group.
+    pub epic: (i64, i64),
+    pub epic_note: i64,
+    pub epic_award: i64,
+    pub epic_note_award: i64,
+    /// A note on the merge request.
+    pub merge_request_note: i64,
+    pub merge_request_award: i64,
+    pub merge_request_note_award: i64,
+    pub group_milestone: i64,
+    pub badge: i64,
+    pub group_badge: i64,
+    /// A board and one of its lists.
+    pub board: (i64, i64),
+    pub group_board: (i64, i64),
+    pub freeze_period: i64,
+    pub deploy_key: i64,
+    pub pipeline: i64,
+    pub pipeline_schedule: i64,
+    pub trigger: i64,
+    pub environment: i64,
+    pub deployment: i64,
+    pub cluster: i64,
+    /// A repository of images with the tag `v1`.
+    pub registry_repository: i64,
+}
+
+/// Creates a place with its members.
+pub async fn place<'a>(
+    server: &'a TestServer,
+    visibility: Visibility,
+    name: &str,
+    direct: &[TestUser],
+    inherited: &[TestUser],
+    guests: &[(i64, AccessLevel)],
+    expired: &TestUser,
+) -> Place<'a> {
+    let root = server.root();
+    let shown = json!({ "visibility": name });
+    let top = spaces::group(&root, &format!("place-{name}"), shown).await;
+    let below = |parent: i64| json!({ "visibility": name, "parent_id": parent });
+    let mid = spaces::group(&root, "mid", below(top)).await;
+    let group = spaces::group(&root, "low", below(mid)).await;
+    let inside = json!({ "visibility": name, "namespace_id": mid });
+    let spare = spaces::project(&root, "spare", inside).await;
+    let project = Project::with_commits(server, &format!("{name}-filled"), visibility).await;
+    project.git(&["tag", "v1", "main~1"]);
+    let moved = projects::ActiveModel { id: Set(project.id), namespace_id: Set(mid), ..Default::default() };
+    moved.update(server.backend.database.write()).await.expect("an update");
+    let things = [(None, Some(project.id)), (None, Some(spare)), (Some(group), None)];
+    for (namespace_id, project_id) in things {
+        for (person, role) in direct.iter().zip(ROLES) {
+            enrol(server, person, (namespace_id, project_id), role, None).await;
+        }
+        enrol(server, expired, (namespace_id, project_id), AccessLevel::Owner, Some(1)).await;
+    }
+    for (person, role) in inherited.iter().zip(ROLES) {
+        enrol(server, person, (Some(top), None), role, None).await;
+    }
+    enrol(server, expired, (Some(top), None), AccessLevel::Owner, Some(1)).await;
+    for (guest, role) in guests {
+        invite(server, top, *guest, *role).await;
+    }
+    let token = json!({ "name": "token", "scopes": ["api"] });
+    let token = root.post(&format!("/projects/{}/access_tokens", project.id), token).await.expect(201);
+    let (hook, delivery) = webhook(server, project.id).await;
+    for place in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
+        attach(server, &place).await;
+        variables::variable(&root, &format!("{place}/variables"), "there").await;
+    }
+    let issue = issues::open(&root, project.id, json!({"title": "there"})).await;
+    let merge_request = merge_requests::propose(&root, project.id, "feature/x", "main", json!({})).await;
+    let on_issue = format!("/projects/{}/issues/{issue}", project.id);
+    let note = comment(server, &on_issue).await;
+    let on_note = format!("{on_issue}/notes/{note}");
+    let on_merge_request = format!("/projects/{}/merge_requests/{merge_request}", project.id);
+    let merge_request_note = comment(server, &on_merge_request).await;
+    let on_its_note = format!("{on_merge_request}/notes/{merge_request_note}");
+    let (in_project, in_group) = (format!("/projects/{}", project.id), format!("/groups/{group}"));
+    let (_, list) = feature_flag_user_lists::user_list(&root, &in_project, "there").await;
+    feature_flags::flag(&root, &in_project, "there", list).await;
+    let public = json!({"visibility": "public"});
+    let snippet = snippets::snippet(&root, &in_project, "there", public).await;
+    let on_snippet = format!("{in_project}/snippets/{snippet}");
+    let snippet_note = comment(server, &on_snippet).await;
+    let on_snippet_note = format!("{on_snippet}/notes/{snippet_note}");
+    group_transfers::run_export(server, group).await;
+    let epic = epics::epic(&root, group, "there", json!({})).await;
+    let epic_note = comment(server, &format!("{in_group}/epics/{}", epic.1)).await;
+    let on_epic = format!("{in_group}/epics/{}", epic.0);
+    let (label, group_label) =
+        (labels::label(&root, &in_project, "there").await, labels::label(&root, &in_group, "there").await);
+    Place {
+        badge: badges::badge(&root, &in_project, "there").await,
+        group_badge: badges::badge(&root, &in_group, "there").await,
+        board: board_with(&root, &in_project, label).await,
+        group_board: board_with(&root, &in_group, group_label).await,
+        freeze_period: freeze_periods::freeze_period(&root, &in_project).await,
+        deploy_key: deploy_keys::deploy_key(&root, &in_project, project.id as u64).await,
+        pipeline: pipelines::pipeline(&root, project.id, "main").await,
+        pipeline_schedule: pipeline_schedules::schedule(&root, &in_project).await,
+        trigger: pipeline_triggers::trigger(&root, &in_project).await.0,
+        environment: environments::environment(&root, &in_project, "there").await,
+        deployment: spaces::id(&deployments::deployment(&root, &project, "production", "success").await),
+        cluster: clusters::cluster(&root, &in_project, "*").await,
+        registry_repository: container_registry::image(server, project.id, "there", "v1", None).await,
+        label,
+        group_label,
+        issue,
+        merge_request,
+        note,
+        issue_award: award(server, &on_issue).await,
+        note_award: award(server, &on_note).await,
+        snippet,
+        snippet_note,
+        snippet_award: award(server, &on_snippet).await,
+        snippet_note_award: award(server, &on_snippet_note).await,
+        epic,
+        epic_note,
+        epic_award: award(server, &on_epic).await,
+        epic_note_award: award(server, &format!("{on_epic}/notes/{epic_note}")).await,
+        merge_request_note,
+        merge_request_award: award(server, &on_merge_request).await,
+        merge_request_note_award: award(server, &on_its_note).await,
+        milestone: milestones::milestone(&root, &in_project, "there").await,
+        group_milestone: milestones::milestone(&root, &in_group, "there").await,
+        hook,
+        delivery,
+        visibility,
+        group,
+        access_token: spaces::id(&token.json()),
+        commit: project.id("main"),
+        blob: project.id("main:README.md"),
+        project,
+        spare,
+    }
+}
+
+/// Creates a board with a list of a label.
+async fn board_with(client: &Client, place: &str, label: i64) -> (i64, i64) {
+    let board = boards::board(client, place, "there").await;
+    let list = boards::list(client, place, board, json!({ "label_id": label })).await;
+    (board, list)
+}
+
+/// Shares a group with another one.
+async fn invite(server: &TestServer, group: i64, guest: i64, role: AccessLevel) {
+    let row = spaces::group_share(group, guest, role);
+    row.insert(server.backend.database.write()).await.expect("a share");
+}
+
+/// Creates a note and returns its ID.
+async fn comment(server: &TestServer, on: &str) -> i64 {
+    let body = json!({ "body": "there" });
+    let created = server.root().post(&format!("{on}/notes"), body).await;
+    spaces::id(&created.expect(201).json())
+}
+
+/// Awards an emoji and returns the ID of the award.
+async fn award(server: &TestServer, to: &str) -> i64 {
+    let tada = json!({ "name": "tada" });
+    let created = server.root().post(&format!("{to}/award_emoji"), tada).await;
+    spaces::id(&created.expect(201).json())
+}
+
+/// Creates a webhook with a delivery in its log.
+async fn webhook(server: &TestServer, project_id: i64) -> (i64, i64) {
+    let body = json!({ "url": "http://127.0.0.1:1/" });
+    let url = format!("/projects/{project_id}/hooks");
+    let hook = spaces::id(&server.root().post(&url, body).await.expect(201).json());
+    let row = hook_deliveries::ActiveModel {
+        hook_id: Set(hook),
+        uuid: Set("of a test".to_owned()),
+        kind: Set(project_hooks::HookEvent::Push),
+        url: Set("http://127.0.0.1:1/".to_owned()),
+        state: Set(hook_deliveries::DeliveryState::Failed),
+        next_attempt_at: Set(now()),
+        request_body: Set(Some("{}".to_owned())),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let row = row.insert(server.backend.database.write()).await.expect("a delivery");
+    (hook, row.id)
+}
+
+/// Sets the custom attribute that reads request.
+pub async fn attach(server: &TestServer, place: &str) {
+    let path = format!("{place}/custom_attributes/there");
+    server.root().put(&path, json!({ "value": "x" })).await.expect(200);
+}
+
+/// Adds a member to a group or project. The membership can have expired some days ago.
+async fn insert_member(
+    server: &TestServer,
+    person: &TestUser,
+    (namespace_id, project_id): (Option<i64>, Option<i64>),
+    role: AccessLevel,
+    ended: Option<u64>,
+) {
+    let row = members::ActiveModel {
+        namespace_id: Set(namespace_id),
+        project_id: Set(project_id),
+        expires_at: Set(ended.map(|days| now().date_naive() - Days::new(days))),
+        ..spaces::membership(person.id, role)
+    };
+    row.insert(server.backend.database.write()).await.expect("a membership");
+}

@@ -1,0 +1,117 @@
+//! Moving issues to another project.
+
+use serde_json::json;
+use storage::entities::AccessLevel;
+
+use super::{open, public_project, system_notes};
+use crate::support::spaces::project;
+use crate::support::{TestServer, on_every_database};
+
+async fn move_issue_preserves_labels_and_milestones_of_the_target(server: TestServer) {
+    let root = server.root();
+    let (from, to) = (public_project(&server, "from").await, public_project(&server, "to").await);
+    let ann = server.create_user("ann").await;
+    for id in [from, to] {
+        root.post(&format!("/projects/{id}/labels"), json!({"name": "both", "color": "#123456"})).await.expect(201);
+        root.post(&format!("/projects/{id}/milestones"), json!({"title": "next"})).await.expect(201);
+    }
+    let milestones = root.get(&format!("/projects/{from}/milestones")).await.expect(200).pluck("id");
+    let body = json!({
+        "title": "t", "description": "d", "labels": "both,here", "milestone_id": milestones[0],
+        "assignee_ids": [ann.id], "weight": 2, "confidential": true,
+    });
+    let iid = open(&root, from, body).await;
+    let path = format!("/projects/{from}/issues/{iid}/move");
+    let moved = root.post(&path, json!({"to_project_id": to})).await.expect(201).json();
+    assert_eq!((&moved["project_id"], &moved["iid"], &moved["state"]), (&json!(to), &json!(1), &json!("opened")));
+    assert_eq!((&moved["labels"], &moved["milestone"]["title"]), (&json!(["both"]), &json!("next")));
+    assert_eq!((&moved["assignee"]["username"], &moved["weight"]), (&json!("ann"), &json!(2)));
+    assert_eq!((&moved["description"], &moved["confidential"]), (&json!("d"), &json!(true)));
+    let original = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
+    assert_eq!((&original["state"], &original["moved_to_id"]), (&json!("closed"), &moved["id"]));
+    assert_eq!(system_notes(&server, from, iid).await, ["moved to of-to/to#1"]);
+    assert_eq!(system_notes(&server, to, 1).await, ["moved to of-to/to#1", "moved from of-from/from#1"][1..]);
+    root.post(&path, json!({"to_project_id": to})).await.expect(400);
+}
+
+async fn move_issue_preserves_visible_assignees_and_all_labels(server: TestServer) {
+    let root = server.root();
+    let from = public_project(&server, "from").await;
+    let to = project(&root, "to", json!({"visibility": "private"})).await;
+    let (insider, outsider) = (server.create_user("insider").await, server.create_user("outsider").await);
+    server.insert_member(to, insider.id, AccessLevel::Reporter).await;
+    let titles: Vec<String> = (0..120).map(|number| format!("label-{number:03}")).collect();
+    for title in &titles {
+        for id in [from, to] {
+            root.post(&format!("/projects/{id}/labels"), json!({"name": title, "color": "#123456"})).await.expect(201);
+        }
+    }
+    let assignees = json!([outsider.id, insider.id]);
+    let body = json!({"title": "t", "assignee_ids": assignees, "labels": titles[..60].join(",")});
+    let iid = open(&root, from, body).await;
+    let more = json!({"add_labels": titles[60..].join(",")});
+    root.put(&format!("/projects/{from}/issues/{iid}"), more).await.expect(200);
+    let path = format!("/projects/{from}/issues/{iid}/move");
+    let moved = root.post(&path, json!({"to_project_id": to})).await.expect(201).json();
+    assert_eq!(moved["labels"], json!(titles));
+    let remaining: Vec<_> =
+        moved["assignees"].as_array().expect("a list").iter().map(|user| &user["username"]).collect();
+    assert_eq!(remaining, ["insider"]);
+    let original = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
+    assert_eq!(original["assignees"].as_array().expect("a list").len(), 2);
+}
+
+async fn moved_to_id_is_returned_only_if_the_new_issue_is_visible(server: TestServer) {
+    let root = server.root();
+    let (from, to) = (public_project(&server, "from").await, public_project(&server, "to").await);
+    let hidden = project(&root, "hidden", json!({"visibility": "private"})).await;
+    let ann = server.create_user("ann").await.client;
+    let mut moved = Vec::new();
+    for (target, confidential) in [(to, false), (to, true), (hidden, false)] {
+        let iid = open(&root, from, json!({"title": "t"})).await;
+        let path = format!("/projects/{from}/issues/{iid}");
+        let moved_issue = root.post(&format!("{path}/move"), json!({"to_project_id": target})).await.expect(201).json();
+        let moved_path = format!("/projects/{target}/issues/{}", moved_issue["iid"]);
+        root.put(&moved_path, json!({"confidential": confidential})).await.expect(200);
+        ann.get(&moved_path).await.expect(if confidential || target == hidden { 404 } else { 200 });
+        moved.push((path, moved_issue["id"].clone()));
+    }
+    for (client, seen) in
+        [(&root, [true; 3]), (&ann, [true, false, false]), (&server.anonymous(), [true, false, false])]
+    {
+        for ((path, id), seen) in moved.iter().zip(seen) {
+            let moved_to = client.get(path).await.expect(200).json()["moved_to_id"].clone();
+            assert_eq!(moved_to, if seen { id.clone() } else { json!(null) }, "{path}");
+        }
+    }
+    let listed = ann.get(&format!("/projects/{from}/issues?sort=asc")).await.expect(200).pluck("moved_to_id");
+    assert_eq!(listed, [moved[0].1.clone(), json!(null), json!(null)]);
+}
+
+async fn move_issue_requires_permission_in_the_target(server: TestServer) {
+    let root = server.root();
+    let (from, to) = (public_project(&server, "from").await, public_project(&server, "to").await);
+    let ann = server.create_user("ann").await;
+    server.insert_member(from, ann.id, AccessLevel::Reporter).await;
+    let iid = open(&root, from, json!({"title": "t"})).await;
+    let path = format!("/projects/{from}/issues/{iid}/move");
+    let refused = ann.client.post(&path, json!({"to_project_id": to})).await.expect(400).json();
+    assert_eq!(refused["message"], "Cannot move issue due to insufficient permissions!");
+    let same = root.post(&path, json!({"to_project_id": from})).await.expect(400).json();
+    assert_eq!(same["message"], "Cannot move issue to project it originates from!");
+    root.post(&path, json!({"to_project_id": 999_999})).await.expect(404);
+    root.post(&path, json!({})).await.expect(400);
+    root.post(&format!("/projects/{from}/issues/99/move"), json!({"to_project_id": to})).await.expect(404);
+    root.post(&format!("/projects/{to}/archive"), json!({})).await.expect(201);
+    root.post(&path, json!({"to_project_id": to})).await.expect(400);
+    server.create_user("stranger").await.client.post(&path, json!({"to_project_id": to})).await.expect(403);
+    let remaining = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
+    assert_eq!((&remaining["state"], &remaining["moved_to_id"]), (&json!("opened"), &json!(null)));
+}
+
+on_every_database![
+    move_issue_preserves_labels_and_milestones_of_the_target,
+    move_issue_preserves_visible_assignees_and_all_labels,
+    moved_to_id_is_returned_only_if_the_new_issue_is_visible,
+    move_issue_requires_permission_in_the_target,
+];

@@ -1,0 +1,91 @@
+//! Webhook events and event lists of merge requests.
+
+use serde_json::{Value, json};
+
+use super::{propose, public_project};
+use crate::support::webhook_receiver::Receiver;
+use crate::support::{TestServer, on_every_database};
+
+/// Creates a webhook of a project for one kind of events.
+async fn hook(server: &TestServer, project: i64, url: &str, kind: &str) {
+    let mut body = json!({"url": url, "push_events": false});
+    body[kind] = Value::Bool(true);
+    server.root().post(&format!("/projects/{project}/hooks"), body).await.expect(201);
+}
+
+async fn webhook_receives_merge_request_events_with_changes(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "hooked").await;
+    let id = project.id;
+    let ann = server.create_user("ann").await;
+    let mut receiver = Receiver::start().await;
+    hook(&server, id, &receiver.url, "merge_requests_events").await;
+    let attributes = json!({"title": "WIP: t", "labels": "bug", "assignee_ids": [ann.id]});
+    let iid = propose(&root, id, "feature/x", "main", attributes).await;
+    server.finish_jobs().await;
+    let first_delivery = receiver.next().await;
+    assert_eq!(first_delivery.header("x-service-event"), "Merge Request Hook");
+    let body = &first_delivery.body;
+    assert_eq!((&body["object_kind"], &body["event_type"]), (&json!("merge_request"), &json!("merge_request")));
+    assert_eq!((&body["user"]["username"], &body["project"]["id"]), (&json!("root"), &json!(id)));
+    assert_eq!((&body["changes"], &body["labels"][0]["title"]), (&json!({}), &json!("bug")));
+    assert_eq!((&body["assignees"][0]["username"], &body["repository"]["name"]), (&json!("ann"), &json!("hooked")));
+    let object = &body["object_attributes"];
+    assert_eq!((&object["iid"], &object["state"], &object["state_id"]), (&json!(iid), &json!("opened"), &json!(1)));
+    assert_eq!((&object["action"], &object["work_in_progress"]), (&json!("open"), &json!(true)));
+    assert_eq!((&object["source_branch"], &object["target_branch"]), (&json!("feature/x"), &json!("main")));
+    assert_eq!((&object["source"]["id"], &object["target"]["id"]), (&json!(id), &json!(id)));
+    assert_eq!(object["last_commit"]["id"], project.id("feature/x"));
+    assert_eq!((&object["merge_status"], &object["assignee_id"]), (&json!("can_be_merged"), &json!(ann.id)));
+    assert_eq!(object["url"], format!("{}/root/hooked/-/merge_requests/{iid}", server.base));
+    assert!(object["created_at"].as_str().expect("a date").ends_with(" UTC"));
+    assert!(object.get("oldrev").is_none());
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    for (change, action, field) in [
+        (json!({"title": "new"}), "update", "title"),
+        (json!({"labels": ""}), "update", "label_ids"),
+        (json!({"target_branch": "merged"}), "update", "target_branch"),
+        (json!({"state_event": "close"}), "close", "state_id"),
+        (json!({"state_event": "reopen"}), "reopen", "state_id"),
+    ] {
+        root.put(&path, change).await.expect(200);
+        server.finish_jobs().await;
+        let delivery = receiver.next().await.body;
+        assert_eq!(delivery["object_attributes"]["action"], action);
+        assert!(delivery["changes"][field]["previous"] != delivery["changes"][field]["current"], "{field}: {delivery}");
+    }
+    // Updates trigger webhooks but are not listed as events.
+    let events = format!("/projects/{id}/events?target_type=merge_request");
+    let shown = root.get(&events).await.expect(200).pluck("action_name");
+    assert_eq!(shown, [json!("reopened"), json!("closed"), json!("opened")]);
+    // If merge requests are visible only to members, their events are too.
+    assert_eq!(
+        server.anonymous().get(&events).await.expect(200).pluck("target_iid"),
+        [json!(iid), json!(iid), json!(iid)]
+    );
+    root.put(&format!("/projects/{id}"), json!({"merge_requests_access_level": "private"})).await.expect(200);
+    assert_eq!(server.anonymous().get(&events).await.expect(200).json(), json!([]));
+}
+
+async fn webhook_receives_note_events_of_merge_requests(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "hooked").await;
+    let id = project.id;
+    let mut receiver = Receiver::start().await;
+    hook(&server, id, &receiver.url, "note_events").await;
+    let iid = propose(&root, id, "feature/x", "main", json!({})).await;
+    let note = json!({"body": "Why?"});
+    let note = root.post(&format!("/projects/{id}/merge_requests/{iid}/notes"), note).await.expect(201).json();
+    server.finish_jobs().await;
+    let delivery = receiver.next().await.body;
+    assert_eq!((&delivery["object_kind"], &delivery["event_type"]), (&json!("note"), &json!("note")));
+    assert_eq!(
+        (&delivery["merge_request"]["iid"], &delivery["object_attributes"]["noteable_type"]),
+        (&json!(iid), &json!("MergeRequest"))
+    );
+    let url = format!("{}/root/hooked/-/merge_requests/{iid}#note_{}", server.base, note["id"]);
+    assert_eq!(delivery["object_attributes"]["url"], url);
+    assert!(delivery.get("issue").is_none() && delivery.get("commit").is_none());
+}
+
+on_every_database![webhook_receives_merge_request_events_with_changes, webhook_receives_note_events_of_merge_requests,];

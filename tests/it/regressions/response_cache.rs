@@ -1,0 +1,149 @@
+//! Invalidation of the response cache by every database write.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::Client;
+use crate::support::git::{Work, address};
+use crate::support::process::{Site, TOKEN, on_every_site};
+use crate::support::server::ROOT_TOKEN;
+use crate::support::spaces::{group, join, project};
+use crate::support::{TestServer, on_every_database};
+
+async fn every_change_is_visible_in_next_response(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({})).await;
+    let work = project(&root, "work", json!({"namespace_id": engines, "initialize_with_readme": true})).await;
+    let ada = server.create_user("ada").await;
+    let (one, raw) = (format!("/projects/{work}"), format!("/projects/{work}/repository/files/README.md/raw?ref=HEAD"));
+    let get_twice = async |path: &str, status: u16| {
+        ada.client.get(path).await.expect(status);
+        ada.client.get(path).await.expect(status)
+    };
+
+    // Membership in the parent group.
+    get_twice(&one, 404).await;
+    get_twice(&raw, 404).await;
+    join(&root, &format!("/groups/{engines}"), ada.id, 10).await;
+    assert_eq!(get_twice(&one, 200).await.json()["permissions"]["group_access"]["access_level"], 10);
+    get_twice(&raw, 403).await;
+    let member = format!("/groups/{engines}/members/{}", ada.id);
+    root.put(&member, json!({"access_level": 20})).await.expect(200);
+    assert_eq!(get_twice(&one, 200).await.json()["permissions"]["group_access"]["access_level"], 20);
+    get_twice(&raw, 200).await;
+
+    // The project, by ID and by path.
+    root.put(&one, json!({"description": "new", "path": "moved"})).await.expect(200);
+    assert_eq!(get_twice(&one, 200).await.json()["description"], "new");
+    get_twice("/projects/engines%2Fwork", 404).await;
+    get_twice("/projects/engines%2Fmoved", 200).await;
+    let names = get_twice("/projects?membership=true&simple=true", 200).await.pluck("path");
+    assert_eq!(names, ["moved"]);
+
+    // The repository, changed through the API and by a push.
+    let before = get_twice(&raw, 200).await.text();
+    let content = json!({"branch": "master", "commit_message": "m", "content": "by the interface"});
+    root.put(&format!("/projects/{work}/repository/files/README.md"), content).await.expect(200);
+    let after = get_twice(&raw, 200).await.text();
+    assert_ne!(before, after);
+    assert_eq!(after, "by the interface");
+    let commits = format!("/projects/{work}/repository/commits");
+    assert_eq!(get_twice(&commits, 200).await.json().as_array().expect("a list").len(), 2);
+    let clones = Work::empty();
+    clones.git(&["clone", "--quiet", &address(&server.base, "root", ROOT_TOKEN, "engines/moved"), "c"]).await;
+    let clone = clones.below("c");
+    clone.commit("README.md", "by a push").await;
+    clone.git(&["push", "--quiet", "origin", "HEAD:master"]).await;
+    assert_eq!(get_twice(&raw, 200).await.text(), "by a push");
+    assert_eq!(get_twice(&commits, 200).await.json().as_array().expect("a list").len(), 3);
+
+    // The credentials.
+    get_twice("/user", 200).await;
+    root.post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
+    get_twice("/user", 403).await;
+    get_twice(&raw, 403).await;
+    root.post(&format!("/users/{}/unblock", ada.id), json!({})).await.expect(201);
+    get_twice("/user", 200).await;
+    root.delete(&member).await.expect(204);
+    get_twice(&raw, 404).await;
+    let token = ada.client.get("/personal_access_tokens").await.expect(200).json()[0]["id"].clone();
+    root.delete(&format!("/personal_access_tokens/{token}")).await.expect(204);
+    get_twice("/user", 401).await;
+}
+
+async fn cached_responses_are_not_shared_between_callers(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({"visibility": "public"})).await;
+    let ada = server.create_user("ada").await;
+    let narrow = server.with_token(&server.create_token(ada.id, &["read_user"]).await);
+    let path = format!("/projects/{work}");
+    for _ in 0..2 {
+        assert!(root.get(&path).await.expect(200).json()["runners_token"].is_string());
+        assert!(ada.client.get(&path).await.expect(200).json()["runners_token"].is_null());
+        assert!(server.anonymous().get(&path).await.expect(200).json().get("permissions").is_none());
+        narrow.get(&path).await.expect(403);
+        narrow.get("/user").await.expect(200);
+        server.with_token("unknown").get(&path).await.expect(401);
+        let acting = server.root().header("Sudo", "ada").get("/user").await.expect(200).json();
+        assert_eq!(acting["username"], "ada");
+        assert_eq!(root.get("/user").await.expect(200).json()["username"], "root");
+    }
+}
+
+async fn cached_raw_file_supports_ranges_and_conditional_requests(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
+    let path = format!("/projects/{work}/repository/files/README.md/raw?ref=master");
+    server.finish_jobs().await;
+    let whole = root.get(&path).await.expect(200);
+    for _ in 0..2 {
+        let again = root.get(&path).await.expect(200);
+        assert_eq!((&again.body, again.headers.get("content-type")), (&whole.body, whole.headers.get("content-type")));
+        let part = root.send(root.request(Method::GET, &path).header("Range", "bytes=2-4")).await.expect(206);
+        assert_eq!(part.body, whole.body[2..5]);
+        let held = root.send(root.request(Method::GET, &path).header("If-None-Match", whole.header("etag"))).await;
+        assert_eq!((held.status, held.body.len()), (304, 0));
+        assert_eq!(held.header("etag"), whole.header("etag"));
+    }
+}
+
+async fn repeated_request_uses_no_database_statements_on_sqlite(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
+    server.finish_jobs().await;
+    for path in [
+        "/projects".to_owned(),
+        format!("/projects/{work}"),
+        format!("/projects/{work}/repository/commits"),
+        format!("/projects/{work}/repository/files/README.md/raw?ref=master"),
+    ] {
+        let before = server.statements();
+        let first = root.get(&path).await.expect(200);
+        let before = before + server.statement_texts(before).len();
+        let second = root.get(&path).await.expect(200);
+        let asked = server.statement_texts(before).len();
+        assert_eq!(first.body, second.body, "{path}");
+        let on_sqlite = server.backend.database.version().is_some();
+        assert_eq!(asked == 0, on_sqlite, "{path}: {asked} statements");
+    }
+}
+
+on_every_database![
+    every_change_is_visible_in_next_response,
+    cached_responses_are_not_shared_between_callers,
+    cached_raw_file_supports_ranges_and_conditional_requests,
+    repeated_request_uses_no_database_statements_on_sqlite,
+];
+
+async fn write_of_another_process_is_visible_in_next_response(site: Site) {
+    let server = site.serve(&[]).await;
+    let root = Client::new(&server.base, Some(TOKEN));
+    let names = async || root.get("/users?per_page=100").await.expect(200).pluck("username").len();
+    let before = names().await;
+    assert_eq!(names().await, before);
+    site.succeeds(&["admin", "create-user", "ada", "--email", "ada@example.com"]).await;
+    assert_eq!(names().await, before + 1);
+    server.stop().await;
+}
+
+on_every_site![write_of_another_process_is_visible_in_next_response,];

@@ -1,0 +1,50 @@
+//! Deletion of snippets with their project or author.
+
+use sea_orm::{EntityTrait, PaginatorTrait};
+use serde_json::json;
+use storage::entities::{snippet_contents, snippets};
+
+use super::{home, snippet, titles};
+use crate::support::{TestServer, on_every_database};
+
+/// Returns the number of snippets and of snippet contents.
+async fn snippet_counts(server: &TestServer) -> (u64, u64) {
+    let db = server.backend.database.read();
+    let snippets = snippets::Entity::find().count(db).await.expect("a count");
+    let contents = snippet_contents::Entity::find().count(db).await.expect("a count");
+    (snippets, contents)
+}
+
+async fn delete_project_deletes_its_snippets(server: TestServer) {
+    let root = server.root();
+    let (_, place) = home(&server, "gone", "public").await;
+    let id = snippet(&root, &place, "t", json!({})).await;
+    let note = json!({"body": "On it"});
+    root.post(&format!("{place}/snippets/{id}/notes"), note).await.expect(201);
+    snippet(&root, "", "kept", json!({})).await;
+    assert_eq!(snippet_counts(&server).await, (2, 2));
+    root.delete(&place).await.expect(202);
+    server.finish_jobs().await;
+    assert_eq!(snippet_counts(&server).await, (1, 1));
+}
+
+async fn delete_user_deletes_their_snippets(server: TestServer) {
+    let root = server.root();
+    let (id, place) = home(&server, "kept", "public").await;
+    let (ann, ben) = (server.create_user("ann").await, server.create_user("ben").await);
+    for person in [&ann, &ben] {
+        server.insert_member(id, person.id, storage::entities::AccessLevel::Reporter).await;
+        snippet(&person.client, "", "Own", json!({"visibility": "public"})).await;
+    }
+    let hers = snippet(&ann.client, &place, "Hers", json!({"visibility": "public"})).await;
+    snippet(&ben.client, &place, "His", json!({"visibility": "public"})).await;
+    ben.client.post(&format!("{place}/snippets/{hers}/notes"), json!({"body": "Nice"})).await.expect(201);
+    root.delete(&format!("/users/{}", ann.id)).await.expect(204);
+    // The snippet is hidden at once, before the job runs.
+    assert_eq!(titles(&server.anonymous(), &place).await, ["His"]);
+    assert_eq!(server.anonymous().get("/snippets/public").await.expect(200).pluck("author")[0]["username"], "ben");
+    server.finish_jobs().await;
+    assert_eq!(snippet_counts(&server).await, (2, 2));
+}
+
+on_every_database![delete_project_deletes_its_snippets, delete_user_deletes_their_snippets,];

@@ -1,0 +1,147 @@
+//! `DELETE /users/:id`.
+
+use domain::accounts::jobs::delete_user::DeleteUser;
+use domain::lifecycle::deletion::users;
+use git::RepositoryId;
+use reqwest::Method;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
+use serde_json::json;
+use storage::entities::{Visibility, commit_comments, members, namespaces, now, projects};
+
+use crate::support::{TestServer, on_every_database};
+
+async fn comment(server: &TestServer, project_id: i64, author_id: i64) -> i64 {
+    let row = commit_comments::ActiveModel {
+        project_id: Set(project_id),
+        sha: Set("0".repeat(40)),
+        author_id: Set(Some(author_id)),
+        note: Set("well done".to_owned()),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    row.insert(server.backend.database.write()).await.expect("a comment").id
+}
+
+async fn author(server: &TestServer, comment: i64) -> Option<Option<i64>> {
+    let found = commit_comments::Entity::find_by_id(comment).one(server.backend.database.read()).await;
+    found.expect("the database").map(|comment| comment.author_id)
+}
+
+async fn deleted_user_is_hidden_at_once_and_removed_by_job(server: TestServer) {
+    let ada = server.create_user("ada").await;
+    let space = server.personal_namespace(ada.id).await;
+    let project = server.insert_project(space.id, "engine", Visibility::Public).await.id;
+    let path = format!("/users/{}", ada.id);
+    let gone = server.root().delete(&path).await.expect(204);
+    assert!(gone.body.is_empty());
+    assert_eq!(server.root().get(&path).await.message(), "404 User Not Found");
+    assert_eq!(server.root().get("/users?username=ada").await.json(), json!([]));
+    assert_eq!(server.root().get("/user?sudo=ada").await.status, 404);
+    assert_eq!(ada.client.get("/user").await.status, 401);
+    assert_eq!(server.root().delete(&path).await.status, 404);
+    server.finish_jobs().await;
+    assert!(!server.has_user_row(ada.id).await);
+    let read = server.backend.database.read();
+    assert!(namespaces::Entity::find_by_id(space.id).one(read).await.expect("a read").is_none());
+    assert!(projects::Entity::find_by_id(project).one(read).await.expect("a read").is_none());
+    let repository = RepositoryId::of_project(project);
+    assert!(!server.backend.repositories.exists(&repository).await.expect("a look"));
+    server.create_user("ada").await;
+}
+
+async fn interrupted_user_deletion_is_completed_by_retry(server: TestServer) {
+    let ada = server.create_user("ada").await;
+    let space = server.personal_namespace(ada.id).await;
+    let (first, second) = (
+        server.insert_project(space.id, "one", Visibility::Public).await.id,
+        server.insert_project(space.id, "two", Visibility::Public).await.id,
+    );
+    server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
+    // State after a kill: the files of one project and the row of another are removed.
+    server.backend.repositories.remove(&RepositoryId::of_project(first)).await.expect("a removal");
+    projects::Entity::delete_by_id(second).exec(server.backend.database.write()).await.expect("a removal");
+    server.finish_jobs().await;
+    assert!(!server.has_user_row(ada.id).await);
+    let again = DeleteUser { user_id: ada.id, hard: false, groups: vec![] };
+    users::run_job(server.backend.clone(), again).await.expect("a second run");
+}
+
+async fn delete_user_job_ignores_users_not_marked_for_deletion(server: TestServer) {
+    let ada = server.create_user("ada").await;
+    let space = server.personal_namespace(ada.id).await;
+    let job = DeleteUser { user_id: ada.id, hard: true, groups: vec![] };
+    users::run_job(server.backend.clone(), job).await.expect("a run");
+    assert!(server.has_user_row(ada.id).await);
+    assert_eq!(server.personal_namespace(ada.id).await.id, space.id);
+}
+
+async fn delete_sole_group_owner_requires_hard_delete(server: TestServer) {
+    let ada = server.create_user("ada").await;
+    let group = server.insert_group("tools", Visibility::Private).await;
+    let project = server.insert_project(group, "hammer", Visibility::Public).await.id;
+    server.insert_owner(group, ada.id).await;
+    let path = format!("/users/{}", ada.id);
+    let refused = server.root().delete(&path).await.expect(409);
+    assert_eq!(refused.message(), "User cannot be removed while is the sole-owner of a group");
+    ada.client.get("/user").await.expect(200);
+    server.root().delete(&format!("{path}?hard_delete=true")).await.expect(204);
+    server.finish_jobs().await;
+    let read = server.backend.database.read();
+    assert!(namespaces::Entity::find_by_id(group).one(read).await.expect("a read").is_none());
+    assert!(projects::Entity::find_by_id(project).one(read).await.expect("a read").is_none());
+}
+
+async fn hard_delete_keeps_groups_with_another_owner(server: TestServer) {
+    let (ada, bob) = (server.create_user("ada").await, server.create_user("bob").await);
+    let group = server.insert_group("tools", Visibility::Private).await;
+    server.insert_owner(group, ada.id).await;
+    server.insert_owner(group, bob.id).await;
+    server.root().delete(&format!("/users/{}?hard_delete=true", ada.id)).await.expect(204);
+    server.finish_jobs().await;
+    let read = server.backend.database.read();
+    assert!(namespaces::Entity::find_by_id(group).one(read).await.expect("a read").is_some());
+    assert_eq!(members::Entity::find().count(read).await.expect("a count"), 1);
+}
+
+async fn delete_user_keeps_comments_unless_hard_delete(server: TestServer) {
+    let group = server.insert_group("tools", Visibility::Private).await;
+    let project = server.insert_project(group, "hammer", Visibility::Public).await.id;
+    for (name, hard, left) in [("ada", false, Some(None)), ("bob", true, None)] {
+        let person = server.create_user(name).await;
+        let comment = comment(&server, project, person.id).await;
+        server.root().delete(&format!("/users/{}?hard_delete={hard}", person.id)).await.expect(204);
+        server.finish_jobs().await;
+        assert_eq!(author(&server, comment).await, left, "{name}");
+    }
+}
+
+async fn delete_last_administrator_returns_409(server: TestServer) {
+    let refused = server.root().delete("/users/1?hard_delete=true").await.expect(409);
+    assert_eq!(refused.message(), "The last administrator cannot be deleted");
+    server.root().get("/user").await.expect(200);
+}
+
+async fn delete_user_respects_if_unmodified_since(server: TestServer) {
+    let ada = server.create_user("ada").await;
+    let path = format!("/users/{}", ada.id);
+    let delete = |date: &str| {
+        let root = server.root().header("If-Unmodified-Since", date);
+        let path = path.clone();
+        async move { root.send(root.request(Method::DELETE, &path)).await }
+    };
+    let refused = delete("Sat, 01 Jan 2000 00:00:00 GMT").await.expect(412);
+    assert_eq!(refused.message(), "412 Precondition Failed");
+    assert_eq!(server.root().delete(&format!("{path}?hard_delete=perhaps")).await.status, 400);
+    delete("no date at all").await.expect(204);
+}
+
+on_every_database![
+    deleted_user_is_hidden_at_once_and_removed_by_job,
+    interrupted_user_deletion_is_completed_by_retry,
+    delete_user_job_ignores_users_not_marked_for_deletion,
+    delete_sole_group_owner_requires_hard_delete,
+    hard_delete_keeps_groups_with_another_owner,
+    delete_user_keeps_comments_unless_hard_delete,
+    delete_last_administrator_returns_409,
+    delete_user_respects_if_unmodified_since,
+];
