@@ -68,7 +68,7 @@ impl Default for ResponseCache {
 impl ResponseCache {
     /// Returns the cached response of a request.
     pub(super) fn get(&self, key: &CacheKey) -> Option<Response> {
-        let cached = self.0.known(key.version, &key.digest)?;
+        let cached = self.0.get(key.version, &key.digest)?;
         let mut response = Response::builder().body(cached.body.clone());
         *response.headers_mut() = cached.headers.clone();
         Some(response)
@@ -84,7 +84,7 @@ impl ResponseCache {
                 headers: response.headers().clone(),
                 body: body.clone(),
             };
-            self.0.keep(key.version, key.digest, Arc::new(cached));
+            self.0.insert(key.version, key.digest, Arc::new(cached));
         }
         response
     }

@@ -22,8 +22,8 @@ pub(super) fn rule(operation: &'static Operation) -> OperationRule<'static> {
         scopes: operation.scopes,
         tier: plan(operation.tier),
         flag: gate(false),
-        later: gate(true),
-        jobs: operation.job_token,
+        deferred: gate(true),
+        job_token: operation.job_token,
         read: operation.is_read(),
     }
 }

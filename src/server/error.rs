@@ -1,6 +1,6 @@
 //! Errors of the start.
 
-use domain::integrations::{object_storage, webhooks};
+use domain::integrations::object_storage;
 use domain::operations::instance_identity;
 use storage::database;
 

@@ -194,7 +194,7 @@ fn text(error: &Error) -> String {
             tracing::error!(%cause, "git request failed");
             "The server encountered an internal error.".to_owned()
         }
-        other => failure::plain_text(other),
+        other => error_response::plain_text(other),
     }
 }
 

@@ -91,7 +91,7 @@ pub fn from_error(fault: &RegistryError) -> Response {
                     ("DENIED", reason.to_owned())
                 }
                 Error::RateLimited(_) => ("TOOMANYREQUESTS", cause.to_string()),
-                _ => ("UNKNOWN", failure::plain_text(cause)),
+                _ => ("UNKNOWN", error_response::plain_text(cause)),
             };
             let mut response = error(status, word, &text, None);
             if let Error::RateLimited(seconds) = cause {

@@ -9,10 +9,12 @@ use holdfast::config::ConfigOptions;
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Visibility};
 
+use crate::delivery::{feature_flag_user_lists, pipeline_schedules};
+use crate::planning::{boards, epics, issues, labels, milestones};
+use crate::review::merge_requests;
 use crate::support::code::Project;
 use crate::support::spaces::{self, group};
 use crate::support::{Client, TestServer, on_every_database};
-use crate::{boards, epics, feature_flag_user_lists, issues, labels, merge_requests, milestones, pipeline_schedules};
 
 /// A word that occurs only in confidential texts.
 const SECRET: &str = "hushhush";

@@ -349,7 +349,6 @@ impl<'ast> Visit<'ast> for Reader {
     }
 }
 
-#[test]
 fn rings_are_found_through_folders_reexports_and_names() {
     let source = |module: &str, text: &str| Source {
         path: PathBuf::from(module),
@@ -381,3 +380,5 @@ fn rings_are_found_through_folders_reexports_and_names() {
     let child = source("area::folder::inner", "pub struct Item(super::Outer);");
     assert!(found(vec![parent, child]).is_empty(), "a module with items is one unit with its children");
 }
+
+harness::tests![rings_are_found_through_folders_reexports_and_names];

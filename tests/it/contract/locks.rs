@@ -41,7 +41,7 @@ fn moves(project: &Project) -> Vec<(Method, String, Value, &'static str)> {
 async fn locked_ref_returns_409_and_changes_nothing(server: TestServer) {
     let project = Project::with_commits(&server, "locked", Visibility::Private).await;
     project.git(&["tag", "v1", "main~1"]);
-    crate::merge_requests::propose(&server.root(), project.id, "feature/x", "main", json!({})).await;
+    crate::review::merge_requests::propose(&server.root(), project.id, "feature/x", "main", json!({})).await;
     let directory = std::path::PathBuf::from(project.git(&["rev-parse", "--absolute-git-dir"]));
     let state = || (project.git(&["show-ref"]), project.git(&["symbolic-ref", "HEAD"]));
     let before = state();

@@ -4,13 +4,19 @@ use contract::operation::{Operation, Paging, ResourceKind};
 use contract::table::operations;
 use serde_json::json;
 
+use crate::code::{deploy_keys, snippets};
+use crate::delivery::{
+    clusters, commit_statuses, deployments, environments, feature_flag_user_lists, feature_flags, freeze_periods,
+    pipeline_schedules, pipeline_triggers, pipelines, variables,
+};
+use crate::instance::feature_gates;
+use crate::planning::{boards, epics, issues, labels, milestones};
+use crate::registry::container_registry;
+use crate::review::merge_requests;
+use crate::security::vulnerabilities;
+use crate::spaces::badges;
 use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, on_every_database, spaces};
-use crate::{
-    badges, boards, clusters, commit_statuses, container_registry, deploy_keys, deployments, environments, epics,
-    feature_flag_user_lists, feature_flags, feature_gates, freeze_periods, issues, labels, merge_requests, milestones,
-    pipeline_schedules, pipeline_triggers, pipelines, snippets, variables, vulnerabilities,
-};
 
 /// Maximum number of statements of a list, including authentication.
 const MOST: usize = 15;

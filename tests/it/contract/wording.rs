@@ -41,7 +41,6 @@ fn faults(path: &Path, texts: &[Text<'_>], excluded: &[String]) -> Vec<String> {
     texts.iter().filter_map(fault).collect()
 }
 
-#[test]
 fn comments_have_no_excluded_words() {
     let excluded = excluded();
     let sources = FOLDERS.iter().flat_map(|folder| sources(folder));
@@ -50,7 +49,6 @@ fn comments_have_no_excluded_words() {
 }
 
 /// Literals without a space are data, such as file names.
-#[test]
 fn texts_of_the_server_have_no_excluded_words() {
     let excluded = excluded();
     let mut found = Vec::new();
@@ -89,7 +87,6 @@ fn documents() -> Vec<PathBuf> {
     documents
 }
 
-#[test]
 fn documents_have_no_excluded_words() {
     let excluded = excluded();
     let mut found = Vec::new();
@@ -100,3 +97,9 @@ fn documents_have_no_excluded_words() {
     }
     assert!(found.is_empty(), "see {GUIDE}:\n{}", found.join("\n"));
 }
+
+harness::tests![
+    comments_have_no_excluded_words,
+    texts_of_the_server_have_no_excluded_words,
+    documents_have_no_excluded_words,
+];

@@ -11,7 +11,7 @@ use serde_json::json;
 use storage::entities::{AccessLevel, Visibility, ref_updates};
 use tokio::io::AsyncWriteExt;
 
-use crate::registry_protocol::{Tool, digest, noise};
+use crate::registry::registry_protocol::{Tool, digest, noise};
 use crate::support::git::Work;
 use crate::support::raw_http::Wire;
 use crate::support::server::ROOT_TOKEN;

@@ -28,7 +28,7 @@ async fn tip(server: &TestServer, project: &projects::Model, branch: &str) -> Op
 }
 
 async fn push_to_protected_branch_rejects_developers(server: TestServer) {
-    let (project, _, dev, work) = filled(&server).await;
+    let (project, _, dev, work) = with_commits(&server).await;
     let url = git::address(&server.base, "dev", &dev.token, "g/p");
     let before = tip(&server, &project, "main").await;
     work.commit("b", "2").await;
@@ -41,7 +41,7 @@ async fn push_to_protected_branch_rejects_developers(server: TestServer) {
 }
 
 async fn force_push_and_deletion_of_protected_branch_are_rejected(server: TestServer) {
-    let (project, max, _, work) = filled(&server).await;
+    let (project, max, _, work) = with_commits(&server).await;
     let url = git::address(&server.base, "max", &max.token, "g/p");
     let before = tip(&server, &project, "main").await;
     work.git(&["commit", "--quiet", "--amend", "-m", "Other"]).await;
@@ -53,7 +53,7 @@ async fn force_push_and_deletion_of_protected_branch_are_rejected(server: TestSe
 }
 
 async fn unprotected_default_branch_rejects_force_push_of_developers(server: TestServer) {
-    let (project, max, dev, work) = filled(&server).await;
+    let (project, max, dev, work) = with_commits(&server).await;
     protected_branches::Entity::delete_many()
         .filter(protected_branches::Column::ProjectId.eq(project.id))
         .exec(server.backend.database.write())
@@ -74,7 +74,7 @@ async fn unprotected_default_branch_rejects_force_push_of_developers(server: Tes
 }
 
 async fn unprotected_branches_can_be_forced_and_deleted(server: TestServer) {
-    let (project, _, dev, work) = filled(&server).await;
+    let (project, _, dev, work) = with_commits(&server).await;
     let url = git::address(&server.base, "dev", &dev.token, "g/p");
     work.git(&["push", "--quiet", &url, "main:topic", "main:refs/tags/v1"]).await;
     work.git(&["commit", "--quiet", "--amend", "-m", "Other"]).await;
@@ -87,7 +87,7 @@ async fn unprotected_branches_can_be_forced_and_deleted(server: TestServer) {
 }
 
 async fn push_rejects_ref_names_with_leading_dash(server: TestServer) {
-    let (project, max, _, work) = filled(&server).await;
+    let (project, max, _, work) = with_commits(&server).await;
     let url = git::address(&server.base, "max", &max.token, "g/p");
     for name in ["refs/heads/-x", "refs/tags/-x"] {
         let output = work.fails(&["push", &url, &format!("main:{name}")]).await;
@@ -97,7 +97,7 @@ async fn push_rejects_ref_names_with_leading_dash(server: TestServer) {
 }
 
 async fn archived_project_rejects_push_but_allows_fetch(server: TestServer) {
-    let (project, max, _, work) = filled(&server).await;
+    let (project, max, _, work) = with_commits(&server).await;
     let row = projects::ActiveModel { id: Set(project.id), archived: Set(true), ..Default::default() };
     row.update(server.backend.database.write()).await.unwrap();
     let url = git::address(&server.base, "max", &max.token, "g/p");
@@ -108,7 +108,7 @@ async fn archived_project_rejects_push_but_allows_fetch(server: TestServer) {
 }
 
 async fn atomic_push_with_stale_ref_is_rejected_entirely(server: TestServer) {
-    let (project, max, _, work) = filled(&server).await;
+    let (project, max, _, work) = with_commits(&server).await;
     let url = git::address(&server.base, "max", &max.token, "g/p");
     work.git(&["branch", "side"]).await;
     work.git(&["reset", "--quiet", "--hard", "HEAD~1"]).await;

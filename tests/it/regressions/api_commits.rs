@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify};
 
-use super::writers::{commit, http, sound_copy};
+use super::concurrent_writers::{commit, http, sound_copy};
 use crate::support::git::Work;
 use crate::support::process::{Site, on_every_site};
 

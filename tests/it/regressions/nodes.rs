@@ -1,6 +1,6 @@
 //! Several servers on one PostgreSQL and one data directory.
 
-use super::writers::{commit_all, push_all, sound_copy};
+use super::concurrent_writers::{commit_all, push_all, sound_copy};
 use crate::support::git::Work;
 use crate::support::process::{Site, TOKEN};
 use crate::support::{Client, Kind};

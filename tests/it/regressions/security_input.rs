@@ -9,7 +9,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use crate::scim::Provider;
+use crate::spaces::scim::Provider;
 use crate::support::client::segment;
 use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, on_every_database};

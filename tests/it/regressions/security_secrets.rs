@@ -5,7 +5,7 @@ use sea_orm::{ConnectionTrait, DatabaseBackend, QueryResult, Statement};
 use serde_json::{Value, json};
 use storage::entities::Visibility;
 
-use crate::commit_statuses::report;
+use crate::delivery::commit_statuses::report;
 use crate::support::code::Project;
 use crate::support::git::{self, Work};
 use crate::support::process::{Site, TOKEN, on_every_site};
@@ -53,7 +53,7 @@ async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) ->
     let unused_address = json!({ "ref": "unused_address", "variables": [variable] });
     refused(root, format!("{project}/pipeline"), unused_address).await;
 
-    let schedule = crate::pipeline_schedules::schedule(root, project).await;
+    let schedule = crate::delivery::pipeline_schedules::schedule(root, project).await;
     let schedule = format!("{project}/pipeline_schedules/{schedule}");
     let variable = json!({ "key": "K", "value": format!("{VARIABLE}-of-schedule") });
     root.post(&format!("{schedule}/variables"), variable.clone()).await.expect(201);
@@ -62,7 +62,7 @@ async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) ->
     root.put(&format!("{schedule}/variables/K"), body).await.expect(200);
     root.post(&format!("{schedule}/play"), json!({})).await.expect(201);
 
-    let (_, token) = crate::pipeline_triggers::trigger(root, project).await;
+    let (_, token) = crate::delivery::pipeline_triggers::trigger(root, project).await;
     let run = format!("{project}/trigger/pipeline");
     let variables = json!({ "K": format!("{VARIABLE}-of-trigger") });
     let body = json!({ "token": token, "ref": "main", "variables": variables });

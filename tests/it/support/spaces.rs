@@ -7,7 +7,7 @@ use storage::entities::{
     AccessLevel, Visibility, fold, group_shares, members, namespace_ancestors, namespaces, now, projects,
 };
 
-use super::people::TestUser;
+use super::users::TestUser;
 use super::{Client, TestServer};
 
 impl TestServer {

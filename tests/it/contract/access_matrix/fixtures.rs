@@ -6,14 +6,19 @@ use serde_json::json;
 use storage::entities::{AccessLevel, Visibility, hook_deliveries, members, now, project_hooks, projects};
 
 use super::ROLES;
+use crate::code::{deploy_keys, snippets};
+use crate::delivery::{
+    clusters, deployments, environments, feature_flag_user_lists, feature_flags, freeze_periods, pipeline_schedules,
+    pipeline_triggers, pipelines, variables,
+};
+use crate::planning::{boards, epics, issues, labels, milestones};
+use crate::registry::container_registry;
+use crate::review::merge_requests;
+use crate::spaces::badges;
 use crate::support::code::Project;
 use crate::support::users::TestUser;
 use crate::support::{Client, TestServer, spaces};
-use crate::{
-    badges, boards, clusters, container_registry, deploy_keys, deployments, environments, epics,
-    feature_flag_user_lists, feature_flags, freeze_periods, group_transfers, issues, labels, merge_requests,
-    milestones, pipeline_schedules, pipeline_triggers, pipelines, snippets, variables,
-};
+use crate::transfers::group_transfers;
 
 /// A group and projects of one visibility.
 pub struct Place<'a> {
@@ -98,14 +103,14 @@ pub async fn place<'a>(
     let things = [(None, Some(project.id)), (None, Some(spare)), (Some(group), None)];
     for (namespace_id, project_id) in things {
         for (person, role) in direct.iter().zip(ROLES) {
-            enrol(server, person, (namespace_id, project_id), role, None).await;
+            insert_member(server, person, (namespace_id, project_id), role, None).await;
         }
-        enrol(server, expired, (namespace_id, project_id), AccessLevel::Owner, Some(1)).await;
+        insert_member(server, expired, (namespace_id, project_id), AccessLevel::Owner, Some(1)).await;
     }
     for (person, role) in inherited.iter().zip(ROLES) {
-        enrol(server, person, (Some(top), None), role, None).await;
+        insert_member(server, person, (Some(top), None), role, None).await;
     }
-    enrol(server, expired, (Some(top), None), AccessLevel::Owner, Some(1)).await;
+    insert_member(server, expired, (Some(top), None), AccessLevel::Owner, Some(1)).await;
     for (guest, role) in guests {
         invite(server, top, *guest, *role).await;
     }

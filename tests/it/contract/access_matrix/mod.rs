@@ -12,15 +12,16 @@ use contract::operation::{MinimumAccess, Operation, ResourceKind};
 use contract::table::operations;
 use domain::identity::access_tokens::{NewToken, create as create_token};
 use domain::identity::job_tokens;
+use fixtures::{Place, attach, place};
 use futures_util::StreamExt as _;
-use place::{Place, attach, place};
 use serde_json::{Value, json};
 use storage::entities::access_tokens::TokenKind;
 use storage::entities::{AccessLevel, Visibility};
 
+use crate::code::snippets;
+use crate::delivery::variables;
 use crate::support::users::TestUser;
 use crate::support::{ApiResponse, Client, TestServer, on_every_database, spaces};
-use crate::{snippets, variables};
 
 /// A public key.
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOCd0UGsSsNvg8JqKvMAgu";

@@ -6,7 +6,7 @@ use contract::operation::{Operation, ParameterLocation, ResourceKind};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::fixtures::Place;
 use super::{Caller, Fixture, MISSING};
 use crate::support::client::segment;
 use crate::support::contract::{DOCUMENT, deref};

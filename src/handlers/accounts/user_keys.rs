@@ -1,0 +1,61 @@
+//! SSH keys of users.
+
+use domain::accounts::users::keys;
+use domain::identity::access::{InstanceAccess, UserAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
+use crate::api::routes::UserKeysApi;
+use crate::app::App;
+use crate::views::accounts::account::key;
+use contract::{
+    CreateOwnKeyRequest, CreateUserKeyRequest, DeleteOwnKeyRequest, DeleteUserKeyRequest, GetOwnKeyRequest,
+    GetUserKeyRequest, UserKey,
+};
+
+impl UserKeysApi for App {
+    async fn list_own_keys(&self, access: InstanceAccess, page: PageRequest) -> Result<Page<UserKey>> {
+        let user = access.caller.signed_in()?;
+        Ok(keys::list(&self.backend, user.id, &page).await?.map(key))
+    }
+
+    async fn create_own_key(&self, access: InstanceAccess, request: CreateOwnKeyRequest) -> Result<UserKey> {
+        let (user, body) = (access.caller.signed_in()?, request.body);
+        keys::add(&self.backend, user.id, body.title, &body.key)
+            .await
+            .map(key)
+    }
+
+    async fn get_own_key(&self, access: InstanceAccess, request: GetOwnKeyRequest) -> Result<UserKey> {
+        let user = access.caller.signed_in()?;
+        keys::get(&self.backend, user.id, request.key_id).await.map(key)
+    }
+
+    async fn delete_own_key(&self, access: InstanceAccess, request: DeleteOwnKeyRequest) -> Result<()> {
+        let (user, since) = (access.caller.signed_in()?, request.if_unmodified_since);
+        keys::remove(&self.backend, user.id, request.key_id, since.as_deref()).await
+    }
+
+    async fn list_user_keys(&self, access: UserAccess, page: PageRequest) -> Result<Page<UserKey>> {
+        let page = keys::list(&self.backend, access.user.id, &page).await?;
+        Ok(page.map(key))
+    }
+
+    async fn create_user_key(&self, access: UserAccess, request: CreateUserKeyRequest) -> Result<UserKey> {
+        let body = request.body;
+        keys::add(&self.backend, access.user.id, body.title, &body.key)
+            .await
+            .map(key)
+    }
+
+    async fn get_user_key(&self, access: UserAccess, request: GetUserKeyRequest) -> Result<UserKey> {
+        keys::get(&self.backend, access.user.id, request.key_id)
+            .await
+            .map(key)
+    }
+
+    async fn delete_user_key(&self, access: UserAccess, request: DeleteUserKeyRequest) -> Result<()> {
+        let since = request.if_unmodified_since;
+        keys::remove(&self.backend, access.user.id, request.key_id, since.as_deref()).await
+    }
+}

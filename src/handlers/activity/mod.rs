@@ -1,0 +1,3 @@
+//! Handlers of events.
+
+pub mod events;

@@ -1,0 +1,73 @@
+//! Branches of a repository and their protection.
+
+use domain::code::branches::{self, Protection};
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
+use crate::api::routes::BranchesApi;
+use crate::app::App;
+use crate::views;
+use contract::{
+    Branch, CheckBranchRequest, CreateBranchRequest, DeleteBranchRequest, GetBranchRequest,
+    ListBranchesRequest, Message, ProtectBranchRequest, UnprotectBranchRequest,
+};
+
+impl BranchesApi for App {
+    async fn list_branches(
+        &self,
+        access: ProjectAccess,
+        request: ListBranchesRequest,
+        page: PageRequest,
+    ) -> Result<Page<Branch>> {
+        let search = request.search.as_deref();
+        let page = branches::list(&self.backend, &access, search, &page).await?;
+        let url = self.project_url(&access);
+        Ok(page.map(|details| views::code::branch::branch(details, &url)))
+    }
+
+    async fn create_branch(&self, access: ProjectAccess, request: CreateBranchRequest) -> Result<Branch> {
+        let body = request.body;
+        let details = branches::create(&self.backend, &access, body.branch, body.r#ref).await?;
+        Ok(views::code::branch::branch(details, &self.project_url(&access)))
+    }
+
+    async fn get_branch(&self, access: ProjectAccess, request: GetBranchRequest) -> Result<Branch> {
+        let details = branches::get(&self.backend, &access, &request.branch).await?;
+        Ok(views::code::branch::branch(details, &self.project_url(&access)))
+    }
+
+    async fn check_branch(&self, access: ProjectAccess, request: CheckBranchRequest) -> Result<()> {
+        branches::exists(&self.backend, &access, &request.branch).await
+    }
+
+    async fn delete_branch(&self, access: ProjectAccess, request: DeleteBranchRequest) -> Result<()> {
+        let condition = request.if_unmodified_since.as_deref();
+        branches::delete(&self.backend, &access, &request.branch, condition).await
+    }
+
+    async fn protect_branch(&self, access: ProjectAccess, request: ProtectBranchRequest) -> Result<Branch> {
+        let protection = Protection {
+            developers_can_push: request.body.developers_can_push,
+            developers_can_merge: request.body.developers_can_merge,
+        };
+        let details = branches::protect(&self.backend, &access, &request.branch, protection).await?;
+        Ok(views::code::branch::branch(details, &self.project_url(&access)))
+    }
+
+    async fn unprotect_branch(
+        &self,
+        access: ProjectAccess,
+        request: UnprotectBranchRequest,
+    ) -> Result<Branch> {
+        let details = branches::unprotect(&self.backend, &access, &request.branch).await?;
+        Ok(views::code::branch::branch(details, &self.project_url(&access)))
+    }
+
+    async fn delete_merged_branches(&self, access: ProjectAccess) -> Result<Message> {
+        branches::delete_merged(&self.backend, &access).await?;
+        Ok(Message {
+            message: "202 Accepted".to_owned(),
+        })
+    }
+}

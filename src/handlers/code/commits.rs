@@ -1,0 +1,204 @@
+//! Commits of a repository.
+
+use domain::code::commits::cherry_pick::{self, Direction};
+use domain::code::commits::comments::{self, LineType, NewComment};
+use domain::code::commits::commit::AuthorOverride;
+use domain::code::commits::content;
+use domain::code::commits::create::{self, ActionKind, NewAction, NewCommit};
+use domain::code::commits::listing::{self, Listed, Query, RefKind};
+use domain::code::commits::start_point::StartPoint;
+use domain::delivery::pipelines;
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
+use crate::api::routes::CommitsApi;
+use crate::app::App;
+use crate::views::code::commit as view;
+use contract::MaybeUndefined;
+use contract::{
+    CherryPickCommitRequest, Commit, CommitAction, CommitActionKind, CommitComment, CommitOrder, CommitRef,
+    CommitRefFilter, CreateCommitCommentRequest, CreateCommitRequest, Diff, DiffLineType, FileEncoding,
+    GetCommitRequest, ListCommitCommentsRequest, ListCommitDiffsRequest, ListCommitRefsRequest,
+    ListCommitsRequest, RevertCommitRequest,
+};
+
+impl CommitsApi for App {
+    async fn list_commits(
+        &self,
+        access: ProjectAccess,
+        request: ListCommitsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Commit>> {
+        let query = Query {
+            revision: request.ref_name,
+            since: request.since.map(|time| time.to_utc()),
+            until: request.until.map(|time| time.to_utc()),
+            path: request.path,
+            all: request.all,
+            first_parent: request.first_parent,
+            order: match request.order {
+                Some(CommitOrder::Topo) => listing::CommitOrder::Topo,
+                Some(CommitOrder::Default) | None => listing::CommitOrder::Default,
+            },
+            with_stats: request.with_stats,
+        };
+        let page = listing::list(&self.backend, &access, query, &page).await?;
+        let shas = page.items.iter().map(|found| found.commit.id.to_string());
+        let last = pipelines::newest_of_commits(&self.backend, &access, shas.collect()).await?;
+        let url = self.project_url(&access);
+        Ok(page.map(|found| {
+            let sha = found.commit.id.to_string();
+            let last = last.iter().find(|pipeline| pipeline.sha == sha);
+            view::with_status(found, last, &url)
+        }))
+    }
+
+    async fn create_commit(&self, access: ProjectAccess, request: CreateCommitRequest) -> Result<Commit> {
+        let body = request.body;
+        let new = NewCommit {
+            branch: body.branch,
+            message: body.commit_message,
+            start: StartPoint {
+                branch: body.start_branch,
+                sha: body.start_sha,
+                project: body.start_project,
+            },
+            force: body.force,
+            author: AuthorOverride {
+                name: body.author_name,
+                email: body.author_email,
+            },
+            actions: body.actions.into_iter().map(action).collect::<Result<_>>()?,
+            with_stats: body.stats,
+        };
+        let made = create::create(&self.backend, &access, new).await?;
+        self.commit(&access, made).await
+    }
+
+    async fn get_commit(&self, access: ProjectAccess, request: GetCommitRequest) -> Result<Commit> {
+        let found = listing::get(&self.backend, &access, &request.sha, request.stats).await?;
+        self.commit(&access, found).await
+    }
+
+    async fn list_commit_refs(
+        &self,
+        access: ProjectAccess,
+        request: ListCommitRefsRequest,
+        page: PageRequest,
+    ) -> Result<Page<CommitRef>> {
+        let only = match request.r#type {
+            Some(CommitRefFilter::Branch) => Some(RefKind::Branch),
+            Some(CommitRefFilter::Tag) => Some(RefKind::Tag),
+            Some(CommitRefFilter::All) | None => None,
+        };
+        let page = listing::refs(&self.backend, &access, &request.sha, only, &page).await?;
+        Ok(page.map(view::reference))
+    }
+
+    async fn cherry_pick_commit(
+        &self,
+        access: ProjectAccess,
+        request: CherryPickCommitRequest,
+    ) -> Result<Commit> {
+        self.transplant(&access, &request.sha, &request.body.branch, Direction::CherryPick)
+            .await
+    }
+
+    async fn revert_commit(&self, access: ProjectAccess, request: RevertCommitRequest) -> Result<Commit> {
+        self.transplant(&access, &request.sha, &request.body.branch, Direction::Revert)
+            .await
+    }
+
+    async fn list_commit_diffs(
+        &self,
+        access: ProjectAccess,
+        request: ListCommitDiffsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Diff>> {
+        let page = listing::diff(&self.backend, &access, &request.sha, &page).await?;
+        Ok(page.map(view::diff))
+    }
+
+    async fn list_commit_comments(
+        &self,
+        access: ProjectAccess,
+        request: ListCommitCommentsRequest,
+        page: PageRequest,
+    ) -> Result<Page<CommitComment>> {
+        let page = comments::list(&self.backend, &access, &request.sha, &page).await?;
+        Ok(page.map(|written| view::comment(written, &self.backend.instance.base_url)))
+    }
+
+    async fn create_commit_comment(
+        &self,
+        access: ProjectAccess,
+        request: CreateCommitCommentRequest,
+    ) -> Result<CommitComment> {
+        let body = request.body;
+        let new = NewComment {
+            note: body.note,
+            path: body.path,
+            line: body.line,
+            side: body.line_type.map(|side| match side {
+                DiffLineType::New => LineType::New,
+                DiffLineType::Old => LineType::Old,
+            }),
+        };
+        let written = comments::create(&self.backend, &access, &request.sha, new).await?;
+        Ok(view::comment(written, &self.backend.instance.base_url))
+    }
+}
+
+impl App {
+    pub(crate) fn project_url(&self, access: &ProjectAccess) -> String {
+        view::project_url(&self.backend.instance.base_url, access)
+    }
+
+    /// Returns a commit with details.
+    async fn commit(&self, access: &ProjectAccess, found: Listed) -> Result<Commit> {
+        let sha = found.commit.id.to_string();
+        let last = pipelines::newest_of_commit(&self.backend, access, &sha).await?;
+        let path = self.path_of(access);
+        Ok(view::detail(
+            found,
+            last.as_ref(),
+            access.project.id,
+            self.at(&path),
+        ))
+    }
+
+    async fn transplant(
+        &self,
+        access: &ProjectAccess,
+        revision: &str,
+        branch: &str,
+        direction: Direction,
+    ) -> Result<Commit> {
+        let made = cherry_pick::transplant(&self.backend, access, revision, branch, direction).await?;
+        Ok(view::listed(made, &self.project_url(access)))
+    }
+}
+
+fn action(sent: CommitAction) -> Result<NewAction> {
+    let base64 = sent.encoding == Some(FileEncoding::Base64);
+    let kind = match sent.action {
+        CommitActionKind::Create => ActionKind::Create,
+        CommitActionKind::Update => ActionKind::Update,
+        CommitActionKind::Move => ActionKind::Move,
+        CommitActionKind::Delete => ActionKind::Delete,
+        CommitActionKind::Chmod => ActionKind::Chmod,
+    };
+    let content = match sent.content {
+        MaybeUndefined::Value(text) => Some(content::decode(text, base64)?),
+        MaybeUndefined::Null | MaybeUndefined::Undefined => None,
+    };
+    Ok(NewAction {
+        kind,
+        path: sent.file_path,
+        previous_path: sent.previous_path,
+        content,
+        last_commit_id: sent.last_commit_id,
+        executable: sent.execute_filemode,
+    })
+}

@@ -1,0 +1,11 @@
+//! Handlers of repositories: branches, tags, commits, files, snippets and templates.
+
+pub mod branches;
+pub mod commits;
+pub mod deploy_keys;
+pub mod project_snippets;
+pub mod repositories;
+pub mod repository_files;
+pub mod snippets;
+pub mod tags;
+pub mod templates;

@@ -1,0 +1,14 @@
+//! Handlers of pipelines, deployments, variables and feature flags.
+
+pub mod clusters;
+pub mod commit_statuses;
+pub mod deployments;
+pub mod environments;
+pub mod feature_flag_user_lists;
+pub mod feature_flags;
+pub mod freeze_periods;
+pub mod metrics_dashboards;
+pub mod pipeline_schedules;
+pub mod pipeline_triggers;
+pub mod pipelines;
+pub mod variables;

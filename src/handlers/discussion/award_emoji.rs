@@ -1,0 +1,398 @@
+//! Award emoji.
+
+use domain::discussion::award_emoji::{self, Key};
+use domain::discussion::noteable;
+use domain::identity::access::{GroupAccess, ProjectAccess};
+use domain::identity::space_access::SpaceAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::planning::epics;
+
+use crate::api::routes::AwardEmojiApi;
+use crate::app::App;
+use crate::views::discussion::award_emoji::award;
+use contract::{
+    AwardEmoji, CreateEpicAwardEmojiRequest, CreateEpicNoteAwardEmojiRequest, CreateIssueAwardEmojiRequest,
+    CreateIssueNoteAwardEmojiRequest, CreateMergeRequestAwardEmojiRequest,
+    CreateMergeRequestNoteAwardEmojiRequest, CreateSnippetAwardEmojiRequest,
+    CreateSnippetNoteAwardEmojiRequest, DeleteEpicAwardEmojiRequest, DeleteEpicNoteAwardEmojiRequest,
+    DeleteIssueAwardEmojiRequest, DeleteIssueNoteAwardEmojiRequest, DeleteMergeRequestAwardEmojiRequest,
+    DeleteMergeRequestNoteAwardEmojiRequest, DeleteSnippetAwardEmojiRequest,
+    DeleteSnippetNoteAwardEmojiRequest, GetEpicAwardEmojiRequest, GetEpicNoteAwardEmojiRequest,
+    GetIssueAwardEmojiRequest, GetIssueNoteAwardEmojiRequest, GetMergeRequestAwardEmojiRequest,
+    GetMergeRequestNoteAwardEmojiRequest, GetSnippetAwardEmojiRequest, GetSnippetNoteAwardEmojiRequest,
+    ListEpicAwardEmojiRequest, ListEpicNoteAwardEmojiRequest, ListIssueAwardEmojiRequest,
+    ListIssueNoteAwardEmojiRequest, ListMergeRequestAwardEmojiRequest, ListMergeRequestNoteAwardEmojiRequest,
+    ListSnippetAwardEmojiRequest, ListSnippetNoteAwardEmojiRequest,
+};
+
+/// Returns the key of a noteable, or of a note on it.
+fn key(on: noteable::Key, note: Option<i64>) -> Key {
+    Key { on, note }
+}
+
+impl App {
+    async fn awards(
+        &self,
+        place: impl Into<SpaceAccess>,
+        key: Key,
+        page: PageRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let page = award_emoji::list(&self.backend, &place.into(), key, &page).await?;
+        Ok(page.map(|given| award(&self.backend.instance.base_url, given)))
+    }
+
+    async fn give_award(&self, place: impl Into<SpaceAccess>, key: Key, name: &str) -> Result<AwardEmoji> {
+        let given = award_emoji::create(&self.backend, &place.into(), key, name).await?;
+        Ok(award(&self.backend.instance.base_url, given))
+    }
+
+    async fn award(&self, place: impl Into<SpaceAccess>, key: Key, id: i64) -> Result<AwardEmoji> {
+        let given = award_emoji::read(&self.backend, &place.into(), key, id).await?;
+        Ok(award(&self.backend.instance.base_url, given))
+    }
+
+    async fn take_award_back(
+        &self,
+        place: impl Into<SpaceAccess>,
+        key: Key,
+        id: i64,
+        unmodified_since: Option<String>,
+    ) -> Result<()> {
+        award_emoji::delete(&self.backend, &place.into(), key, id, unmodified_since.as_deref()).await
+    }
+}
+
+impl App {
+    /// Returns the key of an epic by IID, or of a note on it.
+    async fn epic_key(&self, access: &GroupAccess, iid: i64, note: Option<i64>) -> Result<Key> {
+        let id = epics::id_of(&self.backend, &access.clone().into(), iid).await?;
+        Ok(key(noteable::Key::Epic(id), note))
+    }
+}
+
+impl AwardEmojiApi for App {
+    async fn list_issue_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: ListIssueAwardEmojiRequest,
+        page: PageRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = key(noteable::Key::Issue(request.issue_iid), None);
+        self.awards(access, key, page).await
+    }
+
+    async fn create_issue_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: CreateIssueAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(noteable::Key::Issue(request.issue_iid), None);
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_issue_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: GetIssueAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(noteable::Key::Issue(request.issue_iid), None);
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_issue_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: DeleteIssueAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = key(noteable::Key::Issue(request.issue_iid), None);
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_issue_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: ListIssueNoteAwardEmojiRequest,
+        page: PageRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
+        self.awards(access, key, page).await
+    }
+
+    async fn create_issue_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: CreateIssueNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_issue_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: GetIssueNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_issue_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: DeleteIssueNoteAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = key(noteable::Key::Issue(request.issue_iid), Some(request.note_id));
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_merge_request_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: ListMergeRequestAwardEmojiRequest,
+        page: PageRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
+        self.awards(access, key, page).await
+    }
+
+    async fn create_merge_request_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: CreateMergeRequestAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_merge_request_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_merge_request_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: DeleteMergeRequestAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = key(noteable::Key::MergeRequest(request.merge_request_iid), None);
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_merge_request_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: ListMergeRequestNoteAwardEmojiRequest,
+        page: PageRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = key(
+            noteable::Key::MergeRequest(request.merge_request_iid),
+            Some(request.note_id),
+        );
+        self.awards(access, key, page).await
+    }
+
+    async fn create_merge_request_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: CreateMergeRequestNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(
+            noteable::Key::MergeRequest(request.merge_request_iid),
+            Some(request.note_id),
+        );
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_merge_request_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(
+            noteable::Key::MergeRequest(request.merge_request_iid),
+            Some(request.note_id),
+        );
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_merge_request_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: DeleteMergeRequestNoteAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = key(
+            noteable::Key::MergeRequest(request.merge_request_iid),
+            Some(request.note_id),
+        );
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_snippet_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: ListSnippetAwardEmojiRequest,
+        page: PageRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = key(noteable::Key::Snippet(request.snippet_id), None);
+        self.awards(access, key, page).await
+    }
+
+    async fn create_snippet_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: CreateSnippetAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(noteable::Key::Snippet(request.snippet_id), None);
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_snippet_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: GetSnippetAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(noteable::Key::Snippet(request.snippet_id), None);
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_snippet_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: DeleteSnippetAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = key(noteable::Key::Snippet(request.snippet_id), None);
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_snippet_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: ListSnippetNoteAwardEmojiRequest,
+        page: PageRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
+        self.awards(access, key, page).await
+    }
+
+    async fn create_snippet_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: CreateSnippetNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_snippet_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: GetSnippetNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_snippet_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: DeleteSnippetNoteAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = key(noteable::Key::Snippet(request.snippet_id), Some(request.note_id));
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_epic_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: ListEpicAwardEmojiRequest,
+        page: PageRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        self.awards(access, key, page).await
+    }
+
+    async fn create_epic_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: CreateEpicAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_epic_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: GetEpicAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_epic_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: DeleteEpicAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_epic_note_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: ListEpicNoteAwardEmojiRequest,
+        page: PageRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = self
+            .epic_key(&access, request.epic_iid, Some(request.note_id))
+            .await?;
+        self.awards(access, key, page).await
+    }
+
+    async fn create_epic_note_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: CreateEpicNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = self
+            .epic_key(&access, request.epic_iid, Some(request.note_id))
+            .await?;
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_epic_note_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: GetEpicNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = self
+            .epic_key(&access, request.epic_iid, Some(request.note_id))
+            .await?;
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_epic_note_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: DeleteEpicNoteAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = self
+            .epic_key(&access, request.epic_iid, Some(request.note_id))
+            .await?;
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+}

@@ -1,0 +1,302 @@
+//! Notes.
+
+use domain::discussion::noteable::Key;
+use domain::discussion::notes::{self, Filter, NewNote};
+use domain::identity::access::{GroupAccess, ProjectAccess};
+use domain::identity::space_access::SpaceAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+
+use crate::api::routes::NotesApi;
+use crate::app::App;
+use crate::views::discussion::note::{created, in_detail, note};
+use contract::timestamp::Timestamp;
+use contract::{
+    CreateEpicNoteRequest, CreateIssueNoteRequest, CreateMergeRequestNoteRequest, CreateSnippetNoteRequest,
+    CreatedNote, DeleteEpicNoteRequest, DeleteIssueNoteRequest, DeleteMergeRequestNoteRequest,
+    DeleteSnippetNoteRequest, GetEpicNoteRequest, GetIssueNoteRequest, GetMergeRequestNoteRequest,
+    GetSnippetNoteRequest, ListEpicNotesRequest, ListIssueNotesRequest, ListMergeRequestNotesRequest,
+    ListSnippetNotesRequest, Note, NoteInDetail, NoteOrder, SortDirection, UpdateEpicNoteRequest,
+    UpdateIssueNoteRequest, UpdateMergeRequestNoteRequest, UpdateSnippetNoteRequest,
+};
+
+fn filter(order: Option<NoteOrder>, direction: Option<SortDirection>) -> Filter {
+    Filter {
+        by_change: order == Some(NoteOrder::UpdatedAt),
+        ascending: direction == Some(SortDirection::Asc),
+    }
+}
+
+impl App {
+    async fn notes(
+        &self,
+        place: impl Into<SpaceAccess>,
+        key: Key,
+        filter: Filter,
+        page: PageRequest,
+    ) -> Result<Page<Note>> {
+        let page = notes::list(&self.backend, &place.into(), key, filter, &page).await?;
+        Ok(page.map(|row| note(&self.backend.instance.base_url, row)))
+    }
+
+    async fn write_note(&self, place: impl Into<SpaceAccess>, key: Key, new: NewNote) -> Result<CreatedNote> {
+        let posted = notes::create(&self.backend, &place.into(), key, new).await?;
+        Ok(created(&self.backend.instance.base_url, posted))
+    }
+
+    async fn note(&self, place: impl Into<SpaceAccess>, key: Key, id: i64) -> Result<Note> {
+        let row = notes::read(&self.backend, &place.into(), key, id).await?;
+        Ok(note(&self.backend.instance.base_url, row))
+    }
+
+    async fn note_in_detail(&self, place: impl Into<SpaceAccess>, key: Key, id: i64) -> Result<NoteInDetail> {
+        let (row, on) = notes::read_with(&self.backend, &place.into(), key, id).await?;
+        Ok(in_detail(&self.backend.instance.base_url, row, &on))
+    }
+
+    async fn edit_note(
+        &self,
+        place: impl Into<SpaceAccess>,
+        key: Key,
+        id: i64,
+        body: String,
+    ) -> Result<Note> {
+        let row = notes::edit(&self.backend, &place.into(), key, id, body).await?;
+        Ok(note(&self.backend.instance.base_url, row))
+    }
+
+    async fn delete_note(
+        &self,
+        place: impl Into<SpaceAccess>,
+        key: Key,
+        id: i64,
+        unmodified_since: Option<String>,
+    ) -> Result<()> {
+        notes::delete(&self.backend, &place.into(), key, id, unmodified_since.as_deref()).await
+    }
+}
+
+impl NotesApi for App {
+    async fn list_issue_notes(
+        &self,
+        access: ProjectAccess,
+        request: ListIssueNotesRequest,
+        page: PageRequest,
+    ) -> Result<Page<Note>> {
+        let filter = filter(request.order_by, request.sort);
+        self.notes(access, Key::Issue(request.issue_iid), filter, page)
+            .await
+    }
+
+    async fn create_issue_note(
+        &self,
+        access: ProjectAccess,
+        request: CreateIssueNoteRequest,
+    ) -> Result<CreatedNote> {
+        let body = request.body;
+        let new = NewNote {
+            body: body.body,
+            confidential: body.confidential,
+            created_at: body.created_at.map(Timestamp::to_utc),
+        };
+        self.write_note(access, Key::Issue(request.issue_iid), new).await
+    }
+
+    async fn get_issue_note(&self, access: ProjectAccess, request: GetIssueNoteRequest) -> Result<Note> {
+        self.note(access, Key::Issue(request.issue_iid), request.note_id)
+            .await
+    }
+
+    async fn update_issue_note(
+        &self,
+        access: ProjectAccess,
+        request: UpdateIssueNoteRequest,
+    ) -> Result<Note> {
+        self.edit_note(
+            access,
+            Key::Issue(request.issue_iid),
+            request.note_id,
+            request.body.body,
+        )
+        .await
+    }
+
+    async fn delete_issue_note(&self, access: ProjectAccess, request: DeleteIssueNoteRequest) -> Result<()> {
+        self.delete_note(
+            access,
+            Key::Issue(request.issue_iid),
+            request.note_id,
+            request.if_unmodified_since,
+        )
+        .await
+    }
+
+    async fn list_merge_request_notes(
+        &self,
+        access: ProjectAccess,
+        request: ListMergeRequestNotesRequest,
+        page: PageRequest,
+    ) -> Result<Page<Note>> {
+        let filter = filter(request.order_by, request.sort);
+        self.notes(access, Key::MergeRequest(request.merge_request_iid), filter, page)
+            .await
+    }
+
+    async fn create_merge_request_note(
+        &self,
+        access: ProjectAccess,
+        request: CreateMergeRequestNoteRequest,
+    ) -> Result<CreatedNote> {
+        let body = request.body;
+        let new = NewNote {
+            body: body.body,
+            confidential: body.confidential,
+            created_at: body.created_at.map(Timestamp::to_utc),
+        };
+        self.write_note(access, Key::MergeRequest(request.merge_request_iid), new)
+            .await
+    }
+
+    async fn get_merge_request_note(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestNoteRequest,
+    ) -> Result<Note> {
+        self.note(
+            access,
+            Key::MergeRequest(request.merge_request_iid),
+            request.note_id,
+        )
+        .await
+    }
+
+    async fn update_merge_request_note(
+        &self,
+        access: ProjectAccess,
+        request: UpdateMergeRequestNoteRequest,
+    ) -> Result<Note> {
+        self.edit_note(
+            access,
+            Key::MergeRequest(request.merge_request_iid),
+            request.note_id,
+            request.body.body,
+        )
+        .await
+    }
+
+    async fn delete_merge_request_note(
+        &self,
+        access: ProjectAccess,
+        request: DeleteMergeRequestNoteRequest,
+    ) -> Result<()> {
+        self.delete_note(
+            access,
+            Key::MergeRequest(request.merge_request_iid),
+            request.note_id,
+            request.if_unmodified_since,
+        )
+        .await
+    }
+
+    async fn list_snippet_notes(
+        &self,
+        access: ProjectAccess,
+        request: ListSnippetNotesRequest,
+        page: PageRequest,
+    ) -> Result<Page<Note>> {
+        let filter = filter(request.order_by, request.sort);
+        self.notes(access, Key::Snippet(request.snippet_id), filter, page)
+            .await
+    }
+
+    async fn create_snippet_note(
+        &self,
+        access: ProjectAccess,
+        request: CreateSnippetNoteRequest,
+    ) -> Result<CreatedNote> {
+        let body = request.body;
+        let new = NewNote {
+            body: body.body,
+            confidential: body.confidential,
+            created_at: body.created_at.map(Timestamp::to_utc),
+        };
+        self.write_note(access, Key::Snippet(request.snippet_id), new)
+            .await
+    }
+
+    async fn get_snippet_note(
+        &self,
+        access: ProjectAccess,
+        request: GetSnippetNoteRequest,
+    ) -> Result<NoteInDetail> {
+        self.note_in_detail(access, Key::Snippet(request.snippet_id), request.note_id)
+            .await
+    }
+
+    async fn update_snippet_note(
+        &self,
+        access: ProjectAccess,
+        request: UpdateSnippetNoteRequest,
+    ) -> Result<Note> {
+        self.edit_note(
+            access,
+            Key::Snippet(request.snippet_id),
+            request.note_id,
+            request.body.body,
+        )
+        .await
+    }
+
+    async fn delete_snippet_note(
+        &self,
+        access: ProjectAccess,
+        request: DeleteSnippetNoteRequest,
+    ) -> Result<()> {
+        self.delete_note(
+            access,
+            Key::Snippet(request.snippet_id),
+            request.note_id,
+            request.if_unmodified_since,
+        )
+        .await
+    }
+
+    async fn list_epic_notes(
+        &self,
+        access: GroupAccess,
+        request: ListEpicNotesRequest,
+        page: PageRequest,
+    ) -> Result<Page<Note>> {
+        let filter = filter(request.order_by, request.sort);
+        self.notes(access, Key::Epic(request.epic_id), filter, page).await
+    }
+
+    async fn create_epic_note(
+        &self,
+        access: GroupAccess,
+        request: CreateEpicNoteRequest,
+    ) -> Result<CreatedNote> {
+        let new = NewNote {
+            body: request.body.body,
+            confidential: request.body.confidential,
+            created_at: None,
+        };
+        self.write_note(access, Key::Epic(request.epic_id), new).await
+    }
+
+    async fn get_epic_note(&self, access: GroupAccess, request: GetEpicNoteRequest) -> Result<NoteInDetail> {
+        self.note_in_detail(access, Key::Epic(request.epic_id), request.note_id)
+            .await
+    }
+
+    async fn update_epic_note(&self, access: GroupAccess, request: UpdateEpicNoteRequest) -> Result<Note> {
+        let (key, body) = (Key::Epic(request.epic_id), request.body.body);
+        self.edit_note(access, key, request.note_id, body).await
+    }
+
+    async fn delete_epic_note(&self, access: GroupAccess, request: DeleteEpicNoteRequest) -> Result<()> {
+        let condition = request.if_unmodified_since;
+        self.delete_note(access, Key::Epic(request.epic_id), request.note_id, condition)
+            .await
+    }
+}

@@ -1,0 +1,5 @@
+//! Handlers of callers: tokens, applications and sign-in.
+
+pub mod applications;
+pub mod impersonation_tokens;
+pub mod personal_access_tokens;

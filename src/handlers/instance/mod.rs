@@ -1,0 +1,5 @@
+//! Handlers of the instance: settings, feature gates and metadata.
+
+pub mod application_settings;
+pub mod feature_gates;
+pub mod metadata;

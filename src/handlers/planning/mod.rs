@@ -1,0 +1,9 @@
+//! Handlers of issues, epics, labels, milestones and boards.
+
+pub mod boards;
+pub mod epic_issues;
+pub mod epics;
+pub mod issuables;
+pub mod issues;
+pub mod labels;
+pub mod milestones;

@@ -1,0 +1,3 @@
+//! Handlers of the container registry.
+
+pub mod container_registry;

@@ -1,0 +1,89 @@
+//! Commits and changes of merge requests, and merging.
+
+use domain::identity::access::ProjectAccess;
+use domain::kernel::error::{Error, Result};
+use domain::kernel::page::{Page, PageRequest};
+use domain::review::merge_requests::{self, Acceptance};
+
+use crate::api::routes::MergesApi;
+use crate::app::App;
+use crate::views::code::commit;
+use crate::views::review::merge_request::with_changes;
+use contract::{
+    AcceptMergeRequestRequest, CancelMergeWhenPipelineSucceedsRequest, Commit, GetMergeRequestChangesRequest,
+    ListMergeRequestCommitsRequest, MergeRequest, MergeRequestRebase, RebaseMergeRequestRequest,
+};
+
+/// Returns whether to wait for a pipeline, from the old and the new parameter name.
+fn waits(older: Option<bool>, newer: Option<bool>) -> Result<bool> {
+    match (older, newer) {
+        (Some(older), Some(newer)) if older != newer => Err(Error::parameter(
+            "auto_merge, merge_when_pipeline_succeeds must have the same value",
+        )),
+        _ => Ok(older.or(newer).unwrap_or(false)),
+    }
+}
+
+impl MergesApi for App {
+    async fn list_merge_request_commits(
+        &self,
+        access: ProjectAccess,
+        request: ListMergeRequestCommitsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Commit>> {
+        let iid = request.merge_request_iid;
+        let page = merge_requests::commits(&self.backend, &access, iid, &page).await?;
+        let url = self.project_url(&access);
+        Ok(page.map(|one| commit::listed(one, &url)))
+    }
+
+    async fn get_merge_request_changes(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestChangesRequest,
+    ) -> Result<MergeRequest> {
+        let iid = request.merge_request_iid;
+        let (row, diff) = merge_requests::changes(&self.backend, &access, iid).await?;
+        Ok(with_changes(self.merge_request(row, &access), diff))
+    }
+
+    async fn accept_merge_request(
+        &self,
+        access: ProjectAccess,
+        request: AcceptMergeRequestRequest,
+    ) -> Result<MergeRequest> {
+        let body = request.body;
+        let wanted = Acceptance {
+            sha: body.sha,
+            squash: body.squash,
+            merge_commit_message: body.merge_commit_message,
+            squash_commit_message: body.squash_commit_message,
+            should_remove_source_branch: body.should_remove_source_branch,
+            merge_when_pipeline_succeeds: waits(body.merge_when_pipeline_succeeds, body.auto_merge)?,
+        };
+        let row = merge_requests::accept(&self.backend, &access, request.merge_request_iid, wanted).await?;
+        Ok(self.merge_request(row, &access))
+    }
+
+    async fn cancel_merge_when_pipeline_succeeds(
+        &self,
+        access: ProjectAccess,
+        request: CancelMergeWhenPipelineSucceedsRequest,
+    ) -> Result<MergeRequest> {
+        let row = merge_requests::cancel(&self.backend, &access, request.merge_request_iid).await?;
+        Ok(self.merge_request(row, &access))
+    }
+
+    async fn rebase_merge_request(
+        &self,
+        access: ProjectAccess,
+        request: RebaseMergeRequestRequest,
+    ) -> Result<MergeRequestRebase> {
+        let refused = merge_requests::rebase(&self.backend, &access, request.merge_request_iid).await?;
+        Ok(MergeRequestRebase {
+            // The rebase finishes within the request.
+            rebase_in_progress: false,
+            merge_error: refused.map(str::to_owned),
+        })
+    }
+}

@@ -1,0 +1,3 @@
+//! Handlers of vulnerabilities.
+
+pub mod vulnerabilities;

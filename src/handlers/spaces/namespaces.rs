@@ -1,0 +1,39 @@
+//! Namespaces: groups and personal namespaces of users.
+
+use domain::identity::access::InstanceAccess;
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::spaces::namespaces::{self, NamespaceFilter};
+
+use crate::api::routes::NamespacesApi;
+use crate::app::App;
+use crate::views::spaces::namespace::namespace;
+use contract::{GetNamespaceRequest, ListNamespacesRequest, ProjectNamespace};
+
+impl NamespacesApi for App {
+    async fn list_namespaces(
+        &self,
+        access: InstanceAccess,
+        request: ListNamespacesRequest,
+        page: PageRequest,
+    ) -> Result<Page<ProjectNamespace>> {
+        let filter = NamespaceFilter {
+            search: request.search,
+            owned_only: request.owned_only,
+            top_level_only: request.top_level_only,
+        };
+        let page = namespaces::list(&self.backend, &access.caller, &filter, &page).await?;
+        let base = &self.backend.instance.base_url;
+        Ok(page.map(|found| namespace(base, &found.namespace, found.owner.as_ref())))
+    }
+
+    async fn get_namespace(
+        &self,
+        access: InstanceAccess,
+        request: GetNamespaceRequest,
+    ) -> Result<ProjectNamespace> {
+        let found = namespaces::get(&self.backend, &access.caller, &request.id).await?;
+        let base = &self.backend.instance.base_url;
+        Ok(namespace(base, &found.namespace, found.owner.as_ref()))
+    }
+}

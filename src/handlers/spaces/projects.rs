@@ -1,0 +1,286 @@
+//! Projects: create, get, list, update, archive and delete.
+
+use domain::accounts::avatars;
+use domain::accounts::uploads::UploadedFile;
+use domain::code::code_analysis;
+use domain::identity::access::{InstanceAccess, ProjectAccess, UserAccess};
+use domain::kernel::error::Result;
+use domain::kernel::page::{Page, PageRequest};
+use domain::kernel::patch::Patch;
+use domain::lifecycle::{deletion, transfer};
+use domain::spaces::projects::{self, NewProject, ProjectUpdate};
+
+use crate::api::routes::ProjectsApi;
+use crate::app::App;
+use crate::handlers::patch::IntoPatch;
+use crate::views::enums::Convert;
+use crate::views::spaces::project::{self, languages, project};
+use contract::timestamp::Timestamp;
+use contract::{
+    CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectsRequest,
+    ListUserProjectsRequest, Message, Project, ProjectFilter, ProjectOrder, ProjectSettings,
+    ProjectViewOptions, SortDirection, TransferProjectRequest, UpdateProjectRequest,
+};
+
+/// Returns the settings in a body.
+fn project_settings(description: Patch<String>, settings: ProjectSettings) -> projects::ProjectSettings {
+    projects::ProjectSettings {
+        description,
+        tag_list: settings.tag_list,
+        issues_enabled: settings.issues_enabled,
+        merge_requests_enabled: settings.merge_requests_enabled,
+        wiki_enabled: settings.wiki_enabled,
+        jobs_enabled: settings.jobs_enabled,
+        snippets_enabled: settings.snippets_enabled,
+        container_registry_enabled: settings.container_registry_enabled,
+        issues_access_level: settings.issues_access_level.map(Convert::convert),
+        repository_access_level: settings.repository_access_level.map(Convert::convert),
+        merge_requests_access_level: settings.merge_requests_access_level.map(Convert::convert),
+        forking_access_level: settings.forking_access_level.map(Convert::convert),
+        wiki_access_level: settings.wiki_access_level.map(Convert::convert),
+        builds_access_level: settings.builds_access_level.map(Convert::convert),
+        snippets_access_level: settings.snippets_access_level.map(Convert::convert),
+        container_registry_access_level: settings.container_registry_access_level.map(Convert::convert),
+        merge_method: settings.merge_method.map(Convert::convert),
+        request_access_enabled: settings.request_access_enabled,
+        lfs_enabled: settings.lfs_enabled,
+        packages_enabled: settings.packages_enabled,
+        service_desk_enabled: settings.service_desk_enabled,
+        resolve_outdated_diff_discussions: settings.resolve_outdated_diff_discussions,
+        shared_runners_enabled: settings.shared_runners_enabled,
+        public_jobs: settings.public_jobs,
+        ci_default_git_depth: settings.ci_default_git_depth.into_patch(),
+        ci_config_path: settings.ci_config_path.into_patch(),
+        only_allow_merge_if_pipeline_succeeds: settings.only_allow_merge_if_pipeline_succeeds,
+        only_allow_merge_if_all_discussions_are_resolved: settings
+            .only_allow_merge_if_all_discussions_are_resolved,
+        remove_source_branch_after_merge: settings.remove_source_branch_after_merge,
+        autoclose_referenced_issues: settings.autoclose_referenced_issues,
+        suggestion_commit_message: settings.suggestion_commit_message.into_patch(),
+        auto_devops_enabled: settings.auto_devops_enabled,
+        auto_devops_deploy_strategy: settings.auto_devops_deploy_strategy.map(Convert::convert),
+        approvals_before_merge: settings.approvals_before_merge,
+        mirror: settings.mirror,
+        mirror_trigger_builds: settings.mirror_trigger_builds,
+        only_mirror_protected_branches: settings.only_mirror_protected_branches,
+        mirror_overwrites_diverged_branches: settings.mirror_overwrites_diverged_branches,
+        external_authorization_classification_label: settings
+            .external_authorization_classification_label
+            .into_patch(),
+        repository_storage: settings.repository_storage,
+    }
+}
+
+/// Returns the filter of a list.
+pub(crate) fn project_filter(filter: ProjectFilter) -> projects::ProjectFilter {
+    projects::ProjectFilter {
+        archived: filter.archived,
+        visibility: filter.visibility.map(Convert::convert),
+        search: filter.search,
+        owned: filter.owned,
+        membership: filter.membership,
+        starred: filter.starred,
+        with_issues_enabled: filter.with_issues_enabled,
+        with_merge_requests_enabled: filter.with_merge_requests_enabled,
+        with_programming_language: filter.with_programming_language,
+        min_access_level: filter.min_access_level,
+        id_after: filter.id_after,
+        id_before: filter.id_before,
+        custom_attributes: filter.custom_attributes.unwrap_or_default().into_iter().collect(),
+        order: order(filter.order_by),
+        ascending: filter.sort == Some(SortDirection::Asc),
+        ..projects::ProjectFilter::default()
+    }
+}
+
+/// Returns the additional attributes of the projects in a list.
+pub(crate) fn view_options(options: &ProjectViewOptions) -> project::ProjectViewOptions {
+    project::ProjectViewOptions {
+        simple: options.simple,
+        statistics: options.statistics,
+        custom_attributes: options.with_custom_attributes,
+        ..project::ProjectViewOptions::default()
+    }
+}
+
+pub(crate) fn order(order: Option<ProjectOrder>) -> projects::ProjectOrder {
+    match order {
+        None | Some(ProjectOrder::CreatedAt) => projects::ProjectOrder::CreatedAt,
+        Some(ProjectOrder::Id) => projects::ProjectOrder::Id,
+        Some(ProjectOrder::Name) => projects::ProjectOrder::Name,
+        Some(ProjectOrder::Path) => projects::ProjectOrder::Path,
+        Some(ProjectOrder::UpdatedAt) => projects::ProjectOrder::UpdatedAt,
+        Some(ProjectOrder::LastActivityAt) => projects::ProjectOrder::LastActivityAt,
+    }
+}
+
+impl App {
+    pub(crate) async fn projects(
+        &self,
+        access: InstanceAccess,
+        filter: projects::ProjectFilter,
+        page: PageRequest,
+        parts: project::ProjectViewOptions,
+    ) -> Result<Page<Project>> {
+        let mut page = projects::list(&self.backend, &access.caller, &filter, &page).await?;
+        if parts.custom_attributes {
+            projects::add_custom_attributes(&self.backend, &access.caller, &mut page.items).await?;
+        }
+        Ok(page.map(|row| project(&self.backend.instance, &row, parts)))
+    }
+
+    /// Returns a project after an update, with secrets if `secrets` is set.
+    pub(crate) async fn changed(&self, access: ProjectAccess, secrets: bool) -> Result<Project> {
+        let row = projects::get(&self.backend, access, secrets).await?;
+        Ok(project(
+            &self.backend.instance,
+            &row,
+            project::ProjectViewOptions::default(),
+        ))
+    }
+}
+
+impl ProjectsApi for App {
+    async fn list_projects(
+        &self,
+        access: InstanceAccess,
+        request: ListProjectsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Project>> {
+        let parts = view_options(&request.project_view_options);
+        let filter = projects::ProjectFilter {
+            search_namespaces: request.search_namespaces,
+            checksum_failed: request.wiki_checksum_failed || request.repository_checksum_failed,
+            last_activity_after: request.last_activity_after.map(Timestamp::to_utc),
+            last_activity_before: request.last_activity_before.map(Timestamp::to_utc),
+            ..project_filter(request.project_filter)
+        };
+        self.projects(access, filter, page, parts).await
+    }
+
+    async fn list_user_projects(
+        &self,
+        access: UserAccess,
+        request: ListUserProjectsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Project>> {
+        let parts = view_options(&request.project_view_options);
+        let filter = projects::ProjectFilter {
+            of_user: Some(access.user.id),
+            owned: false,
+            membership: false,
+            ..project_filter(request.project_filter)
+        };
+        let access = InstanceAccess {
+            caller: access.caller,
+            gate: None,
+        };
+        self.projects(access, filter, page, parts).await
+    }
+
+    async fn create_project(&self, access: InstanceAccess, request: CreateProjectRequest) -> Result<Project> {
+        let body = request.body;
+        let new = NewProject {
+            settings: project_settings(body.description.into_patch(), body.project_settings),
+            name: body.name,
+            path: body.path,
+            namespace_id: body.namespace_id,
+            visibility: body.visibility.map(Convert::convert),
+            default_branch: body.default_branch,
+            with_readme: body.initialize_with_readme,
+        };
+        let made = projects::create(&self.backend, &access.caller, new).await?;
+        self.changed(made, true).await
+    }
+
+    async fn get_project(&self, access: ProjectAccess, request: GetProjectRequest) -> Result<Project> {
+        let license = match request.license {
+            true => code_analysis::license(&self.backend, &access).await?,
+            false => None,
+        };
+        let caller = access.caller.clone();
+        let mut row = projects::get(&self.backend, access, true).await?;
+        row.license = license;
+        if request.statistics {
+            projects::load_commit_count(&self.backend, &mut row).await?;
+        }
+        if request.with_custom_attributes {
+            projects::add_custom_attributes(&self.backend, &caller, std::slice::from_mut(&mut row)).await?;
+        }
+        let parts = project::ProjectViewOptions {
+            simple: false,
+            statistics: request.statistics,
+            license: request.license,
+            custom_attributes: request.with_custom_attributes,
+        };
+        Ok(project(&self.backend.instance, &row, parts))
+    }
+
+    async fn update_project(
+        &self,
+        access: ProjectAccess,
+        request: UpdateProjectRequest,
+        picture: Option<UploadedFile>,
+    ) -> Result<Project> {
+        let body = request.body;
+        // An empty text in place of the file removes the avatar.
+        let pictured = picture.is_some() || body.avatar.is_some();
+        let change = ProjectUpdate {
+            settings: project_settings(body.description.into_patch(), body.project_settings),
+            name: body.name,
+            path: body.path,
+            visibility: body.visibility.map(Convert::convert),
+            default_branch: body.default_branch,
+            mirror_user_id: body.mirror_user_id,
+        };
+        let changed = if pictured && change == ProjectUpdate::default() {
+            access
+        } else {
+            projects::update(&self.backend, access, change).await?
+        };
+        let changed = match pictured {
+            true => {
+                let picture = avatars::validate(picture).await?;
+                avatars::set(&self.backend, changed, picture).await?
+            }
+            false => changed,
+        };
+        self.changed(changed, true).await
+    }
+
+    async fn delete_project(&self, access: ProjectAccess, request: DeleteProjectRequest) -> Result<Message> {
+        deletion::projects::delete(&self.backend, &access, request.if_unmodified_since.as_deref()).await?;
+        Ok(Message {
+            message: "202 Accepted".to_owned(),
+        })
+    }
+
+    async fn get_project_languages(&self, access: ProjectAccess) -> Result<Languages> {
+        let shares = code_analysis::languages(&self.backend, &access).await?;
+        Ok(languages(shares))
+    }
+
+    async fn restore_project(&self, access: ProjectAccess) -> Result<Project> {
+        let restored = deletion::projects::restore(&self.backend, access).await?;
+        self.changed(restored, false).await
+    }
+
+    async fn archive_project(&self, access: ProjectAccess) -> Result<Project> {
+        let changed = projects::set_archived(&self.backend, access, true).await?;
+        self.changed(changed, false).await
+    }
+
+    async fn transfer_project(
+        &self,
+        access: ProjectAccess,
+        request: TransferProjectRequest,
+    ) -> Result<Project> {
+        let moved = transfer::projects::transfer_to(&self.backend, access, &request.body.namespace).await?;
+        self.changed(moved, true).await
+    }
+
+    async fn unarchive_project(&self, access: ProjectAccess) -> Result<Project> {
+        let changed = projects::set_archived(&self.backend, access, false).await?;
+        self.changed(changed, false).await
+    }
+}

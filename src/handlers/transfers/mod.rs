@@ -1,0 +1,3 @@
+//! Handlers of group exports and imports.
+
+pub mod group_transfers;

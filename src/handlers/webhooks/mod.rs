@@ -1,0 +1,3 @@
+//! Handlers of webhooks.
+
+pub mod project_hooks;

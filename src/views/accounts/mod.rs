@@ -1,0 +1,6 @@
+//! Views of users and their data.
+
+pub mod account;
+pub mod custom_attribute;
+pub mod upload;
+pub mod users;

@@ -1,0 +1,3 @@
+//! Views of events.
+
+pub mod events;

@@ -1,0 +1,13 @@
+//! Views of repositories: branches, tags, commits, files, snippets and templates.
+
+pub mod blob;
+pub mod branch;
+pub mod commit;
+pub mod comparison;
+pub mod contributor;
+pub mod deploy_key;
+pub mod file;
+pub mod snippet;
+pub mod tag;
+pub mod template;
+pub mod tree;

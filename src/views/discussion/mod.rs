@@ -1,0 +1,5 @@
+//! Views of notes, award emoji and to-do items.
+
+pub mod award_emoji;
+pub mod note;
+pub mod todo;

@@ -1,0 +1,4 @@
+//! Views of callers: tokens, applications and sign-in.
+
+pub mod access_tokens;
+pub mod application;

@@ -1,0 +1,72 @@
+//! Boards and their lists.
+
+use domain::planning::boards::{Home, List, Row};
+use domain::planning::labels::colors;
+use storage::entities::labels;
+
+use crate::views::accounts::users;
+use crate::views::planning::milestone::milestone;
+use crate::views::{html, links};
+use contract::{Board, BoardGroup, BoardLabel, BoardList, BoardProject};
+
+/// Returns a board; `base` is the base URL.
+#[must_use]
+pub fn board(base: &str, row: Row) -> Board {
+    let board = row.board;
+    let (project, group) = match row.home {
+        Home::Project(project, full_path) => {
+            let shown = BoardProject {
+                id: project.id,
+                name: project.name,
+                path: project.path,
+                web_url: format!("{base}/{full_path}"),
+                path_with_namespace: full_path,
+            };
+            (Some(shown), None)
+        }
+        Home::Group(group) => {
+            let shown = BoardGroup {
+                id: group.id,
+                name: group.name,
+                web_url: links::group(base, &group.full_path),
+            };
+            (None, Some(shown))
+        }
+    };
+    Board {
+        id: board.id,
+        name: board.name,
+        hide_backlog_list: board.hide_backlog_list,
+        hide_closed_list: board.hide_closed_list,
+        project,
+        group,
+        milestone: row.milestone.map(|found| milestone(base, found)),
+        assignee: row.assignee.map(|user| users::reference(base, &user)),
+        labels: row.labels.into_iter().map(label).collect(),
+        weight: board.weight.map(Into::into),
+        lists: row.lists.into_iter().map(|found| list(base, found)).collect(),
+    }
+}
+
+/// Returns a list of a board; `base` is the base URL.
+#[must_use]
+pub fn list(base: &str, list: List) -> BoardList {
+    BoardList {
+        id: list.id,
+        label: list.label.map(label),
+        milestone: list.milestone.map(|found| milestone(base, found)),
+        assignee: list.assignee.map(|user| users::reference(base, &user)),
+        position: i64::try_from(list.position).unwrap_or(i64::MAX),
+    }
+}
+
+fn label(label: labels::Model) -> BoardLabel {
+    BoardLabel {
+        id: label.id,
+        text_color: colors::of_text(&label.color).to_owned(),
+        name: label.title,
+        color: label.color,
+        description_html: html::escape(label.description.as_deref().unwrap_or_default()),
+        description: label.description,
+    }
+}

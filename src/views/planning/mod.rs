@@ -1,0 +1,7 @@
+//! Views of issues, epics, labels, milestones and boards.
+
+pub mod board;
+pub mod epic;
+pub mod issue;
+pub mod label;
+pub mod milestone;

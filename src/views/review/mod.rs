@@ -1,0 +1,3 @@
+//! Views of merge requests.
+
+pub mod merge_request;

@@ -1,0 +1,3 @@
+//! Views of vulnerabilities.
+
+pub mod vulnerability;

@@ -1,0 +1,3 @@
+//! Views of group exports and imports.
+
+pub mod group_import;

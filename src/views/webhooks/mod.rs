@@ -1,0 +1,3 @@
+//! Views of webhooks.
+
+pub mod project_hooks;

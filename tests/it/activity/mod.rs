@@ -1,0 +1,3 @@
+//! Tests of events.
+
+pub mod events;

@@ -1,0 +1,10 @@
+//! Tests of repositories: branches, tags, commits, files, snippets and templates.
+
+pub mod branches;
+pub mod commits;
+pub mod deploy_keys;
+pub mod repositories;
+pub mod repository_files;
+pub mod snippets;
+pub mod tags;
+pub mod templates;

@@ -1,0 +1,215 @@
+//! Merge requests and the pipelines of their heads.
+
+use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
+
+use super::pipeline;
+use crate::delivery::commit_statuses::report;
+use crate::review::merge_requests::propose;
+use crate::support::code::Project;
+use crate::support::{Client, TestServer, on_every_database};
+
+/// A project with a merge request from `feature/x` into `main`, optionally with required pipelines.
+struct Fixture<'a> {
+    project: Project<'a>,
+    root: Client,
+    /// Path of the merge request.
+    path: String,
+    /// Commit ID of its head.
+    head: String,
+}
+
+impl<'a> Fixture<'a> {
+    async fn new(server: &'a TestServer, name: &str, pipeline_required: bool) -> Self {
+        let project = Project::with_commits(server, name, Visibility::Public).await;
+        let root = server.root();
+        let iid = propose(&root, project.id, "feature/x", "main", json!({})).await;
+        let setting = json!({ "only_allow_merge_if_pipeline_succeeds": pipeline_required });
+        root.put(&format!("/projects/{}", project.id), setting).await.expect(200);
+        // Runs the jobs of the merge request.
+        server.finish_jobs().await;
+        Self {
+            path: format!("/projects/{}/merge_requests/{iid}", project.id),
+            head: project.id("feature/x"),
+            project,
+            root,
+        }
+    }
+
+    async fn read(&self) -> Value {
+        self.root.get(&self.path).await.expect(200).json()
+    }
+
+    async fn merge(&self, body: Value) -> crate::support::ApiResponse {
+        self.root.put(&format!("{}/merge", self.path), body).await
+    }
+
+    async fn report(&self, state: &str) -> Value {
+        let body = json!({ "state": state, "ref": "feature/x" });
+        report(&self.root, self.project.id, &self.head, body).await
+    }
+
+    async fn notes(&self) -> Vec<Value> {
+        self.root.get(&format!("{}/notes?sort=asc", self.path)).await.expect(200).pluck("body")
+    }
+}
+
+async fn merge_request_returns_the_pipeline_of_its_head(server: TestServer) {
+    let fixture = Fixture::new(&server, "heads", false).await;
+    let merge_request = fixture.read().await;
+    assert_eq!((&merge_request["pipeline"], &merge_request["head_pipeline"]), (&Value::Null, &Value::Null));
+    // A pipeline of another branch is not the pipeline of the head.
+    pipeline(&fixture.root, fixture.project.id, "main").await;
+    assert_eq!(fixture.read().await["pipeline"], Value::Null);
+    let number = pipeline(&fixture.root, fixture.project.id, "feature/x").await;
+    fixture.report("running").await;
+    let merge_request = fixture.read().await;
+    let one =
+        fixture.root.get(&format!("/projects/{}/pipelines/{number}", fixture.project.id)).await.expect(200).json();
+    assert_eq!(merge_request["head_pipeline"], one);
+    assert_eq!(
+        (&merge_request["pipeline"]["id"], &merge_request["pipeline"]["status"]),
+        (&json!(number), &json!("running"))
+    );
+    assert_eq!(
+        (&merge_request["latest_build_started_at"], &merge_request["latest_build_finished_at"]),
+        (&one["started_at"], &Value::Null)
+    );
+    fixture.report("success").await;
+    assert!(fixture.read().await["latest_build_finished_at"].is_string());
+    let body = json!({ "branch": "feature/x", "content": "1", "commit_message": "More" });
+    fixture.root.post(&fixture.project.url("/files/more"), body).await.expect(201);
+    assert_eq!(fixture.read().await["head_pipeline"], Value::Null);
+    fixture.root.put(&format!("/projects/{}", fixture.project.id), json!({ "public_jobs": false })).await.expect(200);
+    pipeline(&fixture.root, fixture.project.id, "feature/x").await;
+    assert!(fixture.read().await["pipeline"].is_object());
+    assert_eq!(server.anonymous().get(&fixture.path).await.expect(200).json()["pipeline"], Value::Null);
+}
+
+async fn merge_requires_successful_pipeline_if_the_project_requires_it(server: TestServer) {
+    let fixture = Fixture::new(&server, "gate", true).await;
+    fixture.merge(json!({})).await.expect(405);
+    for state in ["pending", "running", "failed", "canceled", "skipped"] {
+        fixture.report(state).await;
+        fixture.merge(json!({})).await.expect(405);
+    }
+    // The newest pipeline decides.
+    fixture.report("success").await;
+    let newer = pipeline(&fixture.root, fixture.project.id, "feature/x").await;
+    fixture.merge(json!({})).await.expect(405);
+    fixture.root.delete(&format!("/projects/{}/pipelines/{newer}", fixture.project.id)).await.expect(204);
+    assert_eq!(fixture.merge(json!({})).await.expect(200).json()["state"], "merged");
+}
+
+async fn skipped_pipeline_allows_merge_if_the_project_allows_it(server: TestServer) {
+    let fixture = Fixture::new(&server, "skipped", true).await;
+    fixture.report("skipped").await;
+    fixture.merge(json!({})).await.expect(405);
+    fixture.project.update(|row| row.allow_merge_on_skipped_pipeline = sea_orm::ActiveValue::Set(true)).await;
+    assert_eq!(fixture.merge(json!({})).await.expect(200).json()["state"], "merged");
+}
+
+async fn auto_merge_merges_when_the_pipeline_succeeds(server: TestServer) {
+    let fixture = Fixture::new(&server, "waits", true).await;
+    let body =
+        json!({ "merge_when_pipeline_succeeds": true, "should_remove_source_branch": true, "sha": fixture.head });
+    assert_eq!(fixture.merge(body).await.expect(200).json()["merge_when_pipeline_succeeds"], true);
+    for state in ["pending", "running", "failed"] {
+        fixture.report(state).await;
+        server.finish_jobs().await;
+        let merge_request = fixture.read().await;
+        assert_eq!(
+            (&merge_request["state"], &merge_request["merge_when_pipeline_succeeds"]),
+            (&json!("opened"), &json!(true)),
+            "{state}"
+        );
+    }
+    // A pipeline of another branch at the same commit does not count.
+    fixture.project.git(&["branch", "twin", "feature/x"]);
+    report(&fixture.root, fixture.project.id, &fixture.head, json!({ "state": "success", "ref": "twin" })).await;
+    server.finish_jobs().await;
+    assert_eq!(fixture.read().await["state"], "opened");
+    fixture.report("success").await;
+    server.finish_jobs().await;
+    let merge_request = fixture.read().await;
+    assert_eq!((&merge_request["state"], &merge_request["merged_by"]["username"]), (&json!("merged"), &json!("root")));
+    assert_eq!(fixture.project.references("refs/heads/").iter().filter(|name| name.contains("feature/x")).count(), 0);
+}
+
+async fn auto_merge_merges_at_once_after_success_and_waits_while_running(server: TestServer) {
+    let body = json!({ "merge_when_pipeline_succeeds": true });
+    let fixture = Fixture::new(&server, "done", true).await;
+    fixture.report("success").await;
+    assert_eq!(fixture.merge(body.clone()).await.expect(200).json()["state"], "merged");
+    // This also applies without required pipelines.
+    let fixture = Fixture::new(&server, "free", false).await;
+    fixture.report("running").await;
+    assert_eq!(fixture.merge(body.clone()).await.expect(200).json()["state"], "opened");
+    fixture.report("success").await;
+    server.finish_jobs().await;
+    assert_eq!(fixture.read().await["state"], "merged");
+}
+
+async fn auto_merge_is_aborted_with_error_if_the_merge_is_refused(server: TestServer) {
+    let fixture = Fixture::new(&server, "aborted", true).await;
+    let maintainer = server.create_user("maintainer").await;
+    server.insert_member(fixture.project.id, maintainer.id, AccessLevel::Maintainer).await;
+    let body = json!({ "merge_when_pipeline_succeeds": true });
+    maintainer.client.put(&format!("{}/merge", fixture.path), body).await.expect(200);
+    let members = format!("/projects/{}/members/{}", fixture.project.id, maintainer.id);
+    fixture.root.put(&members, json!({ "access_level": 20 })).await.expect(200);
+    fixture.report("success").await;
+    server.finish_jobs().await;
+    let merge_request = fixture.read().await;
+    assert_eq!(
+        (&merge_request["state"], &merge_request["merge_when_pipeline_succeeds"]),
+        (&json!("opened"), &json!(false))
+    );
+    assert_eq!(merge_request["merge_error"], "401 Unauthorized");
+    let notes = fixture.notes().await;
+    assert_eq!(notes.last().expect("a note"), "aborted the automatic merge because it was refused: 401 Unauthorized");
+}
+
+async fn auto_merge_set_during_pipeline_success_is_not_lost(server: TestServer) {
+    for round in 0..6 {
+        let fixture = Fixture::new(&server, &format!("race-{round}"), true).await;
+        fixture.report("running").await;
+        let body = json!({ "merge_when_pipeline_succeeds": true });
+        let (waiting, _) = tokio::join!(fixture.merge(body), fixture.report("success"));
+        waiting.expect(200);
+        server.finish_jobs().await;
+        assert_eq!(fixture.read().await["state"], "merged", "round {round}");
+    }
+}
+
+async fn merge_request_from_fork_uses_pipelines_of_the_fork(server: TestServer) {
+    let fixture = Fixture::new(&server, "origin", true).await;
+    let ann = server.create_user("ann").await;
+    let fork = ann.client.post(&format!("/projects/{}/fork", fixture.project.id), json!({})).await.expect(201).json();
+    server.finish_jobs().await;
+    let fork = fork["id"].as_i64().expect("an id");
+    let body = json!({ "source_branch": "feature/x", "target_branch": "main", "title": "x", "target_project_id": fixture.project.id });
+    let created = ann.client.post(&format!("/projects/{fork}/merge_requests"), body).await.expect(201).json();
+    let path = format!("/projects/{}/merge_requests/{}", fixture.project.id, created["iid"]);
+    fixture.report("success").await;
+    assert_eq!(fixture.root.get(&path).await.expect(200).json()["pipeline"], Value::Null);
+    fixture.root.put(&format!("{path}/merge"), json!({})).await.expect(405);
+    report(&ann.client, fork, &fixture.head, json!({ "state": "success", "ref": "feature/x" })).await;
+    let merge_request = fixture.root.get(&path).await.expect(200).json();
+    assert_eq!(
+        merge_request["pipeline"]["web_url"],
+        format!("{}/ann/origin/-/pipelines/{}", server.base, merge_request["pipeline"]["id"])
+    );
+    assert_eq!(fixture.root.put(&format!("{path}/merge"), json!({})).await.expect(200).json()["state"], "merged");
+}
+
+on_every_database![
+    merge_request_returns_the_pipeline_of_its_head,
+    merge_requires_successful_pipeline_if_the_project_requires_it,
+    skipped_pipeline_allows_merge_if_the_project_allows_it,
+    auto_merge_merges_when_the_pipeline_succeeds,
+    auto_merge_merges_at_once_after_success_and_waits_while_running,
+    auto_merge_is_aborted_with_error_if_the_merge_is_refused,
+    auto_merge_set_during_pipeline_success_is_not_lost,
+    merge_request_from_fork_uses_pipelines_of_the_fork,
+];

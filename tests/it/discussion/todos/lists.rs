@@ -1,0 +1,75 @@
+//! Lists of to-do items.
+
+use holdfast::config::ConfigOptions;
+use serde_json::json;
+use storage::entities::AccessLevel;
+
+use super::{pairs, pending, public_project};
+use crate::planning::issues::open;
+use crate::support::spaces::{group, project};
+use crate::support::{TestServer, on_every_database};
+
+fn ultimate_plan() -> ConfigOptions {
+    ConfigOptions { plan: Some("ultimate".to_owned()), ..ConfigOptions::default() }
+}
+
+async fn list_todos_supports_all_filters(server: TestServer) {
+    let (root, ann, bob) = (server.root(), server.create_user("ann").await, server.create_user("bob").await);
+    let id = public_project(&server, "p").await;
+    let above = root.get(&format!("/projects/{id}")).await.expect(200).json()["namespace"]["id"].clone();
+    let below = group(&root, "below", json!({"visibility": "public", "parent_id": above})).await;
+    let other = project(&root, "other", json!({"visibility": "public", "namespace_id": below})).await;
+    open(&root, id, json!({"title": "of p", "assignee_ids": [ann.id]})).await;
+    open(&bob.client, other, json!({"title": "of other", "description": "for @ann"})).await;
+    crate::planning::epics::epic(&root, below, "epic", json!({"description": "@ann"})).await;
+    let apart = public_project(&server, "apart").await;
+    open(&root, apart, json!({"title": "apart", "description": "for @ann"})).await;
+    for (query, titles) in [
+        ("", &["apart", "epic", "of other", "of p"][..]),
+        ("action=assigned", &["of p"]),
+        ("action=mentioned", &["apart", "of other"]),
+        ("action=build_failed", &[]),
+        (&format!("author_id={}", bob.id), &["of other"]),
+        (&format!("project_id={id}"), &["of p"]),
+        (&format!("group_id={below}"), &["epic", "of other"]),
+        (&format!("group_id={above}"), &["epic", "of other", "of p"]),
+        (&format!("group_id={above}&type=Issue&action=mentioned"), &["of other"]),
+        ("type=Epic", &["epic"]),
+        ("type=MergeRequest", &[]),
+        ("state=done", &[]),
+        ("state=pending&per_page=1&page=2", &["epic"]),
+    ] {
+        let shown = ann.client.get(&format!("/todos?{query}")).await.expect(200).json();
+        let shown: Vec<&str> =
+            shown.as_array().unwrap().iter().map(|one| one["target"]["title"].as_str().unwrap()).collect();
+        assert_eq!(shown, titles, "{query}");
+    }
+    for wrong in ["action=other", "state=open", "type=Commit", "project_id=x"] {
+        ann.client.get(&format!("/todos?{wrong}")).await.expect(400);
+    }
+    server.anonymous().get("/todos").await.expect(401);
+}
+
+async fn list_todos_omits_targets_that_are_no_longer_visible(server: TestServer) {
+    let (root, ann) = (server.root(), server.create_user("ann").await);
+    let id = project(&root, "p", json!({})).await;
+    server.insert_member(id, ann.id, AccessLevel::Reporter).await;
+    let iid = open(&root, id, json!({"title": "t", "confidential": true, "description": "@ann"})).await;
+    let aside = json!({"body": "@ann", "confidential": true});
+    let other = open(&root, id, json!({"title": "open"})).await;
+    root.post(&format!("/projects/{id}/issues/{other}/notes"), aside).await.expect(201);
+    let todo = ann.client.get("/todos").await.expect(200).json()[0]["id"].clone();
+    assert_eq!(pending(&ann.client).await, pairs([("directly_addressed", "open"), ("directly_addressed", "t")]));
+    root.put(&format!("/projects/{id}/members/{}", ann.id), json!({"access_level": 10})).await.expect(200);
+    assert_eq!(pending(&ann.client).await, []);
+    ann.client.post(&format!("/todos/{todo}/mark_as_done"), json!({})).await.expect(404);
+    root.put(&format!("/projects/{id}/issues/{iid}"), json!({"confidential": false})).await.expect(200);
+    assert_eq!(pending(&ann.client).await, pairs([("directly_addressed", "t")]));
+    root.delete(&format!("/projects/{id}/issues/{iid}")).await.expect(204);
+    assert_eq!(pending(&ann.client).await, []);
+}
+
+on_every_database![
+    list_todos_supports_all_filters with ultimate_plan(),
+    list_todos_omits_targets_that_are_no_longer_visible,
+];

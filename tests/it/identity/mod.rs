@@ -1,0 +1,8 @@
+//! Tests of callers: tokens, applications and sign-in.
+
+pub mod applications;
+pub mod impersonation_tokens;
+pub mod job_tokens;
+pub mod oauth;
+pub mod personal_access_tokens;
+pub mod sign_in;

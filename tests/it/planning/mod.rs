@@ -1,0 +1,7 @@
+//! Tests of issues, epics, labels, milestones and boards.
+
+pub mod boards;
+pub mod epics;
+pub mod issues;
+pub mod labels;
+pub mod milestones;

@@ -1,0 +1,4 @@
+//! Tests of merge requests.
+
+pub mod merge_requests;
+pub mod merges;

@@ -1,0 +1,3 @@
+//! Tests of vulnerabilities.
+
+pub mod vulnerabilities;

@@ -1,0 +1,11 @@
+//! Tests of projects, groups, namespaces and members.
+
+pub mod badges;
+pub mod groups;
+pub mod members;
+pub mod namespaces;
+pub mod project_forks;
+pub mod project_shares;
+pub mod project_stars;
+pub mod projects;
+pub mod scim;

@@ -1,0 +1,3 @@
+//! Tests of group exports and imports.
+
+pub mod group_transfers;

@@ -1,0 +1,3 @@
+//! Tests of webhooks.
+
+pub mod project_hooks;
