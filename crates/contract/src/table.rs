@@ -1,7 +1,7 @@
 //! The operation table: decodes the data that the generator wrote.
 //!
-//! Static data of 475 operations took half of the compile time of the generated code, so the table is embedded
-//! as JSON and decoded when it is first used. A test decodes it, so a shipped table is valid.
+//! Compiling the descriptions of hundreds of operations as static data is slow, so the table is embedded as JSON and
+//! decoded when it is first used. A test decodes it, so a shipped table is valid.
 
 use std::sync::LazyLock;
 

@@ -2,7 +2,7 @@
 //! [`extensions`], the lint of their wording is in [`wording`].
 
 mod extensions;
-mod wording;
+pub mod wording;
 
 use std::collections::{BTreeMap, BTreeSet};
 

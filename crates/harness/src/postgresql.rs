@@ -249,6 +249,6 @@ fn unprivileged_user() -> io::Result<(u32, u32)> {
     };
     let found = ids("postgres").or_else(|| ids("nobody"));
     found.ok_or_else(|| {
-        io::Error::other("PostgreSQL cannot run as root, and there is no user postgres or nobody")
+        io::Error::other("PostgreSQL cannot run as root, and neither `postgres` nor `nobody` is a user")
     })
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::Linter;
 use crate::load::escape;
 
-/// Words that `docs/STYLE.md` excludes from the contract, in lower case.
-const AVOIDED: [&str; 24] = [
+/// Words and phrases that the style guide excludes, in lower case.
+pub const EXCLUDED_WORDS: &[&str] = &[
     "anew",
     "tell",
     "tells",
@@ -21,16 +21,32 @@ const AVOIDED: [&str; 24] = [
     "somebody",
     "everybody",
     "beside",
+    "lies",
+    "comes to",
+    "came to",
+    "goes on",
+    "take back",
+    "takes back",
     "whatever",
     "whichever",
+    "what gets",
+    "no good",
     "licence",
     "licences",
     "colour",
+    "colours",
     "cancelled",
-    "authorise",
-    "synchronise",
+    "behaviour",
+    "favour",
     "organise",
-    "lies",
+    "organisation",
+    "authorise",
+    "authorisation",
+    "recognise",
+    "synchronise",
+    "serialise",
+    "initialise",
+    "optimise",
 ];
 
 impl Linter<'_> {
@@ -60,11 +76,16 @@ impl Linter<'_> {
     }
 
     fn words(&mut self, pointer: &str, text: &str) {
-        let words = text.split(|c: char| !c.is_alphanumeric());
-        let avoided = words
-            .map(str::to_lowercase)
-            .find(|word| AVOIDED.contains(&word.as_str()));
-        if let Some(word) = avoided {
+        let lower = text.to_lowercase();
+        let words: Vec<&str> = lower
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect();
+        let sentence = format!(" {} ", words.join(" "));
+        let excluded = EXCLUDED_WORDS
+            .iter()
+            .find(|word| sentence.contains(&format!(" {word} ")));
+        if let Some(word) = excluded {
             self.fault(
                 pointer,
                 "wording",

@@ -1,5 +1,7 @@
 //! One failing input for each lint: a single change of the small contract, and the expected fault.
 
+use std::path::Path;
+
 use super::{lint, loaded, small};
 
 /// Replaces an existing text in a file of the small contract and returns the faults.
@@ -133,4 +135,20 @@ lints! {
     keys_of_properties_are_known: "schemas/keys.yaml",
         "title: {type: string, description: Its title.}" => "title: {type: string, description: Its title, such as it is: ~}", "key";
     components_are_used: "schemas/keys.yaml", "    _links: {$ref: '#/components/schemas/KeyLinks'}\n" => "", "unused";
+}
+
+#[test]
+fn excluded_words_match_style_guide() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/STYLE.md");
+    let guide = std::fs::read_to_string(guide).expect("the style guide");
+    let (_, section) = guide
+        .split_once("## Excluded words\n\n")
+        .expect("the section of excluded words");
+    let list = section
+        .split("\n\n")
+        .next()
+        .unwrap_or_default()
+        .replace('\n', " ");
+    let words: Vec<&str> = list.trim_end_matches('.').split(", ").collect();
+    assert_eq!(words, lint::wording::EXCLUDED_WORDS);
 }
