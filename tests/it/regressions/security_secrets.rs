@@ -50,7 +50,7 @@ async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) ->
     assert_eq!(root.get(&variables).await.expect(200).json()[0]["value"], variable["value"]);
     let twice = json!({ "ref": "main", "variables": [variable, variable] });
     refused(root, format!("{project}/pipeline"), twice).await;
-    let unused_address = json!({ "ref": "unused_address", "variables": [variable] });
+    let unused_address = json!({ "ref": "nowhere", "variables": [variable] });
     refused(root, format!("{project}/pipeline"), unused_address).await;
 
     let schedule = crate::delivery::pipeline_schedules::schedule(root, project).await;
@@ -74,7 +74,7 @@ async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) ->
     anonymous.post(&format!("{of_ref}?token={token}&variables[K]={VARIABLE}-in-query"), json!({})).await.expect(201);
     for body in [
         json!({ "token": TRIGGER, "ref": "main", "variables": variables }),
-        json!({ "token": token, "ref": "unused_address", "variables": variables }),
+        json!({ "token": token, "ref": "nowhere", "variables": variables }),
         json!({ "token": token, "ref": "main", "variables": { "a-b": format!("{VARIABLE}-refused") } }),
     ] {
         refused(anonymous, run.clone(), body).await;

@@ -164,7 +164,7 @@ async fn serve(
     sender.send(arrived).ok()?;
     let answer = match reply {
         Reply::Status(status) => {
-            format!("HTTP/1.1 {status} Said\r\nX-ApiResponse: yes\r\nContent-Length: 4\r\n\r\nDone")
+            format!("HTTP/1.1 {status} Said\r\nX-Answer: yes\r\nContent-Length: 4\r\n\r\nDone")
         }
         Reply::Redirect(status, to) => {
             format!("HTTP/1.1 {status} Moved\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")

@@ -125,7 +125,7 @@ async fn commit_status_joins_pipeline_of_commit_and_ref(server: TestServer) {
     }
     let elsewhere = format!("/projects/{}/statuses/{}", project.id, project.id("main~1"));
     root.post(&elsewhere, json!({ "state": "success", "pipeline_id": first["pipeline_id"] })).await.expect(404);
-    let unknown = root.post(&place, json!({ "state": "success", "ref": "unused_address" })).await.expect(400);
+    let unknown = root.post(&place, json!({ "state": "success", "ref": "nowhere" })).await.expect(400);
     assert_eq!(unknown.json()["message"], json!({ "ref": ["The branch or tag does not exist"] }));
     // A status can be updated after its branch was deleted.
     let body = json!({ "state": "running", "ref": "feature/x" });
@@ -176,7 +176,7 @@ async fn list_commit_statuses_supports_filters_and_pages(server: TestServer) {
     root.get(&format!("{all}?per_page=1")).await.expect(200);
     assert_eq!(server.statements() - before, many);
     assert_eq!(root.get(&project.url("/commits/main~1/statuses")).await.expect(200).json(), json!([]));
-    for unknown in ["unused_address", "1234567"] {
+    for unknown in ["nowhere", "1234567"] {
         assert_eq!(
             root.get(&project.url(&format!("/commits/{unknown}/statuses"))).await.expect(404).message(),
             "404 Commit Not Found"

@@ -172,11 +172,11 @@ async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
     }
     let tree = work.id("main^{tree}");
     assert_eq!(faults(deployment_body(&tree, json!({}))).await, no_commit);
-    for reference in ["unused_address", "refs/x", "--all", "main..merged", "@{-1}"] {
+    for reference in ["nowhere", "refs/x", "--all", "main..merged", "@{-1}"] {
         let text = json!({ "ref": ["The branch or tag does not exist"] });
         assert_eq!(faults(deployment_body(&sha, json!({ "ref": reference }))).await, text, "{reference}");
     }
-    let all_at_once = deployment_body("1234567", json!({ "ref": "unused_address", "environment": "a*" }));
+    let all_at_once = deployment_body("1234567", json!({ "ref": "nowhere", "environment": "a*" }));
     assert_eq!(
         faults(all_at_once).await.as_object().expect("an object").keys().collect::<Vec<_>>(),
         ["name", "ref", "sha"]

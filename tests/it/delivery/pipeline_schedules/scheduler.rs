@@ -107,7 +107,7 @@ async fn play_creates_pipeline_of_caller_and_preserves_next_run(server: TestServ
     assert_eq!(all_pipelines(&server).await.len(), 2);
     root.put(&one, json!({ "ref": "main" })).await.expect(200);
     developer.post(&format!("{one}/play"), json!({})).await.expect(403);
-    root.put(&one, json!({ "ref": "unused_address" })).await.expect(200);
+    root.put(&one, json!({ "ref": "nowhere" })).await.expect(200);
     let unknown = developer.post(&format!("{one}/play"), json!({})).await.expect(400);
     assert_eq!(unknown.json()["message"], json!({ "base": ["Reference not found"] }));
     root.delete(&one).await.expect(200);
@@ -141,7 +141,7 @@ async fn schedule_that_cannot_run_is_skipped_until_the_next_time(server: TestSer
     assert_eq!(runs().await, 0);
     root.post(&format!("{project_path}/members"), json!({ "user_id": ann.id, "access_level": 40 })).await.expect(201);
     assert_eq!(runs().await, 1);
-    root.put(&one, json!({ "ref": "unused_address" })).await.expect(200);
+    root.put(&one, json!({ "ref": "nowhere" })).await.expect(200);
     assert_eq!(runs().await, 0);
     root.put(&one, json!({ "ref": "main" })).await.expect(200);
     root.post(&format!("{project_path}/archive"), json!({})).await.expect(201);

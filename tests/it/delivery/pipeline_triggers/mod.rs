@@ -150,7 +150,7 @@ async fn trigger_pipeline_rejects_invalid_tokens_refs_and_variables(server: Test
     ] {
         assert_eq!(anonymous.post(&run, body).await.expect(400).message(), text);
     }
-    let unknown = anonymous.post(&run, json!({ "token": token, "ref": "unused_address" })).await.expect(400);
+    let unknown = anonymous.post(&run, json!({ "token": token, "ref": "nowhere" })).await.expect(400);
     assert_eq!(unknown.json()["message"], json!({ "base": ["Reference not found"] }));
     for variables in [json!("x"), json!(["x"]), json!({ "a": { "b": "c" } }), json!({ "a-b": "c" }), json!({ "": "c" })]
     {

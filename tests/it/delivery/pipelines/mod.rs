@@ -108,7 +108,7 @@ async fn create_pipeline_requires_existing_branch_or_tag(server: TestServer) {
     let unknown = json!({ "base": ["Reference not found"] });
     let sha = project.id("refs/heads/main~1");
     for name in [
-        "unused_address",
+        "nowhere",
         "HEAD",
         "main~1",
         "refs/heads/v1",

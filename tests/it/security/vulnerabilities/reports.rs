@@ -180,7 +180,7 @@ async fn invalid_report_creates_no_vulnerability(server: TestServer) {
     let names: Vec<String> = (0..1_200).map(|number| format!("n{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut broken = security(&names);
-    broken["vulnerabilities"][1_199]["location"] = json!("unused_address");
+    broken["vulnerabilities"][1_199]["location"] = json!("nowhere");
     let fault = send(&root, &place, &broken).await.expect(400).json();
     let text = fault["message"]["vulnerabilities"][0].as_str().expect("a text").to_owned();
     assert!(

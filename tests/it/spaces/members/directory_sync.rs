@@ -118,7 +118,7 @@ async fn synchronize_adds_updates_and_removes_members(server: TestServer) {
     assert_eq!(sync(&server, engines, &[]).await.passed_over, last_owner);
     assert_eq!(sync(&server, engines, &[("root", Guest), ("ada", Owner)]).await, outcome(1, 1, 0));
     assert_eq!(shown().await, wanted(&[("root", 10), ("ada", 50)]));
-    let missing = synchronize(&server.backend, "unused_address", &[]).await;
+    let missing = synchronize(&server.backend, "nowhere", &[]).await;
     assert!(missing.is_err());
 }
 

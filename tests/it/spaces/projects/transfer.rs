@@ -133,7 +133,7 @@ async fn transfer_requires_owner_and_permission_to_create_in_target(server: Test
     let stranger = server.create_user("stranger").await.client;
     assert_eq!(stranger.put(&transfer_path(secret), to("team")).await.expect(404).message(), "404 Project Not Found");
     // Permissions in the target. Invisible and missing namespaces return the same response.
-    let unknown = ada.client.put(&one, to("unused_address")).await.expect(404);
+    let unknown = ada.client.put(&one, to("nowhere")).await.expect(404);
     assert_eq!(unknown.message(), "404 Target Namespace Not Found");
     for namespace in
         [json!("team"), json!(team), json!("hidden"), json!(hidden), json!("bob"), json!(999_999), json!(work)]
