@@ -123,7 +123,7 @@ impl<A> Authorized<A> {
 /// Reason why the handler of an operation is not called.
 pub enum Interruption {
     /// The response is cached.
-    Cached(Response),
+    Cached(Box<Response>),
     /// A check failed.
     Failed(Error),
 }
@@ -179,7 +179,7 @@ impl Steps {
         exchange: &mut Exchange<'_>,
     ) -> Result<Authorized<A>, Interruption> {
         if let Some(response) = self.cached_response(exchange).await {
-            return Err(Interruption::Cached(response));
+            return Err(Interruption::Cached(Box::new(response)));
         }
         let operation = exchange.operation();
         let caller = match exchange.identified.take() {
@@ -265,7 +265,7 @@ impl Steps {
         let operation = exchange.operation();
         let result = match result {
             Ok(result) => result,
-            Err(Interruption::Cached(response)) => return response,
+            Err(Interruption::Cached(response)) => return *response,
             Err(Interruption::Failed(error)) => Err(error),
         };
         let response = result.unwrap_or_else(|error| {
