@@ -371,7 +371,7 @@ fn rings_are_found_through_folders_reexports_and_names() {
         "pub fn other() { let _ = vec![crate::area::folder::Item]; }",
     ] {
         let other = source("area::other", user);
-        assert_eq!(found(vec![folder(), inner(), other]), [expected.clone()], "{user}");
+        assert_eq!(found(vec![folder(), inner(), other]), std::slice::from_ref(&expected), "{user}");
     }
     for user in ["pub struct Other(sea_orm::DbErr);", "#[cfg(test)]\nmod tests { use crate::area::folder::Item; }"] {
         assert!(found(vec![folder(), inner(), source("area::other", user)]).is_empty(), "{user}");
