@@ -51,12 +51,14 @@ fn comments_have_no_excluded_words() {
 /// Literals without a space are data, such as file names.
 fn texts_of_the_server_have_no_excluded_words() {
     let excluded = excluded();
+    // The generator lists the excluded words itself.
+    let is_prose = |text: &str| text.contains(' ') && !excluded.iter().any(|word| word == text);
     let mut found = Vec::new();
     for source in ["src", "crates"].iter().flat_map(|folder| sources(folder)) {
         let tests = source.is_test() || source.path.components().any(|part| is_test_name(part.as_os_str()));
         if !tests {
             let body = source.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-            let texts: Vec<_> = literals(body).into_iter().filter(|text| text.text.contains(' ')).collect();
+            let texts: Vec<_> = literals(body).into_iter().filter(|text| is_prose(text.text)).collect();
             found.extend(faults(&source.path, &texts, &excluded));
         }
     }
