@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use contract::input::{FromInput, Input};
 use contract::operation::{Operation, ResourceKind};
-use contract::table::operations;
 use domain::identity::access::Authorize;
 use domain::identity::authentication;
 use domain::instance::settings;
@@ -17,16 +16,16 @@ use domain::kernel::caller::Caller;
 use domain::kernel::error::{Error, Result};
 use poem::Response;
 use poem::http::StatusCode;
-use poem::http::header::RANGE;
+use poem::http::header::{CONTENT_TYPE, RANGE};
 use serde_json::{Map, Value};
 use storage::error_chain;
 
 use crate::api::credentials;
 use crate::api::error_response;
-use crate::api::exchange::{Call, Exchange};
+use crate::api::exchange::Exchange;
 use crate::api::form;
 use crate::api::parameters::{self, RawInput};
-use crate::api::response::{StatusResponse, Success};
+use crate::api::response::Success;
 use crate::api::response_cache::{CacheKey, ResponseCache};
 use crate::api::revalidation;
 use crate::api::rule::rule;
@@ -62,9 +61,9 @@ impl<H> Edge<H> {
         }
     }
 
-    /// Returns the handler, and the exchange of the operation at a position of the operation table.
-    pub fn exchange<'a>(&self, position: usize, call: Call<'a>) -> (&H, Exchange<'a>) {
-        (&self.handler, Exchange::new(&operations()[position], call))
+    /// Returns the handler.
+    pub fn handler(&self) -> &H {
+        &self.handler
     }
 
     /// Authorizes a request: identifies the caller, validates the input, finds the resource of the path, and
@@ -80,14 +79,14 @@ impl<H> Edge<H> {
     }
 
     /// Returns the response and checks its status against the documented ones.
-    pub fn respond<S: Success, const STATUS: u16>(
+    pub fn respond<S: Success>(
         &self,
         exchange: Exchange<'_>,
         result: Result<Result<S>, Interruption>,
-    ) -> StatusResponse<STATUS> {
-        let status = StatusCode::from_u16(STATUS).unwrap_or(StatusCode::OK);
+    ) -> Response {
+        let status = StatusCode::from_u16(exchange.operation().success).unwrap_or(StatusCode::OK);
         let result = result.map(|result| result.and_then(|success| success.render(status, &exchange)));
-        StatusResponse::new(self.steps.finish(exchange, result))
+        self.steps.finish(exchange, result)
     }
 }
 
@@ -265,7 +264,7 @@ impl Steps {
         let operation = exchange.operation();
         let result = match result {
             Ok(result) => result,
-            Err(Interruption::Cached(response)) => return *response,
+            Err(Interruption::Cached(response)) => return without_needless_type(*response),
             Err(Interruption::Failed(error)) => Err(error),
         };
         let response = result.unwrap_or_else(|error| {
@@ -291,8 +290,19 @@ impl Steps {
             operation.id,
             response.status()
         );
-        response
+        without_needless_type(response)
     }
+}
+
+/// Removes the media type of a response without a body. Downloads may be empty and still have a type.
+fn without_needless_type(mut response: Response) -> Response {
+    if matches!(
+        response.status(),
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    ) {
+        response.headers_mut().remove(CONTENT_TYPE);
+    }
+    response
 }
 
 /// Returns the value of the path parameter that identifies the project, group or user.

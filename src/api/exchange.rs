@@ -11,25 +11,10 @@ use domain::kernel::page::PageRequest;
 use percent_encoding::percent_decode_str;
 use poem::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use poem::http::{HeaderMap, HeaderValue};
-use poem::{FromRequest, Request, RequestBody};
+use poem::{Request, RequestBody};
 use tokio::io::AsyncReadExt;
 
 use crate::api::response_cache::CacheKey;
-
-/// The request from the router.
-pub struct Call<'a> {
-    request: &'a Request,
-    body: RequestBody,
-}
-
-impl<'a> FromRequest<'a> for Call<'a> {
-    async fn from_request(request: &'a Request, body: &mut RequestBody) -> poem::Result<Self> {
-        Ok(Self {
-            request,
-            body: std::mem::take(body),
-        })
-    }
-}
 
 /// The absolute base URL of the server without a trailing slash; attached to every request.
 #[derive(Clone)]
@@ -38,7 +23,8 @@ pub struct BaseUrl(pub std::sync::Arc<str>);
 /// A request and the data derived from it.
 pub struct Exchange<'a> {
     operation: &'static Operation,
-    call: Call<'a>,
+    request: &'a Request,
+    body: RequestBody,
     page: Option<PageRequest>,
     caller: Option<i64>,
     /// The caller, until authorization takes it.
@@ -51,10 +37,11 @@ pub struct Exchange<'a> {
 impl<'a> Exchange<'a> {
     /// Starts the exchange of an operation.
     #[must_use]
-    pub fn new(operation: &'static Operation, call: Call<'a>) -> Self {
+    pub fn new(operation: &'static Operation, request: &'a Request, body: RequestBody) -> Self {
         Self {
             operation,
-            call,
+            request,
+            body,
             page: None,
             caller: None,
             identified: None,
@@ -72,13 +59,13 @@ impl<'a> Exchange<'a> {
     /// Returns the request.
     #[must_use]
     pub fn request(&self) -> &'a Request {
-        self.call.request
+        self.request
     }
 
     /// Returns the request's headers.
     #[must_use]
     pub fn headers(&self) -> &'a HeaderMap {
-        self.call.request.headers()
+        self.request.headers()
     }
 
     /// Returns whether the request has no body.
@@ -92,14 +79,14 @@ impl<'a> Exchange<'a> {
     /// Returns the raw query string.
     #[must_use]
     pub fn raw_query(&self) -> &'a str {
-        self.call.request.original_uri().query().unwrap_or_default()
+        self.request.original_uri().query().unwrap_or_default()
     }
 
     /// Returns the request's URL below the configured base URL, without its query.
     #[must_use]
     pub fn url(&self) -> String {
-        let base = self.call.request.data::<BaseUrl>().map_or("", |base| &*base.0);
-        format!("{base}{}", self.call.request.original_uri().path())
+        let base = self.request.data::<BaseUrl>().map_or("", |base| &*base.0);
+        format!("{base}{}", self.request.original_uri().path())
     }
 
     /// Returns the ID of the caller, once known.
@@ -129,7 +116,7 @@ impl<'a> Exchange<'a> {
     /// # Errors
     /// [`Error::InvalidParameters`] if one is not UTF-8.
     pub fn path(&self) -> Result<Vec<(&'static str, String)>> {
-        let sent = self.call.request.original_uri().path().split('/');
+        let sent = self.request.original_uri().path().split('/');
         let template = self.operation.path.split('/');
         // An ignored duplicate slash leaves an empty segment, which is not a value.
         let has_extra_slash = sent.clone().count() > template.clone().count();
@@ -183,7 +170,7 @@ impl<'a> Exchange<'a> {
         if announced.is_some_and(|length| length > limit) {
             return Err(Error::TooLarge);
         }
-        Ok(std::mem::take(&mut self.call.body))
+        Ok(std::mem::take(&mut self.body))
     }
 
     /// Reads the body up to `limit` bytes.
@@ -199,7 +186,7 @@ impl<'a> Exchange<'a> {
         if announced.is_some_and(|length| length > limit) {
             return Err(Error::TooLarge);
         }
-        let Ok(body) = self.call.body.take() else {
+        let Ok(body) = self.body.take() else {
             return Ok(Vec::new());
         };
         let mut bytes = Vec::with_capacity(

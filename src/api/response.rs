@@ -2,11 +2,9 @@
 
 use domain::kernel::error::{Error, Result};
 use domain::kernel::page::Page;
-use poem::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use poem::Response;
+use poem::http::header::CONTENT_LENGTH;
 use poem::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use poem::{IntoResponse, Response};
-use poem_openapi::ApiResponse;
-use poem_openapi::registry::{MetaResponse, MetaResponses, Registry};
 use serde::Serialize;
 
 use crate::api::exchange::Exchange;
@@ -103,46 +101,5 @@ impl<T: Success> Success for WithHeaders<T> {
         let mut response = self.body.render(status, exchange)?;
         set_headers(response.headers_mut(), self.headers);
         Ok(response)
-    }
-}
-
-/// A finished response with its status as part of the type. The contract describes its body, so no generated
-/// code does.
-pub struct StatusResponse<const STATUS: u16>(Response);
-
-impl<const STATUS: u16> StatusResponse<STATUS> {
-    pub(super) fn new(response: Response) -> Self {
-        Self(response)
-    }
-}
-
-impl<const STATUS: u16> ApiResponse for StatusResponse<STATUS> {
-    fn meta() -> MetaResponses {
-        let response = MetaResponse {
-            description: "",
-            status: Some(STATUS),
-            status_range: None,
-            content: Vec::new(),
-            headers: Vec::new(),
-        };
-        MetaResponses {
-            responses: vec![response],
-        }
-    }
-
-    fn register(_: &mut Registry) {}
-}
-
-impl<const STATUS: u16> IntoResponse for StatusResponse<STATUS> {
-    fn into_response(self) -> Response {
-        let mut response = self.0;
-        // Downloads may be empty and still have a type; other responses without a body have none.
-        if matches!(
-            response.status(),
-            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-        ) {
-            response.headers_mut().remove(CONTENT_TYPE);
-        }
-        response
     }
 }

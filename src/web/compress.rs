@@ -1,12 +1,13 @@
 //! Compresses text responses for clients that accept it. Raw files, archives and Git transfers are not
 //! compressed, because their ranges and tags refer to the original bytes.
 
-use poem::http::StatusCode;
+use async_compression::tokio::bufread::GzipEncoder;
 use poem::http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, VARY,
 };
-use poem::web::{Compress, CompressionAlgo};
-use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
+use poem::http::{HeaderValue, StatusCode};
+use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
+use tokio::io::BufReader;
 
 /// Minimum size of a compressed body, in bytes.
 const MIN_BYTES: u64 = 1024;
@@ -47,12 +48,16 @@ impl<E: Endpoint> Endpoint for CompressionEndpoint<E> {
         }
         response
             .headers_mut()
-            .append(VARY, poem::http::HeaderValue::from_static("Accept-Encoding"));
+            .append(VARY, HeaderValue::from_static("Accept-Encoding"));
         if !accepted || length(response.headers()).is_some_and(|length| length < MIN_BYTES) {
             return Ok(response);
         }
-        response.headers_mut().remove(CONTENT_LENGTH);
-        Ok(Compress::new(response, CompressionAlgo::GZIP).into_response())
+        let body = BufReader::new(response.take_body().into_async_read());
+        response.set_body(Body::from_async_read(GzipEncoder::new(body)));
+        let headers = response.headers_mut();
+        headers.remove(CONTENT_LENGTH);
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        Ok(response)
     }
 }
 

@@ -1,17 +1,22 @@
 //! The API documentation page and the OpenAPI document, both without authentication.
 //!
-//! The page is Swagger UI, embedded by a crate; only its frame and start script are part of this repository. It
+//! The page is Swagger UI, embedded as an archive; only its frame and start script are part of this repository. It
 //! loads nothing from other hosts. It encodes `group/project` as `group%2Fproject`, and authenticates with a
 //! pasted token or the session.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::HashMap;
+use std::io::{Cursor, Read};
+use std::sync::LazyLock;
 
+use bytes::Bytes;
 use poem::http::header::{CACHE_CONTROL, ETAG, LOCATION};
 use poem::http::{HeaderMap, StatusCode};
 use poem::web::Path;
 use poem::{Endpoint, EndpointExt, Request, Response, Route, get, handler};
 use sha2::{Digest, Sha256};
-use utoipa_swagger_ui::Config;
+use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
+use zip::ZipArchive;
+use zip::result::ZipResult;
 
 use crate::api::revalidation::none_match;
 use contract::{DOCUMENT_JSON, DOCUMENT_YAML};
@@ -34,9 +39,9 @@ pub fn routes() -> impl Endpoint<Output = Response> {
 
 /// Returns the page and its files. `/docs` redirects to `/docs/`, because the page's links are relative.
 #[handler]
-fn page(Path(path): Path<String>, request: &Request) -> Response {
+async fn page(Path(path): Path<String>, request: &Request) -> Response {
     if !path.is_empty() {
-        return asset(&path, request.headers());
+        return asset(path, request.headers()).await;
     }
     if !request.original_uri().path().ends_with('/') {
         return Response::builder()
@@ -44,25 +49,24 @@ fn page(Path(path): Path<String>, request: &Request) -> Response {
             .header(LOCATION, "/docs/")
             .finish();
     }
-    content(
-        PAGE.as_bytes().to_vec(),
-        "text/html; charset=utf-8",
-        request.headers(),
-    )
+    content(PAGE, "text/html; charset=utf-8", request.headers())
 }
 
-fn asset(path: &str, headers: &HeaderMap) -> Response {
-    static CONFIG: LazyLock<Arc<Config<'static>>> =
-        LazyLock::new(|| Arc::new(Config::from("/api/v4/openapi.json")));
+async fn asset(path: String, headers: &HeaderMap) -> Response {
     if path == "swagger-initializer.js" {
-        return content(
-            INITIALIZER.as_bytes().to_vec(),
-            "text/javascript; charset=utf-8",
-            headers,
-        );
+        return content(INITIALIZER, "text/javascript; charset=utf-8", headers);
     }
-    match utoipa_swagger_ui::serve(path, Arc::clone(&CONFIG)) {
-        Ok(Some(file)) => content(file.bytes.into_owned(), &file.content_type, headers),
+    let media_type = match path.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("css") => "text/css",
+        Some("html") => "text/html",
+        Some("js") => "text/javascript",
+        Some("png") => "image/png",
+        _ => "application/octet-stream",
+    };
+    // The first request decompresses all files.
+    let file = tokio::task::spawn_blocking(move || FILES.get(&path).cloned()).await;
+    match file {
+        Ok(Some(bytes)) => content(bytes, media_type, headers),
         _ => Response::builder()
             .status(StatusCode::NOT_FOUND)
             .content_type("text/plain")
@@ -70,8 +74,35 @@ fn asset(path: &str, headers: &HeaderMap) -> Response {
     }
 }
 
+/// The files of Swagger UI by name.
+static FILES: LazyLock<HashMap<String, Bytes>> = LazyLock::new(|| {
+    decompress(SWAGGER_UI_VENDORED).unwrap_or_else(|error| {
+        tracing::error!(%error, "failed to decompress the files of the docs page");
+        HashMap::new()
+    })
+});
+
+/// Returns the files in the folder `dist` of an archive of Swagger UI.
+fn decompress(archive: &'static [u8]) -> ZipResult<HashMap<String, Bytes>> {
+    let mut archive = ZipArchive::new(Cursor::new(archive))?;
+    let mut files = HashMap::new();
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index)?;
+        let name = match entry.name()?.split_once('/') {
+            Some((_, path)) if entry.is_file() => path.strip_prefix("dist/").map(str::to_owned),
+            _ => None,
+        };
+        let Some(name) = name else { continue };
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes)?;
+        files.insert(name, Bytes::from(bytes));
+    }
+    Ok(files)
+}
+
 /// Returns content with an entity tag, so that a second visit transfers nothing.
-fn content(bytes: Vec<u8>, content_type: &str, headers: &HeaderMap) -> Response {
+fn content(bytes: impl Into<Bytes>, content_type: &str, headers: &HeaderMap) -> Response {
+    let bytes = bytes.into();
     let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&bytes)[..12]));
     let builder = Response::builder()
         .header(ETAG, &tag)
@@ -86,11 +117,11 @@ fn content(bytes: Vec<u8>, content_type: &str, headers: &HeaderMap) -> Response 
 /// Returns the published document as JSON.
 #[handler]
 pub fn json(headers: &HeaderMap) -> Response {
-    content(DOCUMENT_JSON.as_bytes().to_vec(), "application/json", headers)
+    content(DOCUMENT_JSON, "application/json", headers)
 }
 
 /// Returns the published document as YAML.
 #[handler]
 pub fn yaml(headers: &HeaderMap) -> Response {
-    content(DOCUMENT_YAML.as_bytes().to_vec(), "application/yaml", headers)
+    content(DOCUMENT_YAML, "application/yaml", headers)
 }

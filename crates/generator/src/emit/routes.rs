@@ -1,6 +1,6 @@
 //! Emits one trait and one set of routes for each tag.
 
-use heck::ToUpperCamelCase;
+use heck::{ToSnakeCase, ToUpperCamelCase};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -19,58 +19,41 @@ pub fn routes(contract: &Contract) -> Result<String, syn::Error> {
         tags.push(self::tag(tag, position));
         position += tag.operations.len();
     }
-    let mounts = contract.tags.iter().map(|tag| tag_idents(&tag.name).1);
+    let functions = contract.tags.iter().map(|tag| tag_idents(&tag.name).1);
     let bounds = contract.tags.iter().map(|tag| tag_idents(&tag.name).0);
-    let apis: Vec<TokenStream> = mounts.map(|routes| quote!(#routes(edge.clone()))).collect();
-    let apis = tuples(apis);
     format(quote! {
         #(#tags)*
-        /// Returns all routes of the contract for a handler.
-        pub fn routes<H>(edge: Edge<H>) -> impl OpenApi
+        /// Adds all routes of the contract.
+        pub fn add_all<H>(routes: &mut Routes<H>)
         where
             H: #(#bounds)+* + 'static,
         {
-            #apis
+            #(#functions(routes);)*
         }
     })
 }
 
-/// Returns a tuple, nested if it has more members than the router supports in one.
-fn tuples(members: Vec<TokenStream>) -> TokenStream {
-    const MAX_MEMBERS: usize = 16;
-    if members.len() <= MAX_MEMBERS {
-        return quote!((#(#members,)*));
-    }
-    let parts = members.chunks(MAX_MEMBERS).map(|part| match part {
-        // A single part needs no tuple.
-        [only] => only.clone(),
-        part => quote!((#(#part,)*)),
-    });
-    tuples(parts.collect())
-}
-
+/// Returns the names of a tag's trait and of the function that adds its routes.
 fn tag_idents(name: &str) -> (Ident, Ident) {
-    let base = name.to_upper_camel_case();
-    (format_ident!("{base}Api"), format_ident!("{base}Routes"))
+    (
+        format_ident!("{}Api", name.to_upper_camel_case()),
+        format_ident!("add_{}", name.to_snake_case()),
+    )
 }
 
 fn tag(tag: &Tag, first: usize) -> TokenStream {
-    let (api, routes) = tag_idents(&tag.name);
+    let (api, function) = tag_idents(&tag.name);
     let docs = docs(&[&tag.description]);
     let methods = tag.operations.iter().map(method);
-    let handlers = tag
+    let routes = tag
         .operations
         .iter()
         .enumerate()
         .map(|(index, operation)| route(operation, first + index));
-    let title = format!(" Routes of {}.", tag.name);
     quote! {
         #docs
         pub trait #api: Send + Sync { #(#methods)* }
-        #[doc = #title]
-        pub struct #routes<H>(pub Edge<H>);
-        #[OpenApi]
-        impl<H: #api + 'static> #routes<H> { #(#handlers)* }
+        fn #function<H: #api + 'static>(routes: &mut Routes<H>) { #(#routes)* }
     }
 }
 
@@ -128,8 +111,7 @@ fn method(operation: &Operation) -> TokenStream {
 /// Emits one route. Everything that does not depend on the types of the operation is in the edge, because each
 /// line here is compiled once for each operation.
 fn route(operation: &Operation, position: usize) -> TokenStream {
-    let (id, name) = (&operation.id, field_ident(&operation.id));
-    let (path, method) = (colons(&operation.path), &operation.method);
+    let name = field_ident(&operation.id);
     let (_, wrap) = success(&operation.success, operation.page);
     let wrap = wrap.map(|wrap| quote!(.map(#wrap)));
     let (unpack, pattern, argument) = match has_request(operation) {
@@ -137,7 +119,7 @@ fn route(operation: &Operation, position: usize) -> TokenStream {
         false => (quote!(access), quote!(access), quote!()),
     };
     let page = (operation.page != Paging::None).then(|| quote!(, exchange.page()));
-    let call = |file| quote!(Ok(handler.#name(access #argument #page #file).await #wrap));
+    let call = |file| quote!(Ok(edge.handler().#name(access #argument #page #file).await #wrap));
     let call = match takes_file(operation) {
         None => call(quote!()),
         Some(false) => call(quote!(, exchange.file())),
@@ -152,18 +134,15 @@ fn route(operation: &Operation, position: usize) -> TokenStream {
         }
     };
     let position = Literal::usize_unsuffixed(position);
-    let status = Literal::u16_unsuffixed(operation.success.status);
     quote! {
-        #[oai(path = #path, method = #method, operation_id = #id)]
-        async fn #name(&self, call: Call<'_>) -> StatusResponse<#status> {
-            let (handler, mut exchange) = self.0.exchange(#position, call);
-            let authorized = self.0.authorize(&mut exchange).await;
+        routes.add(#position, |edge, mut exchange| Box::pin(async move {
+            let authorized = edge.authorize(&mut exchange).await;
             let result = match authorized.and_then(Authorized::#unpack) {
                 Ok(#pattern) => #call,
                 Err(interruption) => Err(interruption),
             };
-            self.0.respond(exchange, result)
-        }
+            edge.respond(exchange, result)
+        }));
     }
 }
 
@@ -173,9 +152,4 @@ fn takes_file(operation: &Operation) -> Option<bool> {
         Some(file) => Some(file.required),
         None => operation.raw_body.map(|_| true),
     }
-}
-
-/// Converts `{name}` placeholders to the router's syntax.
-fn colons(path: &str) -> String {
-    path.replace('{', ":").replace('}', "")
 }

@@ -4,11 +4,12 @@ use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
+use std::time::Duration;
 
 use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityTrait, Statement};
 
 use super::{
-    DataVersion, Database, DatabaseOptions, Error, VersionedCache, Violation, is_deadlock,
+    DataVersion, Database, DatabaseOptions, Error, MIGRATION_LOCK, VersionedCache, Violation, is_deadlock,
     testing::{Kind, on_empty, on_every_database, on_migrated, on_postgresql},
 };
 use crate::entities::{self, members, namespaces, settings, tests::fixtures};
@@ -126,6 +127,32 @@ async fn concurrent_migrations_of_one_database_all_succeed(kind: Kind) {
             assert_eq!(settings::get(db.read(), "k").await.unwrap(), None);
             db.close().await.unwrap();
         }
+    })
+    .await;
+}
+
+async fn migration_of_current_schema_waits_for_no_lock(kind: Kind) {
+    on_migrated(kind, async |db| {
+        let held = db.begin().await.unwrap();
+        if db.backend() == DatabaseBackend::Postgres {
+            let lock = format!("SELECT pg_advisory_xact_lock({MIGRATION_LOCK})");
+            held.execute_unprepared(&lock).await.unwrap();
+        }
+        tokio::time::timeout(Duration::from_secs(10), db.migrate())
+            .await
+            .expect("no wait for the lock")
+            .unwrap();
+        held.rollback().await.unwrap();
+    })
+    .await;
+}
+
+async fn schema_of_newer_program_is_refused(kind: Kind) {
+    on_migrated(kind, async |db| {
+        let insert =
+            "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m30001231_000001_newer', 0)";
+        db.write().execute_unprepared(insert).await.unwrap();
+        assert!(db.migrate().await.is_err());
     })
     .await;
 }
@@ -400,6 +427,8 @@ on_every_database![
     dropped_transaction_is_rolled_back,
     snapshot_is_consistent_and_read_only,
     concurrent_migrations_of_one_database_all_succeed,
+    migration_of_current_schema_waits_for_no_lock,
+    schema_of_newer_program_is_refused,
     violated_constraint_has_same_name_on_both_databases,
     observer_receives_every_statement,
     version_changes_with_commits_but_not_with_reads,

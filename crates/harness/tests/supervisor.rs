@@ -1,0 +1,135 @@
+//! The directory of a test run, tested with copies of this binary. Each copy in a folder of its own is another run.
+
+// Tests fail by panics.
+#![allow(clippy::expect_used, clippy::print_stdout)]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::directory;
+
+/// Environment variable that makes this binary use the directory of its run until its input ends.
+const USER: &str = "HOLDFAST_TEST_DIRECTORY_USER";
+/// Environment variable of the harness for the process that supervises the directory.
+const SUPERVISOR: &str = "HOLDFAST_TEST_SUPERVISOR";
+/// Longest wait for the supervisor. It waits five seconds for another test process.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    if std::env::var_os(USER).is_none() || std::env::var_os(SUPERVISOR).is_some() {
+        return harness::main();
+    }
+    println!("{} {}", directory::shared().display(), directory::supervisor_id());
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    ExitCode::SUCCESS
+}
+
+/// A process that uses the directory of its run.
+struct User {
+    child: Child,
+    input: ChildStdin,
+    directory: PathBuf,
+    supervisor: u32,
+}
+
+impl User {
+    fn start(program: &Path) -> Self {
+        let mut child = Command::new(program)
+            .env(USER, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("an output");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        let (directory, supervisor) = line.trim().rsplit_once(' ').expect("two fields");
+        Self {
+            input: child.stdin.take().expect("an input"),
+            directory: PathBuf::from(directory),
+            supervisor: supervisor.parse().expect("a process ID"),
+            child,
+        }
+    }
+
+    fn end(mut self) {
+        drop(self.input);
+        assert!(self.child.wait().expect("an exit status").success());
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("a running process");
+        self.child.wait().expect("an exit status");
+    }
+}
+
+/// Copies this binary to a new folder.
+fn copy_program() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("tests");
+    std::fs::copy(std::env::current_exe().expect("a path"), &program).expect("a copy");
+    (folder, program)
+}
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < PATIENCE, "waited too long until {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn directory_is_removed_after_last_process_is_killed() {
+    let (_folder, program) = copy_program();
+    let (first, second) = (User::start(&program), User::start(&program));
+    assert_eq!(first.directory, second.directory);
+    assert_eq!(first.supervisor, second.supervisor);
+    let directory = first.directory.clone();
+    std::fs::write(directory.join("file"), "content").expect("a file");
+    first.end();
+    let third = User::start(&program);
+    assert_eq!(third.directory, directory);
+    assert!(directory.join("file").exists());
+    second.kill();
+    third.kill();
+    wait_until("the directory is removed", || !directory.exists());
+}
+
+fn new_process_replaces_killed_supervisor_and_clears_directory() {
+    let (_folder, program) = copy_program();
+    let first = User::start(&program);
+    let (directory, killed) = (first.directory.clone(), first.supervisor);
+    std::fs::write(directory.join("file"), "content").expect("a file");
+    let status = Command::new("kill").args(["-9", &killed.to_string()]).status();
+    assert!(status.expect("kill").success());
+    let lock = std::fs::File::open(directory.join("supervisor.lock")).expect("a lock");
+    wait_until("the supervisor ended", || lock.try_lock().is_ok());
+    drop(lock);
+    first.end();
+    let second = User::start(&program);
+    assert_eq!(second.directory, directory);
+    assert_ne!(second.supervisor, killed);
+    assert!(!directory.join("file").exists());
+    second.end();
+    wait_until("the directory is removed", || !directory.exists());
+}
+
+fn other_copy_of_program_uses_other_directory() {
+    let ((_one, first), (_two, second)) = (copy_program(), copy_program());
+    let (first, second) = (User::start(&first), User::start(&second));
+    assert_ne!(first.directory, second.directory);
+    let directories = [first.directory.clone(), second.directory.clone()];
+    first.end();
+    second.end();
+    wait_until("the directories are removed", || {
+        directories.iter().all(|directory| !directory.exists())
+    });
+}
+
+harness::tests![
+    directory_is_removed_after_last_process_is_killed,
+    new_process_replaces_killed_supervisor_and_clears_directory,
+    other_copy_of_program_uses_other_directory,
+];
