@@ -80,7 +80,7 @@ impl App {
         milestone_id: i64,
         page: PageRequest,
     ) -> Result<Page<Issue>> {
-        let milestone = milestones::read(&self.backend, &place, milestone_id)
+        let milestone = milestones::get(&self.backend, &place, milestone_id)
             .await?
             .milestone;
         let shared = issuables::Filter {

@@ -136,7 +136,7 @@ pub(crate) fn label(label: &labels::Model, details: bool) -> Value {
         "color": label.color,
         "description": description,
         "description_html": description.map(html::escape).unwrap_or_default(),
-        "text_color": colors::of_text(&label.color),
+        "text_color": colors::text_color(&label.color),
     })
 }
 

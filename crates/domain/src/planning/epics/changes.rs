@@ -17,7 +17,7 @@ use crate::kernel::policy::Role;
 use crate::kernel::{Backend, preconditions};
 use crate::planning::epics::labels::Labelling;
 use crate::planning::mentions::{self, Scene, Written};
-use crate::planning::milestones::check_days;
+use crate::planning::milestones::check_dates;
 use crate::planning::state_event::StateEvent;
 use crate::planning::system_notes::{self, NoteableId};
 use crate::planning::todo_writer;
@@ -131,7 +131,7 @@ pub async fn create(backend: &Backend, place: &SpaceAccess, new: NewEpic) -> Res
 /// Returns `Error::InvalidAttributes` if the title is blank or the dates are in the wrong order.
 pub(crate) fn checked(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
     let title = titled(&new.title)?;
-    check_days(new.start_date, new.due_date)?;
+    check_dates(new.start_date, new.due_date)?;
     Ok(ActiveModel {
         namespace_id: Set(group_id),
         parent_id: Set(new.parent_id.filter(|id| *id != 0)),
@@ -226,7 +226,7 @@ async fn enter(
     }
     let start = day(&change.start_date, before.start_date);
     let due = day(&change.due_date, before.due_date);
-    check_days(start, due)?;
+    check_dates(start, due)?;
     row.start_date = Set(start);
     row.due_date = Set(due);
     if due != before.due_date {

@@ -6,7 +6,7 @@ use storage::entities::epic_labels::{self, ActiveModel, Column, Entity};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
 use crate::kernel::patch::Patch;
-use crate::planning::labels::{named, resolve_or_create};
+use crate::planning::labels::{find_by_title, resolve_or_create};
 
 /// Changes of the labels of an epic, by title. Labels belong to the group or its ancestors.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,7 +44,7 @@ impl Labelling {
         let titles: Vec<&str> = titles.map(String::as_str).collect();
         after.extend(resolve_or_create(transaction, place, &titles).await?);
         let lost: Vec<&str> = self.remove.iter().map(|title| title.trim()).collect();
-        let lost = named(transaction, place, &lost).await?;
+        let lost = find_by_title(transaction, place, &lost).await?;
         after.retain(|id| !lost.values().any(|label| label.id == *id));
         after.sort_unstable();
         after.dedup();

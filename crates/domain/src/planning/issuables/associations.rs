@@ -90,7 +90,7 @@ pub(crate) struct Belongings {
 struct Shared {
     paths: HashMap<i64, String>,
     people: HashMap<i64, users::Model>,
-    milestones: HashMap<i64, milestones_service::Row>,
+    milestones: HashMap<i64, milestones_service::MilestoneDetail>,
 }
 
 /// References of an issuable to shared rows.
@@ -133,7 +133,7 @@ impl Belongings {
     }
 
     /// Returns the milestone.
-    pub fn milestone(&self, of: &impl Issuable) -> Option<milestones_service::Row> {
+    pub fn milestone(&self, of: &impl Issuable) -> Option<milestones_service::MilestoneDetail> {
         of.milestone_id()
             .and_then(|id| self.shared.milestones.get(&id).cloned())
     }
@@ -232,7 +232,7 @@ async fn milestones_of(
     db: &impl ConnectionTrait,
     ids: Vec<i64>,
     paths: &HashMap<i64, String>,
-) -> Result<HashMap<i64, milestones_service::Row>> {
+) -> Result<HashMap<i64, milestones_service::MilestoneDetail>> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -246,7 +246,10 @@ async fn milestones_of(
             Some(id) => paths.get(&id)?.clone(),
             None => group?.full_path,
         };
-        Some((milestone.id, milestones_service::Row::new(milestone, path)))
+        Some((
+            milestone.id,
+            milestones_service::MilestoneDetail::new(milestone, path),
+        ))
     });
     Ok(with_path.collect())
 }

@@ -21,7 +21,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::page::PageRequest;
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::{InstancePlan, Role, Visibility};
-use crate::planning::labels::{named, resolve_or_create};
+use crate::planning::labels::{find_by_title, resolve_or_create};
 use crate::planning::system_notes;
 use crate::spaces::members::{self, MemberFilter};
 
@@ -254,7 +254,7 @@ impl Prepared {
             }
         }
         let lost: Vec<&str> = said.remove_labels.iter().map(|title| title.trim()).collect();
-        let lost = named(transaction, &place, &lost).await?;
+        let lost = find_by_title(transaction, &place, &lost).await?;
         ids.retain(|id| !lost.values().any(|label| label.id == *id));
         let former: Vec<i64> = before.iter().map(|label| label.id).collect();
         let gone = former.iter().copied().filter(|id| !ids.contains(id));

@@ -21,7 +21,7 @@ use crate::kernel::policy::Role;
 use crate::kernel::urls;
 use crate::planning::issuables::{IssuableKind, Prepared, assignable, require};
 use crate::planning::issues::events::{Told, tell};
-use crate::planning::labels::hold_named;
+use crate::planning::labels::lock_by_title;
 use crate::planning::system_notes::{self, NoteableId};
 
 /// Notes copied per statement.
@@ -181,7 +181,7 @@ async fn labels(
     titles: &[String],
 ) -> Result<Vec<i64>> {
     let wanted: Vec<&str> = titles.iter().map(String::as_str).collect();
-    hold_named(transaction, &SpaceAccess::from(target.clone()), &wanted).await
+    lock_by_title(transaction, &SpaceAccess::from(target.clone()), &wanted).await
 }
 
 /// Returns the IDs of the assignees of an issue in order of assignment.

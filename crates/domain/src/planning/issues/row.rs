@@ -31,7 +31,7 @@ pub struct Row {
     /// The labels, sorted by title.
     pub labels: Vec<labels::Model>,
     /// The milestone.
-    pub milestone: Option<milestones_service::Row>,
+    pub milestone: Option<milestones_service::MilestoneDetail>,
     /// Whether the caller is subscribed; `None` in lists and for anonymous callers.
     pub subscribed: Option<bool>,
 }

@@ -37,7 +37,7 @@ pub struct Row {
     /// The labels, by title.
     pub labels: Vec<labels::Model>,
     /// The milestone.
-    pub milestone: Option<milestones::Row>,
+    pub milestone: Option<milestones::MilestoneDetail>,
     /// Whether it has unresolved discussions.
     pub unresolved: bool,
     /// Data that is loaded only for a single merge request.

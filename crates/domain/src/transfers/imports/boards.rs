@@ -12,7 +12,7 @@ use super::report::ItemKind;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
-use crate::planning::boards::{check_member, checked, lists};
+use crate::planning::boards::{check_member, lists, valid_row};
 use crate::transfers::imports::importer::Importer;
 use crate::transfers::imports::labels_and_milestones::labels_named;
 use crate::transfers::imports::record_reader::RecordReader;
@@ -152,7 +152,7 @@ impl Importer<'_> {
             milestone_id: Set(milestone_id),
             assignee_id: Set(assignee_id),
             weight: Set(weight.map_err(|_| Error::parameter("weight is invalid"))?),
-            ..checked(place.scope(), &record.name)?
+            ..valid_row(place.scope(), &record.name)?
         };
         let board = row.insert(transaction).await?;
         let labels: HashSet<i64> = record
@@ -198,7 +198,7 @@ impl Importer<'_> {
                 refuse("the label, milestone or user of the list does not exist in the group");
                 continue;
             };
-            if !seen.insert(subject) || rows.len() >= lists::MOST {
+            if !seen.insert(subject) || rows.len() >= lists::MAX_LISTS {
                 refuse("the board already has this list or the maximum number of lists");
                 continue;
             }

@@ -39,7 +39,7 @@ pub fn check_version(text: &str) -> Result<()> {
 pub fn check_count(relation: Relation, count: u64) -> Result<()> {
     let most = match relation {
         Relation::Badges => badges::MAX_BADGES,
-        Relation::Boards => boards::MOST,
+        Relation::Boards => boards::MAX_BOARDS,
         _ => return Ok(()),
     };
     match count > most {
@@ -89,7 +89,7 @@ pub fn check_milestone(validator: &dyn RecordValidator, record: &MilestoneRecord
         start_date: record.start_date,
         due_date: record.due_date,
     };
-    milestones::checked(new).map(drop)
+    milestones::valid_row(new).map(drop)
 }
 
 /// Rejects an invalid label.
@@ -106,7 +106,7 @@ pub fn check_label(validator: &dyn RecordValidator, record: &LabelRecord) -> Res
         description: None,
         priority: None,
     };
-    labels::checked(VALIDATION_SCOPE, new).map(drop)
+    labels::valid_row(VALIDATION_SCOPE, new).map(drop)
 }
 
 fn check_label_names(validator: &dyn RecordValidator, names: &[LabelName], most: usize) -> Result<()> {
@@ -164,11 +164,11 @@ pub fn check_member(validator: &dyn RecordValidator, record: &MemberRecord) -> R
 /// Rejects an invalid board.
 pub fn check_board(validator: &dyn RecordValidator, record: &BoardRecord) -> Result<()> {
     check_attributes(validator, "create_group_board", json!({ "name": record.name }))?;
-    boards::checked(VALIDATION_SCOPE, &record.name)?;
+    boards::valid_row(VALIDATION_SCOPE, &record.name)?;
     // A negative weight means none. The import reports it later.
     let weight = record.weight.filter(|weight| *weight >= 0);
     check_attributes(validator, "update_group_board", json!({ "weight": weight }))?;
-    check_label_names(validator, &record.labels.0, boards::MOST_LABELS)?;
+    check_label_names(validator, &record.labels.0, boards::MAX_BOARD_LABELS)?;
     record
         .lists
         .0
@@ -195,7 +195,7 @@ pub fn check_epic(validator: &dyn RecordValidator, record: &EpicRecord) -> Resul
         ..epics::NewEpic::default()
     };
     epics::checked(0, new)?;
-    check_label_names(validator, &record.labels.0, labels::MOST)
+    check_label_names(validator, &record.labels.0, labels::MAX_LABELS)
 }
 
 fn check_iid(number: i64) -> Result<()> {

@@ -12,7 +12,7 @@ use storage::entities::{Scope, badges, fold, labels, milestones, now};
 use super::report::ItemKind;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::Result;
-use crate::planning::labels::{DEFAULT_COLOR, NewLabel, named};
+use crate::planning::labels::{DEFAULT_COLOR, NewLabel, find_by_title};
 use crate::planning::milestones::NewMilestone;
 use crate::planning::{labels as of_labels, milestones as of_milestones};
 use crate::spaces::badges as of_badges;
@@ -83,7 +83,7 @@ impl Importer<'_> {
                     description: record.description,
                     priority: None,
                 };
-                of_labels::checked(place.scope(), new)
+                of_labels::valid_row(place.scope(), new)
             });
             let mut rows: Vec<labels::ActiveModel> = rows.collect::<Result<_>>()?;
             let wanted = rows.iter().map(|row| row.title.as_ref().as_str());
@@ -163,7 +163,7 @@ fn milestone(place: &SpaceAccess, record: MilestoneRecord) -> Result<milestones:
         start_date: record.start_date,
         due_date: record.due_date,
     };
-    let row = of_milestones::checked(new)?;
+    let row = of_milestones::valid_row(new)?;
     let at = now();
     Ok(milestones::ActiveModel {
         namespace_id: Set(place.scope().namespace_id()),
@@ -205,7 +205,7 @@ pub async fn labels_named<'a>(
         }
     }
     let titles: Vec<&str> = wanted.keys().copied().collect();
-    let mut known = named(transaction, place, &titles).await?;
+    let mut known = find_by_title(transaction, place, &titles).await?;
     let unknown: Vec<_> = wanted
         .iter()
         .filter(|(title, _)| !known.contains_key(**title))
@@ -218,11 +218,11 @@ pub async fn labels_named<'a>(
                 description: None,
                 priority: None,
             };
-            of_labels::checked(place.scope(), new)
+            of_labels::valid_row(place.scope(), new)
         });
         insert_labels(transaction, rows.collect::<Result<_>>()?).await?;
         let titles: Vec<&str> = unknown.iter().map(|(title, _)| **title).collect();
-        known.extend(named(transaction, place, &titles).await?);
+        known.extend(find_by_title(transaction, place, &titles).await?);
     }
     Ok(known
         .into_iter()
