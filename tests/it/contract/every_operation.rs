@@ -8,7 +8,7 @@ use reqwest::Method;
 
 use crate::support::client::ApiResponse;
 use crate::support::contract::check;
-use crate::support::raw_http::Wire;
+use crate::support::raw_http::RawConnection;
 use crate::support::repository::Sample;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::{Client, TestServer, on_every_database, spaces};
@@ -67,10 +67,10 @@ const NO_TIME: &str = "the time of its last change is not stored";
 
 fn other_delete_operations_support_if_unmodified_since() {
     for operation in operations().iter().filter(|operation| operation.method == "DELETE") {
-        let takes = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
+        let has_parameter = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
         let conditional = !UNCONDITIONAL.iter().any(|(id, _)| *id == operation.id);
-        let (sends, answers) = (takes("If-Unmodified-Since"), operation.statuses.contains(&412));
-        assert_eq!((sends, answers), (conditional, conditional), "{}", operation.id);
+        let (has_header, documents_412) = (has_parameter("If-Unmodified-Since"), operation.statuses.contains(&412));
+        assert_eq!((has_header, documents_412), (conditional, conditional), "{}", operation.id);
     }
 }
 
@@ -80,33 +80,33 @@ async fn call(client: &Client, operation: &Operation, path: &str) -> ApiResponse
 }
 
 /// Returns the operations whose status differs from the expected one.
-async fn faults(client: &Client, ids: &Ids, query: &str, status: u16) -> Vec<String> {
-    let mut faults = Vec::new();
+async fn errors(client: &Client, ids: &Ids, query: &str, status: u16) -> Vec<String> {
+    let mut errors = Vec::new();
     for operation in operations() {
-        let answer = call(client, operation, &format!("{}{query}", ids.path(operation))).await;
+        let response = call(client, operation, &format!("{}{query}", ids.path(operation))).await;
         // SCIM authenticates first, except for errors of the HTTP layer, and tokens of users are not valid.
         let expected = match operation.access.on {
             ResourceKind::Scim if status < 414 => 401,
             _ => status,
         };
-        if answer.status != expected {
-            faults.push(format!("{}: {}", operation.id, answer.status));
+        if response.status != expected {
+            errors.push(format!("{}: {}", operation.id, response.status));
         }
     }
-    faults
+    errors
 }
 
 async fn every_operation_rejects_invalid_token_query_sudo_and_headers(server: TestServer) {
     let ids = Ids::new(&server).await;
     let ann = server.with_token(&server.create_token(ids.user, &["api"]).await);
     let none: Vec<String> = Vec::new();
-    assert_eq!(faults(&server.with_token("unknown"), &ids, "", 401).await, none);
-    assert_eq!(faults(&server.root(), &ids, "?x=%FF", 400).await, none);
-    assert_eq!(faults(&server.root(), &ids, "?sudo=nobody-at-all", 404).await, none);
-    assert_eq!(faults(&ann, &ids, "?sudo=root", 403).await, none);
-    assert_eq!(faults(&server.root(), &ids, &format!("?x={}", "y".repeat(9_000)), 414).await, none);
+    assert_eq!(errors(&server.with_token("unknown"), &ids, "", 401).await, none);
+    assert_eq!(errors(&server.root(), &ids, "?x=%FF", 400).await, none);
+    assert_eq!(errors(&server.root(), &ids, "?sudo=nobody-at-all", 404).await, none);
+    assert_eq!(errors(&ann, &ids, "?sudo=root", 403).await, none);
+    assert_eq!(errors(&server.root(), &ids, &format!("?x={}", "y".repeat(9_000)), 414).await, none);
     let loaded = server.root().header("X-A", &"y".repeat(40_000));
-    assert_eq!(faults(&loaded, &ids, "", 431).await, none);
+    assert_eq!(errors(&loaded, &ids, "", 431).await, none);
 }
 
 async fn every_operation_with_body_rejects_oversized_body(server: TestServer) {
@@ -122,9 +122,9 @@ async fn every_operation_with_body_rejects_oversized_body(server: TestServer) {
             operation.method,
             operation.body_limit + 1,
         );
-        let mut wire = Wire::connect(&server.base).await;
+        let mut wire = RawConnection::connect(&server.base).await;
         wire.send(head).await;
-        let raw = wire.answer().await;
+        let raw = wire.response().await;
         assert_eq!(raw.status, 413, "{}", operation.id);
         check(operation.method, &path, &raw.into());
     }

@@ -21,7 +21,7 @@ async fn parameters_are_accepted_in_every_encoding(server: TestServer) {
     let form = Form::new().text("name", name).text("scopes[]", "api").text("scopes[]", "sudo").text("expires_at", day);
     let query = format!("{PATH}?name=a%20b%26c&scopes[]=api&scopes%5B%5D=sudo&expires_at={day}");
     let half = format!("{PATH}?name=ignored&scopes[]=api&scopes[]=sudo");
-    for (form, answer) in [
+    for (form, response) in [
         ("JSON", root.post(PATH, json!({ "name": name, "scopes": ["api", "sudo"], "expires_at": day })).await),
         (
             "urlencoded",
@@ -41,7 +41,7 @@ async fn parameters_are_accepted_in_every_encoding(server: TestServer) {
             .await,
         ),
     ] {
-        let created = answer.expect(201).json();
+        let created = response.expect(201).json();
         assert_eq!(
             (&created["name"], &created["scopes"], &created["expires_at"]),
             (&json!(name), &json!(["api", "sudo"]), &json!(day)),
@@ -158,8 +158,8 @@ async fn link_header_lists_pages_without_token(server: TestServer) {
     let link = |page: u32, rel: &str| {
         format!("<{}/api/v4/users?page={page}&per_page=2&active=true>; rel=\"{rel}\"", server.base)
     };
-    let wanted = [link(1, "prev"), link(3, "next"), link(1, "first"), link(3, "last")].join(", ");
-    assert_eq!(seen.header("link"), wanted);
+    let expected = [link(1, "prev"), link(3, "next"), link(1, "first"), link(3, "last")].join(", ");
+    assert_eq!(seen.header("link"), expected);
     assert_eq!((seen.header("x-total"), seen.header("x-total-pages"), seen.header("x-prev-page")), ("5", "3", "1"));
 }
 
@@ -179,8 +179,8 @@ async fn unknown_operations_return_404_405_or_410_in_json(server: TestServer) {
         assert_eq!(refused.header("allow"), allow, "{path}");
         assert_eq!(refused.json()["message"], refused.json()["error"]);
     }
-    let gone = root.get("//api/v3/projects").await.expect(410);
-    assert_eq!(gone.json()["error"], "API V3 is no longer supported. Use API V4 instead.");
+    let removed = root.get("//api/v3/projects").await.expect(410);
+    assert_eq!(removed.json()["error"], "API V3 is no longer supported. Use API V4 instead.");
 }
 
 async fn valid_request_id_is_echoed(server: TestServer) {

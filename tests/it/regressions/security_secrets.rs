@@ -28,9 +28,9 @@ const PRIVATE_KEY: &str = "planted-private-key-9";
 /// them. Returns the trigger token of the project.
 async fn plant(root: &Client, anonymous: &Client, project: &str, group: &str) -> String {
     let refused = async |client: &Client, path: String, body: Value| {
-        let answer = client.post(&path, body).await;
-        assert!((400..500).contains(&answer.status), "{path}: {}", answer.status);
-        assert!(!answer.text().contains("planted"), "{path}: {}", answer.text());
+        let response = client.post(&path, body).await;
+        assert!((400..500).contains(&response.status), "{path}: {}", response.status);
+        assert!(!response.text().contains("planted"), "{path}: {}", response.text());
     };
     for (number, all) in ["/admin/ci", project, group].into_iter().enumerate() {
         let all = format!("{all}/variables");
@@ -98,34 +98,34 @@ async fn dump_database(server: &TestServer) -> String {
         let text = |row: &QueryResult| row.try_get::<Option<String>>("", "line").expect("a text");
         rows.iter().filter_map(text).collect()
     };
-    let mut kept = String::new();
+    let mut dump = String::new();
     if backend == DatabaseBackend::Postgres {
         for table in texts("SELECT tablename::text AS line FROM pg_tables WHERE schemaname = 'public'".to_owned()).await
         {
-            kept.push_str(&texts(format!("SELECT t::text AS line FROM \"{table}\" t")).await.join("\n"));
+            dump.push_str(&texts(format!("SELECT t::text AS line FROM \"{table}\" t")).await.join("\n"));
         }
     } else {
         for table in texts("SELECT name AS line FROM sqlite_master WHERE type = 'table'".to_owned()).await {
             let columns =
                 texts(format!("SELECT 'quote(\"' || name || '\")' AS line FROM pragma_table_info('{table}')")).await;
-            kept.push_str(&texts(format!("SELECT {} AS line FROM \"{table}\"", columns.join(" || "))).await.join("\n"));
+            dump.push_str(&texts(format!("SELECT {} AS line FROM \"{table}\"", columns.join(" || "))).await.join("\n"));
         }
     }
-    kept
+    dump
 }
 
 async fn pipeline_secrets_are_stored_encrypted_and_never_sent(server: TestServer) {
     let root = server.root();
     let project = Project::with_commits(&server, "planted", Visibility::Private).await;
-    let (place, team) =
+    let (parent, team) =
         (format!("/projects/{}", project.id), format!("/groups/{}", group(&root, "team", json!({})).await));
     let mut receiver = Receiver::start().await;
     let hook = json!({
         "url": receiver.url, "push_events": true, "tag_push_events": true, "issues_events": true, "note_events": true,
         "merge_requests_events": true, "job_events": true, "pipeline_events": true,
     });
-    root.post(&format!("{place}/hooks"), hook).await.expect(201);
-    let token = plant(&root, &server.anonymous(), &place, &team).await;
+    root.post(&format!("{parent}/hooks"), hook).await.expect(201);
+    let token = plant(&root, &server.anonymous(), &parent, &team).await;
     report(
         &root,
         project.id,
@@ -140,18 +140,18 @@ async fn pipeline_secrets_are_stored_encrypted_and_never_sent(server: TestServer
     assert!(response.contains("planned-build"));
     let mut listed = String::new();
     for path in
-        ["/events", "/users/1/events", &format!("{place}/events"), &format!("{place}/pipelines"), "/deploy_keys"]
+        ["/events", "/users/1/events", &format!("{parent}/events"), &format!("{parent}/pipelines"), "/deploy_keys"]
     {
         listed.push_str(&root.get(path).await.expect(200).text());
     }
-    let kept = dump_database(&server).await;
-    assert!(kept.contains("planned-build") && kept.contains("nightly"));
+    let dump = dump_database(&server).await;
+    assert!(dump.contains("planned-build") && dump.contains("nightly"));
     for secret in [VARIABLE, TRIGGER, PRIVATE_KEY, &token] {
-        for (place, text) in [("the hooks", &response), ("lists", &listed), ("the database", &kept)] {
-            assert!(!text.contains(secret), "{secret} is in {place}");
+        for (parent, text) in [("the hooks", &response), ("lists", &listed), ("the database", &dump)] {
+            assert!(!text.contains(secret), "{secret} is in {parent}");
         }
         // The secret is not stored in hexadecimal form either.
-        assert!(!kept.to_lowercase().contains(&hex::encode(secret)), "{secret} is in the database");
+        assert!(!dump.to_lowercase().contains(&hex::encode(secret)), "{secret} is in the database");
     }
 }
 

@@ -97,8 +97,8 @@ async fn revoke_rejects_the_token_and_deletes_its_bot(server: TestServer) {
     late.send(late.request(Method::DELETE, &one)).await.expect(412);
     ada.delete(&one).await.expect(204);
     assert_eq!(bot.get("/user").await.status, 401);
-    for answer in [ada.get(&one).await, ada.delete(&one).await] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Project Access Token Not Found".to_owned()));
+    for response in [ada.get(&one).await, ada.delete(&one).await] {
+        assert_eq!((response.status, response.message()), (404, "404 Project Access Token Not Found".to_owned()));
     }
     let user = created["user_id"].as_i64().expect("an id");
     assert_eq!(ada.get(&format!("/users/{user}")).await.status, 404);
@@ -119,8 +119,9 @@ async fn expired_token_is_rejected_and_listed_as_inactive(server: TestServer) {
     let refused = caller(&server, &created).get("/user").await.expect(401);
     assert_eq!(refused.json()["error"], "invalid_token");
     let path = format!("/projects/{work}/access_tokens");
-    for (query, wanted) in [("", vec!["old", "new"]), ("state=active", vec!["new"]), ("state=inactive", vec!["old"])] {
-        assert_eq!(ada.get(&format!("{path}?{query}")).await.expect(200).pluck("name"), wanted, "{query}");
+    for (query, expected) in [("", vec!["old", "new"]), ("state=active", vec!["new"]), ("state=inactive", vec!["old"])]
+    {
+        assert_eq!(ada.get(&format!("{path}?{query}")).await.expect(200).pluck("name"), expected, "{query}");
     }
 }
 
@@ -129,11 +130,11 @@ async fn project_access_tokens_require_maintainer(server: TestServer) {
     let team = group(&root, "team", json!({ "visibility": "public" })).await;
     let work = project(&root, "work", json!({ "namespace_id": team, "visibility": "public" })).await;
     let path = format!("/projects/{work}/access_tokens");
-    for (level, person) in server.create_member_per_role(&root, team).await {
+    for (level, user) in server.create_member_per_role(&root, team).await {
         let body = json!({ "name": "x", "scopes": ["api"] });
-        let (read, created) = (person.client.get(&path).await, person.client.post(&path, body).await);
-        let wanted = if level >= 40 { (200, 201) } else { (403, 403) };
-        assert_eq!((read.status, created.status), wanted, "{level}");
+        let (read, created) = (user.client.get(&path).await, user.client.post(&path, body).await);
+        let expected = if level >= 40 { (200, 201) } else { (403, 403) };
+        assert_eq!((read.status, created.status), expected, "{level}");
     }
     assert_eq!(server.anonymous().get(&path).await.status, 401);
     assert_eq!(root.get("/projects/4711/access_tokens").await.message(), "404 Project Not Found");

@@ -18,8 +18,8 @@ async fn user_emails_can_be_created_read_and_deleted(server: TestServer) {
     assert_eq!(ada.get("/user/emails").await.expect(200).json(), json!([created]));
     ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT").delete(&one).await.expect(412);
     ada.delete(&one).await.expect(204);
-    for answer in [ada.get(&one).await, ada.delete(&one).await] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Email Not Found".to_owned()));
+    for response in [ada.get(&one).await, ada.delete(&one).await] {
+        assert_eq!((response.status, response.message()), (404, "404 Email Not Found".to_owned()));
     }
 }
 

@@ -44,8 +44,8 @@ async fn user_keys_can_be_created_read_and_deleted(server: TestServer) {
     let late = ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
     late.send(late.request(Method::DELETE, &one)).await.expect(412);
     ada.delete(&one).await.expect(204);
-    for answer in [ada.get(&one).await, ada.delete(&one).await] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Key Not Found".to_owned()));
+    for response in [ada.get(&one).await, ada.delete(&one).await] {
+        assert_eq!((response.status, response.message()), (404, "404 Key Not Found".to_owned()));
     }
 }
 

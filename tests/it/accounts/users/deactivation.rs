@@ -10,8 +10,8 @@ use crate::support::spaces::{group, join, project};
 use crate::support::users::{PASSWORD, TestUser};
 use crate::support::{TestServer, on_every_database};
 
-async fn change(server: &TestServer, person: &TestUser, change: impl FnOnce(&mut users::ActiveModel)) {
-    let mut row = person.row.clone().into_active_model();
+async fn change(server: &TestServer, user: &TestUser, change: impl FnOnce(&mut users::ActiveModel)) {
+    let mut row = user.row.clone().into_active_model();
     change(&mut row);
     row.update(server.backend.database.write()).await.expect("an update");
 }
@@ -45,9 +45,9 @@ async fn deactivate_recently_active_user_returns_403(server: TestServer) {
     change(&server, &ada, |row| row.current_sign_in_at = Set(Some(now() - TimeDelta::days(179)))).await;
     change(&server, &bob, |row| row.last_activity_on = Set(Some(now().date_naive() - Days::new(181)))).await;
     eve.client.get("/user").await.expect(200);
-    for (person, status) in [(&ada, 403), (&eve, 403), (&bob, 201)] {
-        let answer = root.post(&format!("/users/{}/deactivate", person.id), json!({})).await;
-        assert_eq!(answer.status, status, "{}", person.row.username);
+    for (user, status) in [(&ada, 403), (&eve, 403), (&bob, 201)] {
+        let response = root.post(&format!("/users/{}/deactivate", user.id), json!({})).await;
+        assert_eq!(response.status, status, "{}", user.row.username);
     }
 }
 
@@ -96,14 +96,14 @@ async fn list_users_supports_administrator_filters(server: TestServer) {
     let team = group(&root, "team", json!({})).await;
     let engine = project(&root, "engine", json!({ "namespace_id": team })).await;
     join(&root, &format!("/projects/{engine}"), ada.id, 20).await;
-    for (query, wanted) in [
+    for (query, expected) in [
         ("admins=true", vec!["root"]),
         ("two_factor=enabled", vec![]),
         ("two_factor=disabled", vec!["bob", "ada", "root"]),
         ("without_projects=true", vec!["bob", "root"]),
     ] {
         let found = root.get(&format!("/users?{query}")).await.expect(200).pluck("username");
-        assert_eq!(found, wanted, "{query}");
+        assert_eq!(found, expected, "{query}");
     }
     project(&bob.client, "own", json!({})).await;
     assert_eq!(root.get("/users?without_projects=true").await.pluck("username"), ["root"]);

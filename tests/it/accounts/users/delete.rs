@@ -32,8 +32,8 @@ async fn deleted_user_is_hidden_at_once_and_removed_by_job(server: TestServer) {
     let space = server.personal_namespace(ada.id).await;
     let project = server.insert_project(space.id, "engine", Visibility::Public).await.id;
     let path = format!("/users/{}", ada.id);
-    let gone = server.root().delete(&path).await.expect(204);
-    assert!(gone.body.is_empty());
+    let deleted = server.root().delete(&path).await.expect(204);
+    assert!(deleted.body.is_empty());
     assert_eq!(server.root().get(&path).await.message(), "404 User Not Found");
     assert_eq!(server.root().get("/users?username=ada").await.json(), json!([]));
     assert_eq!(server.root().get("/user?sudo=ada").await.status, 404);
@@ -107,9 +107,9 @@ async fn delete_user_keeps_comments_unless_hard_delete(server: TestServer) {
     let group = server.insert_group("tools", Visibility::Private).await;
     let project = server.insert_project(group, "hammer", Visibility::Public).await.id;
     for (name, hard, left) in [("ada", false, Some(None)), ("bob", true, None)] {
-        let person = server.create_user(name).await;
-        let comment = comment(&server, project, person.id).await;
-        server.root().delete(&format!("/users/{}?hard_delete={hard}", person.id)).await.expect(204);
+        let user = server.create_user(name).await;
+        let comment = comment(&server, project, user.id).await;
+        server.root().delete(&format!("/users/{}?hard_delete={hard}", user.id)).await.expect(204);
         server.finish_jobs().await;
         assert_eq!(author(&server, comment).await, left, "{name}");
     }

@@ -9,8 +9,8 @@ fn keys(value: &Value) -> Vec<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-fn names(answer: ApiResponse) -> Vec<String> {
-    let names = answer.expect(200).pluck("username");
+fn names(response: ApiResponse) -> Vec<String> {
+    let names = response.expect(200).pluck("username");
     names.iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 
@@ -56,12 +56,12 @@ async fn get_current_user_requires_read_user_scope(server: TestServer) {
 
 async fn anonymous_list_users_requires_username_filter(server: TestServer) {
     server.create_user("Ada").await;
-    let stranger = server.anonymous();
-    let found = stranger.get("/users?username=aDA").await.expect(200).json();
+    let non_member = server.anonymous();
+    let found = non_member.get("/users?username=aDA").await.expect(200).json();
     assert_eq!(keys(&found[0]), ["id", "username", "name", "state", "avatar_url", "web_url"]);
-    assert_eq!(stranger.get("/users?username=nobody").await.expect(200).json(), json!([]));
+    assert_eq!(non_member.get("/users?username=nobody").await.expect(200).json(), json!([]));
     for path in ["/users", "/users?search=ada", "/users?username="] {
-        let refused = stranger.get(path).await;
+        let refused = non_member.get(path).await;
         assert_eq!(refused.status, 401, "{path}");
         assert_eq!(refused.message(), "401 Unauthorized");
     }
@@ -72,9 +72,9 @@ async fn list_users_returns_all_fields_only_to_administrators(server: TestServer
     let seen = ada.client.get("/users").await.expect(200).json();
     assert_eq!(seen.as_array().map(Vec::len), Some(2));
     assert_eq!(keys(&seen[0]).len(), 6);
-    let whole = server.root().get("/users").await.json();
+    let full = server.root().get("/users").await.json();
     for field in ["email", "is_admin", "identities", "can_create_project", "current_sign_in_at", "note"] {
-        assert!(whole[0].get(field).is_some(), "{field}");
+        assert!(full[0].get(field).is_some(), "{field}");
     }
 }
 
@@ -85,7 +85,7 @@ async fn list_users_supports_filters_and_orders(server: TestServer) {
     let root = server.root();
     root.post("/users/3/block", json!({})).await.expect(201);
     root.put("/users/2", json!({ "external": true, "provider": "saml", "extern_uid": "u-1" })).await.expect(200);
-    for (query, wanted) in [
+    for (query, expected) in [
         ("", vec!["a_b", "bob", "ada", "root"]),
         ("sort=asc", vec!["root", "ada", "bob", "a_b"]),
         ("order_by=username&sort=asc", vec!["a_b", "ada", "bob", "root"]),
@@ -110,7 +110,7 @@ async fn list_users_supports_filters_and_orders(server: TestServer) {
         ("per_page=1&page=2", vec!["bob"]),
         ("page=999999999999999999", vec![]),
     ] {
-        assert_eq!(names(root.get(&format!("/users?{query}")).await), wanted, "{query}");
+        assert_eq!(names(root.get(&format!("/users?{query}")).await), expected, "{query}");
     }
 }
 
@@ -183,8 +183,8 @@ async fn get_user_fields_depend_on_caller(server: TestServer) {
             "job_title",
         ]
     );
-    let whole = server.root().get(&path).await.expect(200).json();
-    assert_eq!((&whole["email"], &whole["is_admin"]), (&json!("bob@example.com"), &json!(false)));
+    let full = server.root().get(&path).await.expect(200).json();
+    assert_eq!((&full["email"], &full["is_admin"]), (&json!("bob@example.com"), &json!(false)));
     assert_eq!(server.anonymous().get(&path).await.status, 401);
     let token = server.create_token(ada.id, &["read_repository"]).await;
     assert_eq!(server.with_token(&token).get(&path).await.status, 403);

@@ -19,11 +19,11 @@ async fn update_user_changes_only_sent_attributes(server: TestServer) {
     let path = format!("/users/{}", ada.id);
     let before = server.root().get(&path).await.json();
     let after = server.root().put(&path, json!({ "location": "Surrey", "admin": true })).await.expect(200).json();
-    let mut wanted = before.clone();
-    wanted["location"] = json!("Surrey");
-    wanted["is_admin"] = json!(true);
-    assert_eq!(after, wanted);
-    assert_eq!(server.root().put(&path, json!({})).await.expect(200).json(), wanted);
+    let mut expected = before.clone();
+    expected["location"] = json!("Surrey");
+    expected["is_admin"] = json!(true);
+    assert_eq!(after, expected);
+    assert_eq!(server.root().put(&path, json!({})).await.expect(200).json(), expected);
 }
 
 async fn update_username_moves_personal_namespace(server: TestServer) {

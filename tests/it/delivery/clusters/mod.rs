@@ -9,9 +9,9 @@ use crate::support::spaces::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Adds a cluster of `/projects/:id` with an environment scope and returns its ID.
-pub async fn cluster(client: &Client, place: &str, scope: &str) -> i64 {
+pub async fn cluster(client: &Client, parent: &str, scope: &str) -> i64 {
     let created =
-        client.post(&format!("{place}/clusters/user"), cluster_body(json!({ "environment_scope": scope }))).await;
+        client.post(&format!("{parent}/clusters/user"), cluster_body(json!({ "environment_scope": scope }))).await;
     id(&created.expect(201).json())
 }
 
@@ -99,8 +99,8 @@ async fn cluster_lifecycle(server: TestServer) {
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     root.delete(&one).await.expect(204);
-    for answer in [root.get(&one).await, root.delete(&one).await] {
-        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
+    for response in [root.get(&one).await, root.delete(&one).await] {
+        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
     }
     assert_eq!(root.get(&all).await.expect(200).json(), json!([second]));
     let db = server.backend.database.write();
@@ -111,25 +111,25 @@ async fn cluster_lifecycle(server: TestServer) {
 
 async fn create_cluster_rejects_invalid_attributes(server: TestServer) {
     let root = server.root();
-    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let all = format!("{place}/clusters/user");
-    let faults = async |body: Value| {
+    let parent = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let all = format!("{parent}/clusters/user");
+    let errors = async |body: Value| {
         let refused = root.post(&all, body).await.expect(400);
         assert!(!refused.text().contains("rather-secret"));
         refused.json()["message"].clone()
     };
-    cluster(&root, &place, "review/*").await;
+    cluster(&root, &parent, "review/*").await;
     let scope = json!({ "environment_scope": ["cannot add duplicated environment scope"] });
-    assert_eq!(faults(cluster_body(json!({ "environment_scope": "review/*" }))).await, scope);
-    assert!(faults(json!({})).await.as_str().expect("a text").starts_with("name is missing"));
-    faults(json!({ "name": "a", "platform_kubernetes_attributes": {} })).await;
-    faults(json!({ "name": "a", "platform_kubernetes_attributes": "x" })).await;
-    assert_eq!(faults(cluster_body(json!({ "name": " " }))).await, json!({ "name": ["can't be blank"] }));
-    faults(cluster_body(json!({ "name": "a".repeat(256) }))).await;
-    faults(cluster_body(json!({ "environment_scope": "a;b" }))).await;
+    assert_eq!(errors(cluster_body(json!({ "environment_scope": "review/*" }))).await, scope);
+    assert!(errors(json!({})).await.as_str().expect("a text").starts_with("name is missing"));
+    errors(json!({ "name": "a", "platform_kubernetes_attributes": {} })).await;
+    errors(json!({ "name": "a", "platform_kubernetes_attributes": "x" })).await;
+    assert_eq!(errors(cluster_body(json!({ "name": " " }))).await, json!({ "name": ["can't be blank"] }));
+    errors(cluster_body(json!({ "name": "a".repeat(256) }))).await;
+    errors(cluster_body(json!({ "environment_scope": "a;b" }))).await;
     for domain in ["-a", "a..b", "a b", "http://h", "ä.example.com", &"a".repeat(64)] {
         assert_eq!(
-            faults(cluster_body(json!({ "domain": domain }))).await,
+            errors(cluster_body(json!({ "domain": domain }))).await,
             json!({ "domain": ["is not a fully qualified domain name"] }),
             "{domain}"
         );
@@ -138,21 +138,21 @@ async fn create_cluster_rejects_invalid_attributes(server: TestServer) {
         json!({ "platform_kubernetes_attributes[api_url]": ["is blocked: Only allowed schemes are http, https"] });
     for url in ["", "javascript:alert(1)", "kubernetes.example.com", "https://", "file:///etc/passwd", "https://h\n/x"]
     {
-        assert_eq!(faults(cluster_body_with_platform(json!({ "api_url": url }))).await, blocked, "{url:?}");
+        assert_eq!(errors(cluster_body_with_platform(json!({ "api_url": url }))).await, blocked, "{url:?}");
     }
     let blank = json!({ "platform_kubernetes_attributes[token]": ["can't be blank"] });
-    assert_eq!(faults(cluster_body_with_platform(json!({ "token": " " }))).await, blank);
+    assert_eq!(errors(cluster_body_with_platform(json!({ "token": " " }))).await, blank);
     let long = json!({ "platform_kubernetes_attributes[token]": ["is too long (maximum is 10000 characters)"] });
-    assert_eq!(faults(cluster_body_with_platform(json!({ "token": "x".repeat(10_001) }))).await, long);
+    assert_eq!(errors(cluster_body_with_platform(json!({ "token": "x".repeat(10_001) }))).await, long);
     for namespace in ["A", "a_b", "-a", "a/b", &"a".repeat(64)] {
         let invalid = json!({ "platform_kubernetes_attributes[namespace]": ["is invalid"] });
-        assert_eq!(faults(cluster_body_with_platform(json!({ "namespace": namespace }))).await, invalid, "{namespace}");
+        assert_eq!(errors(cluster_body_with_platform(json!({ "namespace": namespace }))).await, invalid, "{namespace}");
     }
-    faults(cluster_body_with_platform(json!({ "authorization_type": "x" }))).await;
-    faults(cluster_body_with_platform(json!({ "ca_cert": "x".repeat(65_537) }))).await;
-    root.get(&format!("{place}/clusters/x")).await.expect(400);
+    errors(cluster_body_with_platform(json!({ "authorization_type": "x" }))).await;
+    errors(cluster_body_with_platform(json!({ "ca_cert": "x".repeat(65_537) }))).await;
+    root.get(&format!("{parent}/clusters/x")).await.expect(400);
     assert_eq!(
-        root.get(&format!("{place}/clusters")).await.expect(200).pluck("environment_scope"),
+        root.get(&format!("{parent}/clusters")).await.expect(200).pluck("environment_scope"),
         [json!("review/*")]
     );
     // Environment scopes are unique only within a project.
@@ -168,8 +168,8 @@ async fn clusters_require_maintainer(server: TestServer) {
     join(&root, &work, developer.id, 30).await;
     join(&root, &work, maintainer.id, 40).await;
     let one = format!("{work}/clusters/{}", cluster(&maintainer.client, &work, "*").await);
-    let stranger = server.create_user("stranger").await.client;
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
+    let non_member = server.create_user("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&developer.client, 403)] {
         client.get(&format!("{work}/clusters")).await.expect(status);
         client.get(&one).await.expect(status);
         client
@@ -181,8 +181,8 @@ async fn clusters_require_maintainer(server: TestServer) {
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     root.get(&one.replace(&work, &other)).await.expect(404);
     root.delete(&one.replace(&work, &other)).await.expect(404);
-    stranger.get(&format!("{other}/clusters")).await.expect(404);
-    stranger.post(&format!("{other}/clusters/user"), cluster_body(json!({}))).await.expect(404);
+    non_member.get(&format!("{other}/clusters")).await.expect(404);
+    non_member.post(&format!("{other}/clusters/user"), cluster_body(json!({}))).await.expect(404);
     root.post(&format!("{work}/archive"), json!({})).await.expect(201);
     maintainer.client.get(&one).await.expect(200);
     maintainer.client.delete(&one).await.expect(403);

@@ -76,10 +76,10 @@ async fn deployment_lifecycle(server: TestServer) {
     let second = deploy(&root, work.id, other).await;
     assert_eq!((&second["iid"], &second["sha"], &second["ref"]), (&json!(2), &json!(sha), &json!("main~1")));
     assert_ne!(second["environment"]["id"], created["environment"]["id"]);
-    for answer in
+    for response in
         [root.get(&format!("{all}/4711")).await, root.put(&format!("{all}/4711"), json!({ "status": "success" })).await]
     {
-        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
+        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
     }
     let elsewhere = Project::with_commits(&server, "other", Visibility::Private).await;
     let there = format!("/projects/{}/deployments/{}", elsewhere.id, created["id"]);
@@ -157,9 +157,9 @@ async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
     let work = Project::with_commits(&server, "work", Visibility::Private).await;
     let all = format!("/projects/{}/deployments", work.id);
     let sha = work.id("main");
-    let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
+    let errors = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
     assert_eq!(
-        faults(json!({})).await,
+        errors(json!({})).await,
         json!(
             "environment is missing, sha is missing, sha is empty, ref is missing, ref is empty, tag is missing, status is missing"
         )
@@ -168,26 +168,26 @@ async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
     for absent in
         ["570e7b2abdd848b95f2f578043fc23bd6f6fd24d", "main", "HEAD", "main~1", &sha[..6], "0000000", "../x", "--all"]
     {
-        assert_eq!(faults(deployment_body(absent, json!({}))).await, no_commit, "{absent}");
+        assert_eq!(errors(deployment_body(absent, json!({}))).await, no_commit, "{absent}");
     }
     let tree = work.id("main^{tree}");
-    assert_eq!(faults(deployment_body(&tree, json!({}))).await, no_commit);
+    assert_eq!(errors(deployment_body(&tree, json!({}))).await, no_commit);
     for reference in ["nowhere", "refs/x", "--all", "main..merged", "@{-1}"] {
         let text = json!({ "ref": ["The branch or tag does not exist"] });
-        assert_eq!(faults(deployment_body(&sha, json!({ "ref": reference }))).await, text, "{reference}");
+        assert_eq!(errors(deployment_body(&sha, json!({ "ref": reference }))).await, text, "{reference}");
     }
     let all_at_once = deployment_body("1234567", json!({ "ref": "nowhere", "environment": "a*" }));
     assert_eq!(
-        faults(all_at_once).await.as_object().expect("an object").keys().collect::<Vec<_>>(),
+        errors(all_at_once).await.as_object().expect("an object").keys().collect::<Vec<_>>(),
         ["name", "ref", "sha"]
     );
-    assert_eq!(faults(deployment_body(&sha, json!({ "environment": " " }))).await["name"][0], "can't be blank");
+    assert_eq!(errors(deployment_body(&sha, json!({ "environment": " " }))).await["name"][0], "can't be blank");
     for (more, text) in [
         (json!({ "status": "skipped" }), "status does not have a valid value"),
         (json!({ "tag": "perhaps" }), "tag is invalid"),
         (json!({ "job_id": "x" }), "job_id is invalid"),
     ] {
-        assert_eq!(faults(deployment_body(&sha, more)).await, json!(text));
+        assert_eq!(errors(deployment_body(&sha, more)).await, json!(text));
     }
     for (name, length) in [("environment", 256), ("ref", 1025), ("sha", 256)] {
         root.post(&all, deployment_body(&sha, json!({ name: "a".repeat(length) }))).await.expect(400);
@@ -211,15 +211,15 @@ async fn create_deployment_rejects_invalid_parameters(server: TestServer) {
 async fn deployments_require_reporter_to_read_developer_to_write(server: TestServer) {
     let root = server.root();
     let work = Project::with_commits(&server, "work", Visibility::Public).await;
-    let place = format!("/projects/{}", work.id);
-    let all = format!("{place}/deployments");
+    let parent = format!("/projects/{}", work.id);
+    let all = format!("{parent}/deployments");
     let one = format!("{all}/{}", deployment(&root, &work, "production", "running").await["id"]);
     let body = deployment_body(&work.id("main"), json!({}));
-    let stranger = server.create_user("stranger").await.client;
+    let non_member = server.create_user("stranger").await.client;
     // The protection of `main` does not matter.
     for (client, reads, writes) in [
         (server.anonymous(), 401, 401),
-        (stranger.clone(), 403, 403),
+        (non_member.clone(), 403, 403),
         (work.member("guest", AccessLevel::Guest).await, 403, 403),
         (work.member("reporter", AccessLevel::Reporter).await, 200, 403),
         (work.member("developer", AccessLevel::Developer).await, 200, 200),
@@ -233,19 +233,19 @@ async fn deployments_require_reporter_to_read_developer_to_write(server: TestSer
     }
     let hidden = Project::with_commits(&server, "hidden", Visibility::Private).await;
     let there = format!("/projects/{}/deployments", hidden.id);
-    stranger.get(&there).await.expect(404);
-    stranger.post(&there, deployment_body(&hidden.id("main"), json!({}))).await.expect(404);
-    root.put(&place, json!({ "builds_access_level": "disabled" })).await.expect(200);
-    for answer in [
+    non_member.get(&there).await.expect(404);
+    non_member.post(&there, deployment_body(&hidden.id("main"), json!({}))).await.expect(404);
+    root.put(&parent, json!({ "builds_access_level": "disabled" })).await.expect(200);
+    for response in [
         root.get(&all).await,
         root.get(&one).await,
         root.get(&format!("{one}/merge_requests")).await,
         root.post(&all, body.clone()).await,
         root.put(&one, json!({ "status": "failed" })).await,
     ] {
-        assert_eq!(answer.status, 403);
+        assert_eq!(response.status, 403);
     }
-    root.put(&place, json!({ "builds_access_level": "enabled" })).await.expect(200);
+    root.put(&parent, json!({ "builds_access_level": "enabled" })).await.expect(200);
     work.archive().await;
     root.get(&one).await.expect(200);
     root.post(&all, body).await.expect(403);

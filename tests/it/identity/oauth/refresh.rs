@@ -35,11 +35,11 @@ async fn concurrent_refreshes_succeed_once_and_revoke_the_family(server: TestSer
     let mut fixture = Fixture::new(&server, json!({})).await;
     let first = fixture.tokens(&[]).await;
     let token = &first["refresh_token"];
-    let answers = futures_util::future::join_all((0..8).map(|_| fixture.refresh(token, &[]))).await;
+    let responses = futures_util::future::join_all((0..8).map(|_| fixture.refresh(token, &[]))).await;
     let successful: Vec<Value> =
-        answers.iter().filter(|answer| answer.status == 200).map(|answer| answer.json()).collect();
+        responses.iter().filter(|response| response.status == 200).map(|response| response.json()).collect();
     assert_eq!(successful.len(), 1);
-    assert!(answers.iter().all(|answer| matches!(answer.status, 200 | 400)));
+    assert!(responses.iter().all(|response| matches!(response.status, 200 | 400)));
     assert_eq!(fixture.status(&successful[0]["access_token"]).await, 401);
 }
 

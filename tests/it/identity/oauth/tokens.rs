@@ -15,9 +15,9 @@ use crate::support::{TestServer, on_every_database};
 async fn exchange_returns_tokens_with_the_granted_scopes(server: TestServer) {
     let mut fixture = Fixture::new(&server, json!({})).await;
     let code = fixture.code(&[("scope", "read_user")]).await;
-    let answer = fixture.exchange(&code, &[]).await.expect(200);
-    assert_eq!((answer.header("cache-control"), answer.header("pragma")), ("no-store", "no-cache"));
-    let tokens = answer.json();
+    let response = fixture.exchange(&code, &[]).await.expect(200);
+    assert_eq!((response.header("cache-control"), response.header("pragma")), ("no-store", "no-cache"));
+    let tokens = response.json();
     assert_eq!(
         tokens,
         json!({
@@ -71,10 +71,10 @@ async fn reuse_of_code_revokes_its_tokens(server: TestServer) {
 async fn concurrent_exchanges_succeed_once_and_revoke_the_tokens(server: TestServer) {
     let mut fixture = Fixture::new(&server, json!({})).await;
     let code = fixture.code(&[]).await;
-    let answers = futures_util::future::join_all((0..8).map(|_| fixture.exchange(&code, &[]))).await;
-    let successful: Vec<_> = answers.iter().filter(|answer| answer.status == 200).collect();
+    let responses = futures_util::future::join_all((0..8).map(|_| fixture.exchange(&code, &[]))).await;
+    let successful: Vec<_> = responses.iter().filter(|response| response.status == 200).collect();
     assert_eq!(successful.len(), 1);
-    assert!(answers.iter().all(|answer| matches!(answer.status, 200 | 400)));
+    assert!(responses.iter().all(|response| matches!(response.status, 200 | 400)));
     assert_eq!(fixture.status(&successful[0].json()["access_token"]).await, 401);
 }
 

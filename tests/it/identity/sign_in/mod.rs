@@ -119,15 +119,15 @@ async fn sign_in_with_wrong_authenticity_token_returns_403(server: TestServer) {
 
 async fn sign_in_redirects_only_to_local_paths(server: TestServer) {
     ada(&server).await;
-    for (asked, wanted) in [
+    for (target, expected) in [
         ("/docs?x=1", "/docs?x=1"),
         ("//evil.example", "/docs"),
         ("https://evil.example", "/docs"),
         ("/\\evil.example", "/docs"),
         ("/a\r\nSet-Cookie: a=b", "/docs"),
     ] {
-        let seen = Browser::new(&server).sign_in("ada", PASSWORD, &[("return_to", asked)]).await;
-        assert_eq!(seen.headers[LOCATION].to_str().expect("text"), wanted, "{asked}");
+        let seen = Browser::new(&server).sign_in("ada", PASSWORD, &[("return_to", target)]).await;
+        assert_eq!(seen.headers[LOCATION].to_str().expect("text"), expected, "{target}");
     }
 }
 
@@ -178,9 +178,9 @@ async fn sign_in_requires_change_of_password_set_by_administrator(server: TestSe
     assert_eq!(open.get("/api/v4/user").await.status, 401);
     let mut browser = Browser::new(&server);
     assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 422);
-    let asked = browser.sign_in("ada", "chosen for ada", &[]).await;
-    assert_eq!(asked.status, 422);
-    assert!(asked.text.contains("name=\"new_password\"") && browser.session().is_none());
+    let password_page = browser.sign_in("ada", "chosen for ada", &[]).await;
+    assert_eq!(password_page.status, 422);
+    assert!(password_page.text.contains("name=\"new_password\"") && browser.session().is_none());
     for bad in ["short", "chosen for ada"] {
         let refused = browser.sign_in("ada", "chosen for ada", &[("new_password", bad)]).await;
         assert_eq!(refused.status, 422, "{bad}");
@@ -220,7 +220,7 @@ async fn sign_out_ends_session(server: TestServer) {
     ada(&server).await;
     let mut browser = Browser::new(&server);
     browser.sign_in("ada", PASSWORD, &[]).await;
-    let kept = browser.cookies.clone();
+    let cookies = browser.cookies.clone();
     let csrf = browser.get("/-/session").await.json()["csrf_token"].as_str().expect("a token").to_owned();
     assert_eq!(browser.post("/users/sign_out", &[]).await.status, 403);
     assert_eq!(browser.post("/users/sign_out", &[("authenticity_token", "guess")]).await.status, 403);
@@ -231,7 +231,7 @@ async fn sign_out_ends_session(server: TestServer) {
         (StatusCode::SEE_OTHER, &"/users/sign_in".parse().expect("a value"))
     );
     assert!(browser.session().is_none());
-    browser.cookies = kept;
+    browser.cookies = cookies;
     assert_eq!(browser.get("/api/v4/user").await.status, 401);
     assert_eq!(browser.post("/users/sign_out", &[]).await.status, 303);
 }

@@ -64,9 +64,9 @@ async fn settings_require_administrator(server: TestServer) {
     for method in ["get", "put"] {
         let path = format!("{PATH}?sudo=nobody");
         let body = json!({ "max_attachment_size": 1 });
-        let answer =
+        let response =
             if method == "get" { server.root().get(&path).await } else { server.root().put(&path, body).await };
-        assert_eq!(answer.status, 404);
+        assert_eq!(response.status, 404);
     }
 }
 
@@ -186,9 +186,9 @@ async fn deletion_period_setting_delays_project_deletion(server: TestServer) {
     root.delete(&marked).await.expect(202);
     assert!(root.get(&marked).await.expect(200).json()["marked_for_deletion_on"].is_string());
     root.put(PATH, json!({ "deletion_adjourned_period": 0 })).await.expect(200);
-    let gone = format!("/projects/{}", project("gone").await["id"]);
-    root.delete(&gone).await.expect(202);
-    root.get(&gone).await.expect(404);
+    let deleted = format!("/projects/{}", project("gone").await["id"]);
+    root.delete(&deleted).await.expect(202);
+    root.get(&deleted).await.expect(404);
 }
 
 on_every_database![

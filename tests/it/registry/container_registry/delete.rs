@@ -106,7 +106,7 @@ async fn deleted_repository_returns_404_at_once(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let id = image(&server, work, "web", "v1", None).await;
-    let kept = image(&server, work, "", "v1", None).await;
+    let remaining = image(&server, work, "", "v1", None).await;
     let all = format!("/projects/{work}/registry/repositories");
     let one = format!("{all}/{id}");
     assert_eq!(root.delete(&one).await.expect(202).json(), json!({ "message": "202 Accepted" }));
@@ -116,12 +116,12 @@ async fn deleted_repository_returns_404_at_once(server: TestServer) {
     for path in [one.clone(), format!("{one}/tags/v1"), format!("{one}/tags?name_regex_delete=.*")] {
         assert_eq!(root.delete(&path).await.expect(404).message(), "404 Not found");
     }
-    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [kept]);
+    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [remaining]);
     // A push during the deletion creates a new repository.
     let next = image(&server, work, "web", "v2", None).await;
     assert_ne!(next, id);
     server.finish_jobs().await;
-    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [kept, next]);
+    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [remaining, next]);
     assert_eq!(tags(&root, work, next).await, ["v2"]);
     assert_eq!(count(&server, registry_repositories::Entity).await, 2);
     assert_eq!(count(&server, registry_tags::Entity).await, 2);
@@ -168,8 +168,8 @@ async fn concurrent_deletes_succeed_once(server: TestServer) {
     let id = image(&server, work, "web", "v1", None).await;
     let all = format!("/projects/{work}/registry/repositories");
     for (path, done) in [(format!("{all}/{id}/tags/v1"), 200), (format!("{all}/{id}"), 202)] {
-        let answers = join_all((0..8).map(|_| root.delete(&path))).await;
-        let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+        let responses = join_all((0..8).map(|_| root.delete(&path))).await;
+        let mut statuses: Vec<u16> = responses.iter().map(|response| response.status).collect();
         statuses.sort_unstable();
         assert_eq!(statuses, [&[done][..], &[404; 7]].concat());
     }
@@ -189,11 +189,11 @@ async fn registry_deletion_checks_roles_and_archive(server: TestServer) {
     let reporter = server.create_user("reporter").await;
     let developer = server.create_user("developer").await;
     let maintainer = server.create_user("maintainer").await;
-    let stranger = server.create_user("stranger").await;
-    for (person, level) in [(&reporter, 20), (&developer, 30), (&maintainer, 40)] {
-        join(&root, &format!("/projects/{work}"), person.id, level).await;
+    let non_member = server.create_user("stranger").await;
+    for (user, level) in [(&reporter, 20), (&developer, 30), (&maintainer, 40)] {
+        join(&root, &format!("/projects/{work}"), user.id, level).await;
     }
-    for client in [&reporter.client, &stranger.client] {
+    for client in [&reporter.client, &non_member.client] {
         for path in [&one, &bulk, &format!("{one}/tags/a")] {
             client.delete(path).await.expect(403);
         }

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
-use super::{Tool, ask, assert_refused};
+use super::{Tool, assert_refused, request_token};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::project;
 use crate::support::users::{PASSWORD, TestUser};
@@ -19,8 +19,8 @@ async fn project_with_image(server: &TestServer, visibility: &str) -> (i64, Stri
     (id, tool.push_image("latest", 1).await.digest)
 }
 
-async fn tool_of(server: &TestServer, person: &TestUser, actions: &str) -> Tool {
-    Tool::new(&server.base, Some((&person.row.username, &person.token)), "root/work", actions).await
+async fn tool_of(server: &TestServer, user: &TestUser, actions: &str) -> Tool {
+    Tool::new(&server.base, Some((&user.row.username, &user.token)), "root/work", actions).await
 }
 
 /// Statuses of pulling a manifest, starting an upload, deleting a tag and deleting a manifest.
@@ -66,15 +66,15 @@ async fn token_endpoint_rejects_wrong_credentials(server: TestServer) {
     for (name, password) in
         [("root", ROOT_TOKEN), ("ada", PASSWORD), ("ada", ada.token.as_str()), ("whoever", ada.token.as_str())]
     {
-        let answer = ask(&server.base, Some((name, password)), &[]).await.expect(200);
-        assert_eq!(answer.header("cache-control"), "no-store");
-        let body = answer.json();
+        let response = request_token(&server.base, Some((name, password)), &[]).await.expect(200);
+        assert_eq!(response.header("cache-control"), "no-store");
+        let body = response.json();
         assert_eq!((&body["token"], &body["expires_in"]), (&body["access_token"], &json!(900)));
         let issued = body["issued_at"].as_str().expect("an instant");
         assert!(chrono::DateTime::parse_from_rfc3339(issued).is_ok(), "{issued}");
     }
     for (name, password) in [("ada", "wrong"), ("nobody", "wrong"), ("", ""), ("ada", "")] {
-        let refused = ask(&server.base, Some((name, password)), &[]).await;
+        let refused = request_token(&server.base, Some((name, password)), &[]).await;
         assert_refused(&refused, 401, "UNAUTHORIZED");
         assert_eq!(refused.header("www-authenticate"), "Basic realm=\"Holdfast\"");
     }
@@ -83,37 +83,37 @@ async fn token_endpoint_rejects_wrong_credentials(server: TestServer) {
     let posted = server.anonymous().post("//jwt/auth", json!({})).await;
     assert_refused(&posted, 405, "UNSUPPORTED");
     let many = vec!["repository:a/b:pull"; 65];
-    assert_eq!(ask(&server.base, None, &many).await.status, 400);
+    assert_eq!(request_token(&server.base, None, &many).await.status, 400);
     // Repeated wrong passwords are rate limited as in other places.
     let mut last = 0;
     for _ in 0..12 {
-        last = ask(&server.base, Some(("ada", "wrong")), &[]).await.status;
+        last = request_token(&server.base, Some(("ada", "wrong")), &[]).await.status;
     }
     assert_eq!(last, 429);
-    assert_refused(&ask(&server.base, Some(("ada", PASSWORD)), &[]).await, 429, "TOOMANYREQUESTS");
+    assert_refused(&request_token(&server.base, Some(("ada", PASSWORD)), &[]).await, 429, "TOOMANYREQUESTS");
 }
 
 async fn private_registry_access_depends_on_role(server: TestServer) {
     let (id, image) = project_with_image(&server, "private").await;
-    for (name, level, wanted) in [
+    for (name, level, expected) in [
         ("guest", Some(AccessLevel::Guest), [403, 403, 403, 403]),
         ("reporter", Some(AccessLevel::Reporter), [200, 403, 403, 403]),
         ("developer", Some(AccessLevel::Developer), [200, 202, 404, 403]),
         ("maintainer", Some(AccessLevel::Maintainer), [200, 202, 404, 404]),
         ("stranger", None, [404, 404, 404, 404]),
     ] {
-        let person = server.create_user(name).await;
+        let user = server.create_user(name).await;
         if let Some(level) = level {
-            server.insert_member(id, person.id, level).await;
+            server.insert_member(id, user.id, level).await;
         }
-        let tool = tool_of(&server, &person, "pull,push,delete").await;
-        assert_eq!(statuses(&tool, &image).await, wanted, "{name}");
+        let tool = tool_of(&server, &user, "pull,push,delete").await;
+        assert_eq!(statuses(&tool, &image).await, expected, "{name}");
     }
     let anonymous = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
     assert_eq!(statuses(&anonymous, &image).await, [401, 401, 401, 401]);
     // A missing project is indistinguishable from one that is not visible.
-    let stranger = server.create_user("another").await;
-    let credentials = Some((stranger.row.username.as_str(), stranger.token.as_str()));
+    let non_member = server.create_user("another").await;
+    let credentials = Some((non_member.row.username.as_str(), non_member.token.as_str()));
     for name in ["root/work", "root/none"] {
         let tool = Tool::new(&server.base, credentials, name, "pull").await;
         let refused = tool.client.get(&tool.path("tags/list")).await;
@@ -126,8 +126,8 @@ async fn public_project_allows_anonymous_pull_only(server: TestServer) {
     let (_, image) = project_with_image(&server, "public").await;
     let anonymous = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
     assert_eq!(statuses(&anonymous, &image).await, [200, 401, 401, 401]);
-    let stranger = server.create_user("stranger").await;
-    let tool = tool_of(&server, &stranger, "pull,push,delete").await;
+    let non_member = server.create_user("stranger").await;
+    let tool = tool_of(&server, &non_member, "pull,push,delete").await;
     assert_eq!(statuses(&tool, &image).await, [200, 403, 403, 403]);
     let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await;
     assert_refused(&push, 403, "DENIED");
@@ -153,25 +153,25 @@ async fn token_grants_only_requested_actions(server: TestServer) {
 
 async fn access_token_scopes_limit_granted_actions(server: TestServer) {
     let (id, image) = project_with_image(&server, "private").await;
-    let person = server.create_user("ada").await;
-    server.insert_member(id, person.id, AccessLevel::Maintainer).await;
-    for (scope, wanted) in [
+    let user = server.create_user("ada").await;
+    server.insert_member(id, user.id, AccessLevel::Maintainer).await;
+    for (scope, expected) in [
         ("api", [200, 202, 404, 404]),
         ("write_registry", [200, 202, 404, 404]),
         ("read_registry", [200, 403, 403, 403]),
         ("read_api", [403, 403, 403, 403]),
         ("write_repository", [403, 403, 403, 403]),
     ] {
-        let token = server.create_token(person.id, &[scope]).await;
+        let token = server.create_token(user.id, &[scope]).await;
         let tool = Tool::new(&server.base, Some(("ada", &token)), "root/work", "*").await;
-        assert_eq!(statuses(&tool, &image).await, wanted, "{scope}");
+        assert_eq!(statuses(&tool, &image).await, expected, "{scope}");
     }
 }
 
 async fn missing_token_scope_returns_403_if_registry_is_visible(server: TestServer) {
     let (id, image) = project_with_image(&server, "public").await;
-    let person = server.create_user("ada").await;
-    let token = server.create_token(person.id, &["read_user"]).await;
+    let user = server.create_user("ada").await;
+    let token = server.create_token(user.id, &["read_user"]).await;
     let tool = Tool::new(&server.base, Some(("ada", &token)), "root/work", "pull,push,delete").await;
     assert_eq!(statuses(&tool, &image).await, [403, 403, 403, 403]);
     let refused = tool.client.get(&tool.path("tags/list")).await;
@@ -195,37 +195,37 @@ async fn missing_token_scope_returns_403_if_registry_is_visible(server: TestServ
 
 async fn registry_token_follows_changed_role_and_revoked_credentials(server: TestServer) {
     let (id, image) = project_with_image(&server, "private").await;
-    let person = server.create_user("ada").await;
-    server.insert_member(id, person.id, AccessLevel::Developer).await;
-    let tool = tool_of(&server, &person, "*").await;
+    let user = server.create_user("ada").await;
+    server.insert_member(id, user.id, AccessLevel::Developer).await;
+    let tool = tool_of(&server, &user, "*").await;
     assert_eq!(statuses(&tool, &image).await, [200, 202, 404, 403]);
-    let path = format!("/projects/{id}/members/{}", person.id);
+    let path = format!("/projects/{id}/members/{}", user.id);
     server.root().put(&path, json!({"access_level": 20})).await.expect(200);
     assert_eq!(statuses(&tool, &image).await, [200, 403, 403, 403]);
     server.root().delete(&path).await.expect(204);
     assert_eq!(statuses(&tool, &image).await, [404, 404, 404, 404]);
-    server.insert_member(id, person.id, AccessLevel::Developer).await;
-    let other = server.create_token(person.id, &["api"]).await;
+    server.insert_member(id, user.id, AccessLevel::Developer).await;
+    let other = server.create_token(user.id, &["api"]).await;
     let by_other = Tool::new(&server.base, Some(("ada", &other)), "root/work", "*").await;
-    let row = server.token_row(&person.token).await;
+    let row = server.token_row(&user.token).await;
     server.root().delete(&format!("/personal_access_tokens/{}", row.id)).await.expect(204);
     assert_eq!(statuses(&tool, &image).await, [401, 401, 401, 401]);
     assert_eq!(statuses(&by_other, &image).await, [200, 202, 404, 403]);
-    server.root().post(&format!("/users/{}/block", person.id), json!({})).await.expect(201);
+    server.root().post(&format!("/users/{}/block", user.id), json!({})).await.expect(201);
     assert_eq!(statuses(&by_other, &image).await, [401, 401, 401, 401]);
-    let refused = ask(&server.base, Some(("ada", &other)), &[]).await;
+    let refused = request_token(&server.base, Some(("ada", &other)), &[]).await;
     assert_refused(&refused, 403, "DENIED");
 }
 
 async fn job_token_pushes_only_to_its_own_project(server: TestServer) {
     let (id, image) = project_with_image(&server, "public").await;
     let other = server.insert_project_at("root/other", Visibility::Public).await;
-    let person = server.create_user("ada").await;
+    let user = server.create_user("ada").await;
     for project in [id, other.id] {
-        server.insert_member(project, person.id, AccessLevel::Developer).await;
+        server.insert_member(project, user.id, AccessLevel::Developer).await;
     }
     let db = server.backend.database.write();
-    let (row, secret) = job_tokens::create(db, person.id, id, TimeDelta::hours(1)).await.expect("a token");
+    let (row, secret) = job_tokens::create(db, user.id, id, TimeDelta::hours(1)).await.expect("a token");
     let credentials = Some(("ci-token", secret.as_str()));
     let tool = Tool::new(&server.base, credentials, "root/work", "*").await;
     assert_eq!(statuses(&tool, &image).await, [200, 202, 404, 403]);

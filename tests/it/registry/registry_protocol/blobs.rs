@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::{Tool, ask, assert_refused, digest, noise, objects};
+use super::{Tool, assert_refused, digest, noise, objects, request_token};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::project;
 use crate::support::{Client, TestServer, on_every_database};
@@ -14,14 +14,14 @@ async fn get_blob_returns_whole_content_and_ranges(server: TestServer) {
     let bytes = noise(3_000_000, 1);
     let id = tool.push_blob(&bytes).await;
     let path = tool.path(&format!("blobs/{id}"));
-    let whole = tool.client.get(&path).await.expect(200);
-    assert!(whole.body == bytes);
-    assert_eq!(whole.header("docker-content-digest"), id);
-    assert_eq!(whole.header("etag"), format!("\"{id}\""));
-    assert_eq!(whole.header("content-type"), "application/octet-stream");
-    assert_eq!(whole.header("accept-ranges"), "bytes");
-    assert_eq!(whole.header("docker-distribution-api-version"), "registry/2.0");
-    assert_eq!(whole.header("cache-control"), "private, max-age=31536000, immutable");
+    let full = tool.client.get(&path).await.expect(200);
+    assert!(full.body == bytes);
+    assert_eq!(full.header("docker-content-digest"), id);
+    assert_eq!(full.header("etag"), format!("\"{id}\""));
+    assert_eq!(full.header("content-type"), "application/octet-stream");
+    assert_eq!(full.header("accept-ranges"), "bytes");
+    assert_eq!(full.header("docker-distribution-api-version"), "registry/2.0");
+    assert_eq!(full.header("cache-control"), "private, max-age=31536000, immutable");
     let head = tool.client.head(&path).await.expect(200);
     assert_eq!((head.header("content-length"), head.body.len()), ("3000000", 0));
     assert_eq!(head.header("docker-content-digest"), id);
@@ -54,7 +54,7 @@ async fn blob_of_another_repository_requires_mount(server: TestServer) {
     let refused = tool.send(Method::POST, &tool.path(&mount), &[], Vec::new()).await;
     assert!(refused.expect(202).header("location").contains("/blobs/uploads/"));
     let scopes = ["repository:root/work:pull,push", "repository:root/else:pull"];
-    let token = ask(&server.base, Some(("root", ROOT_TOKEN)), &scopes).await.expect(200).json();
+    let token = request_token(&server.base, Some(("root", ROOT_TOKEN)), &scopes).await.expect(200).json();
     let bearer = format!("Bearer {}", token["token"].as_str().expect("a token"));
     let both =
         Tool { client: Client::new(&server.base, None).header("Authorization", &bearer), name: tool.name.clone() };
@@ -63,11 +63,11 @@ async fn blob_of_another_repository_requires_mount(server: TestServer) {
     assert_eq!(mounted.header("docker-content-digest"), id);
     assert_eq!(tool.client.get(&path).await.expect(200).body, b"shared");
     // An unknown blob, or a missing or invalid source, falls back to an upload.
-    let gone = digest(b"gone");
+    let deleted = digest(b"gone");
     for query in [
-        format!("mount={gone}&from=root/else"),
-        format!("mount={gone}&from=root/none"),
-        format!("mount={gone}&from=NO"),
+        format!("mount={deleted}&from=root/else"),
+        format!("mount={deleted}&from=root/none"),
+        format!("mount={deleted}&from=NO"),
         format!("mount={id}"),
     ] {
         let path = both.path(&format!("blobs/uploads/?{query}"));

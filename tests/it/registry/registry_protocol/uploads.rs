@@ -101,20 +101,20 @@ async fn deleted_upload_is_discarded(server: TestServer) {
     tool.client.delete(&location).await.expect(204);
     assert_eq!(objects(&server).await, Vec::<String>::new());
     for method in [Method::GET, Method::PATCH, Method::DELETE] {
-        let gone = tool.send(method, &location, &[], Vec::new()).await;
-        assert_refused(&gone, 404, "BLOB_UPLOAD_UNKNOWN");
+        let response = tool.send(method, &location, &[], Vec::new()).await;
+        assert_refused(&response, 404, "BLOB_UPLOAD_UNKNOWN");
     }
     // The upload does not exist in another repository.
     let location = tool.begin().await;
     let other = location.replace("root/work", "root/work/other");
-    let stranger = Tool::of_root(&server, "root/work/other").await;
-    stranger.push_blob(b"x").await;
-    assert_refused(&stranger.client.get(&other).await, 404, "BLOB_UPLOAD_UNKNOWN");
+    let non_member = Tool::of_root(&server, "root/work/other").await;
+    non_member.push_blob(b"x").await;
+    assert_refused(&non_member.client.get(&other).await, 404, "BLOB_UPLOAD_UNKNOWN");
     let unknown = uuid::Uuid::new_v4().to_string();
     for name in ["no-such", "%00", "%FF", "'%3B--", &unknown] {
         for method in [Method::GET, Method::PATCH, Method::DELETE] {
-            let path = stranger.path(&format!("blobs/uploads/{name}"));
-            assert_refused(&stranger.send(method, &path, &[], Vec::new()).await, 404, "BLOB_UPLOAD_UNKNOWN");
+            let path = non_member.path(&format!("blobs/uploads/{name}"));
+            assert_refused(&non_member.send(method, &path, &[], Vec::new()).await, 404, "BLOB_UPLOAD_UNKNOWN");
         }
     }
     let refused = tool.client.get(&tool.path("blobs/uploads/")).await;

@@ -26,8 +26,8 @@ async fn group_avatar_follows_group_visibility(server: TestServer) {
     let seen = bob.client.get(&path).await.expect(200);
     assert_eq!((seen.header("content-type"), &seen.body[..]), ("image/png", PNG));
     assert!(seen.header("content-security-policy").contains("sandbox"));
-    for stranger in [&eve.client, &server.anonymous()] {
-        stranger.get(&path).await.expect(404);
+    for non_member in [&eve.client, &server.anonymous()] {
+        non_member.get(&path).await.expect(404);
     }
     ada.client.put(&one, json!({ "visibility": "public" })).await.expect(200);
     server.anonymous().get(&path).await.expect(200);

@@ -39,8 +39,8 @@ async fn new_group_path_changes_paths_of_descendants(server: TestServer) {
     let path = async |id: i64| root.get(&format!("/groups/{id}")).await.expect(200).json()["full_path"].clone();
     assert_eq!((path(inner).await, path(low).await), (json!("Rim/Inner"), json!("Rim/Inner/low")));
     assert_eq!((path(sibling).await, path(deep).await), (json!("outermost"), json!("outermost/deep")));
-    let held = root.get("/projects/rim%2Finner%2Flow%2Fwork").await.expect(200).json();
-    assert_eq!((&held["id"], &held["path_with_namespace"]), (&json!(work), &json!("Rim/Inner/low/work")));
+    let moved = root.get("/projects/rim%2Finner%2Flow%2Fwork").await.expect(200).json();
+    assert_eq!((&moved["id"], &moved["path_with_namespace"]), (&json!(work), &json!("Rim/Inner/low/work")));
     root.get("/groups/outer%2Finner").await.expect(404);
     root.get("/projects/outer%2Finner%2Flow%2Fwork").await.expect(404);
     // Only the case changes.
@@ -63,7 +63,7 @@ async fn update_group_returns_errors_by_attribute(server: TestServer) {
     let (taken, outer, inner) = ("has already been taken", format!("/groups/{outer}"), format!("/groups/{inner}"));
     let path = "can contain only letters, digits, '_', '-' and '.'. Cannot start with '-' or end in '.', '.git' or \
                 '.atom'";
-    for (place, body, field, text) in [
+    for (parent, body, field, text) in [
         (&inner, json!({"path": "OTHER"}), "path", taken),
         (&inner, json!({"path": "work"}), "path", taken),
         (&inner, json!({"name": "Other"}), "name", taken),
@@ -95,8 +95,8 @@ async fn update_group_returns_errors_by_attribute(server: TestServer) {
             "is not a number in range",
         ),
     ] {
-        let answer = root.put(place, body.clone()).await.expect(400);
-        assert_eq!(answer.json()["message"], json!({field: [text]}), "{body}");
+        let response = root.put(parent, body.clone()).await.expect(400);
+        assert_eq!(response.json()["message"], json!({field: [text]}), "{body}");
     }
     let faulty = root.put(&inner, json!({"visibility": "open"})).await.expect(400);
     assert_eq!(faulty.message(), "visibility does not have a valid value");
@@ -106,9 +106,9 @@ async fn update_group_requires_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({})).await;
     let one = format!("/groups/{engines}");
-    for (level, person) in server.create_member_per_role(&root, engines).await {
-        let answer = person.client.put(&one, json!({"description": level.to_string()})).await;
-        assert_eq!(answer.status, if level == 50 { 200 } else { 403 }, "{level}");
+    for (level, user) in server.create_member_per_role(&root, engines).await {
+        let response = user.client.put(&one, json!({"description": level.to_string()})).await;
+        assert_eq!(response.status, if level == 50 { 200 } else { 403 }, "{level}");
     }
     server.create_user("stranger").await.client.put(&one, json!({})).await.expect(404);
     server.anonymous().put(&one, json!({})).await.expect(401);
@@ -120,7 +120,7 @@ async fn share_lock_is_inherited_by_subgroups(server: TestServer) {
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
     let (outer_place, inner_place) = (format!("/groups/{outer}"), format!("/groups/{inner}"));
     root.put(&outer_place, json!({"share_with_group_lock": true})).await.expect(200);
-    let lock = async |place: &str| root.get(place).await.expect(200).json()["share_with_group_lock"].clone();
+    let lock = async |parent: &str| root.get(parent).await.expect(200).json()["share_with_group_lock"].clone();
     assert_eq!(lock(&inner_place).await, json!(true));
     let later = group(&root, "later", json!({"parent_id": outer})).await;
     assert_eq!(lock(&format!("/groups/{later}")).await, json!(true));
@@ -146,8 +146,8 @@ async fn membership_lock_rejects_project_members(server: TestServer) {
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
     let ada = server.create_user("ada").await;
     let new = json!({"user_id": ada.id, "access_level": 30});
-    let answer = root.post(&format!("/projects/{work}/members"), new.clone()).await.expect(405);
-    assert_eq!(answer.message(), "405 Method Not Allowed");
+    let response = root.post(&format!("/projects/{work}/members"), new.clone()).await.expect(405);
+    assert_eq!(response.message(), "405 Method Not Allowed");
     root.post(&format!("/groups/{engines}/members"), new).await.expect(201);
 }
 
@@ -204,8 +204,8 @@ async fn concurrent_subgroup_creation_gets_renamed_path(server: TestServer) {
     };
     tokio::join!(rename, make);
     let found = root.get(&format!("/groups/{mid}/subgroups?per_page=100&order_by=id")).await.expect(200);
-    let wanted: Vec<Value> = (0..12).map(|number| json!(format!("top5/mid/g{number}"))).collect();
-    assert_eq!(found.pluck("full_path"), wanted);
+    let expected: Vec<Value> = (0..12).map(|number| json!(format!("top5/mid/g{number}"))).collect();
+    assert_eq!(found.pluck("full_path"), expected);
 }
 
 on_every_database![

@@ -95,15 +95,15 @@ async fn share_and_unshare_require_maintainer(server: TestServer) {
     let body: Value = json!({"group_id": readers, "group_access": 20});
     let share = format!("/projects/{work}/share");
     for (name, level, status) in [("dev", 30, 403), ("maintainer", 40, 201)] {
-        let person = server.create_user(name).await;
-        join(&root, &format!("/projects/{work}"), person.id, level).await;
-        person.client.post(&share, body.clone()).await.expect(status);
+        let user = server.create_user(name).await;
+        join(&root, &format!("/projects/{work}"), user.id, level).await;
+        user.client.post(&share, body.clone()).await.expect(status);
         if status == 403 {
-            person.client.delete(&format!("{share}/{readers}")).await.expect(403);
+            user.client.delete(&format!("{share}/{readers}")).await.expect(403);
         }
     }
-    let stranger = server.create_user("stranger").await;
-    stranger.client.post(&share, body.clone()).await.expect(404);
+    let non_member = server.create_user("stranger").await;
+    non_member.client.post(&share, body.clone()).await.expect(404);
     server.anonymous().post(&share, body).await.expect(401);
     server.anonymous().delete(&format!("{share}/{readers}")).await.expect(401);
     let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");

@@ -34,13 +34,13 @@ async fn saml_settings_require_owner(server: TestServer) {
     let root = server.root();
     let engines = group(&root, "engines", json!({ "visibility": "public" })).await;
     let (saml, token) = (format!("/groups/{engines}/saml"), format!("/groups/{engines}/scim_token"));
-    for (level, person) in server.create_member_per_role(&root, engines).await {
+    for (level, user) in server.create_member_per_role(&root, engines).await {
         let allowed = level == 50;
         let status = |fine: u16| if allowed { fine } else { 403 };
-        person.client.get(&saml).await.expect(status(200));
-        person.client.put(&saml, json!({ "enabled": true })).await.expect(status(200));
-        person.client.post(&token, json!({})).await.expect(status(201));
-        person.client.delete(&token).await.expect(status(204));
+        user.client.get(&saml).await.expect(status(200));
+        user.client.put(&saml, json!({ "enabled": true })).await.expect(status(200));
+        user.client.post(&token, json!({})).await.expect(status(201));
+        user.client.delete(&token).await.expect(status(204));
     }
     server.anonymous().get(&saml).await.expect(401);
     root.get("/groups/999999/saml").await.expect(404);
@@ -99,14 +99,14 @@ async fn disabled_single_sign_on_rejects_provisioning_until_enabled(server: Test
     provider.provision(&server, "ada").await;
     let (root, saml) = (server.root(), format!("/groups/{}/saml", provider.group));
     root.put(&saml, json!({ "enabled": false })).await.expect(200);
-    for answer in [
+    for response in [
         provider.list(&[]).await,
         provider.user("uid-ada").await,
         provider.create(&user_attributes("bob")).await,
         provider.get("/ServiceProviderConfig").await,
         provider.delete("uid-ada").await,
     ] {
-        assert_eq!(answer.expect(403).message(), "403 Forbidden - Group SAML not enabled.");
+        assert_eq!(response.expect(403).message(), "403 Forbidden - Group SAML not enabled.");
     }
     enable(&root, provider.group).await;
     assert_eq!(provider.found("id eq \"uid-ada\"").await, ["uid-ada"]);

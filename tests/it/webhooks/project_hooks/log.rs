@@ -160,8 +160,8 @@ async fn delivery_log_requires_maintainer(server: TestServer) {
     let delivery = server.root().post(&format!("{url}/test/push_events"), json!({})).await.expect(201).json();
     let one = format!("{url}/events/{}", delivery["id"]);
     let developer = project.member("dev", AccessLevel::Developer).await;
-    let stranger = server.create_user("stranger").await.client;
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 404), (&developer, 403)] {
+    let non_member = server.create_user("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 404), (&developer, 403)] {
         assert_eq!(client.get(&format!("{url}/events")).await.status, status);
         assert_eq!(client.get(&one).await.status, status);
         assert_eq!(client.post(&format!("{one}/resend"), json!({})).await.status, status);

@@ -95,8 +95,8 @@ async fn create_and_update_webhook_reject_invalid_attributes(server: TestServer)
             assert_eq!((&refused["message"], &refused["error"]), (&json!(text), &json!(text)), "{body}");
         }
     }
-    for answer in [root.post(&url, json!({})).await, root.put(&one, json!({ "push_events": true })).await] {
-        assert_eq!(answer.expect(400).json()["error"], "url is missing");
+    for response in [root.post(&url, json!({})).await, root.put(&one, json!({ "push_events": true })).await] {
+        assert_eq!(response.expect(400).json()["error"], "url is missing");
     }
     let large = json!({ "url": "http://e.com", "x": "x".repeat(1_100_000) });
     assert_eq!(root.post(&url, large.clone()).await.status, 413);
@@ -131,10 +131,10 @@ async fn webhooks_require_maintainer(server: TestServer) {
     let body = json!({ "url": "https://a.example.com/" });
     let developer = project.member("dev", AccessLevel::Developer).await;
     let maintainer = project.member("main", AccessLevel::Maintainer).await;
-    let stranger = server.create_user("stranger").await.client;
+    let non_member = server.create_user("stranger").await.client;
     let id = hook(&maintainer, project.id, "https://a.example.com/", json!({})).await;
     let one = format!("{url}/{id}");
-    for (client, status) in [(&server.anonymous(), 401), (&stranger, 404), (&developer, 403)] {
+    for (client, status) in [(&server.anonymous(), 401), (&non_member, 404), (&developer, 403)] {
         assert_eq!(client.get(&url).await.status, status);
         assert_eq!(client.post(&url, body.clone()).await.status, status);
         assert_eq!(client.get(&one).await.status, status);
