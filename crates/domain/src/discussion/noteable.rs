@@ -1,5 +1,5 @@
-//! Noteables: issues, merge requests, snippets and epics, which have notes and award emoji. A new type needs a key, a variant,
-//! and an arm in each match.
+//! Noteables: issues, merge requests, snippets and epics, which have notes and award emoji. A new type needs a
+//! key, a variant, and an arm in each match.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
