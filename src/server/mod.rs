@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::activity::jobs::deliver_hook::DeliverHook;
+use domain::activity::jobs::deliver_webhook::DeliverWebhook;
 use domain::code::push_events::PushEvents;
 use domain::integrations::object_storage::ObjectStorage;
 use domain::integrations::webhooks;
@@ -262,7 +262,7 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
     };
     // Receivers may be slow, so deliveries have a separate concurrency limit and do not compete with other
     // jobs.
-    let (deliveries, others) = worker::registry(&backend).divide(&[DeliverHook::KIND]);
+    let (deliveries, others) = worker::registry(&backend).divide(&[DeliverWebhook::KIND]);
     // Imports may take long: one runs at a time, and other jobs do not wait for it.
     let (imports, others) = others.divide(&[ImportGroup::KIND]);
     let importer = RunnerOptions {

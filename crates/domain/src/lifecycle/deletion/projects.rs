@@ -78,7 +78,7 @@ fn deletion_event(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
         action: EventAction::Destroyed,
         target: Some(project_target(project)),
         data: None,
-        told: None,
+        webhook_target: None,
     }
 }
 
