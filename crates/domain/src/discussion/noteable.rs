@@ -5,7 +5,7 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use storage::entities::{epics, issues, merge_requests, now, snippets};
 
 use crate::code::snippets as snippets_service;
-use crate::code::snippets::Home;
+use crate::code::snippets::SnippetScope;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
@@ -58,7 +58,7 @@ impl Noteable {
             }
             Key::Snippet(id) => {
                 let access = place.project_access()?;
-                let found = snippets_service::find(db, Home::Project(&access), id).await?;
+                let found = snippets_service::find(db, SnippetScope::Project(&access), id).await?;
                 Ok(Self::Snippet(found))
             }
             Key::Epic(id) => Ok(Self::Epic(epics_service::find_by_id(db, place, id).await?)),
@@ -86,7 +86,7 @@ impl Noteable {
             }
             Key::Snippet(id) => {
                 let access = place.project_access()?;
-                let locked = snippets_service::lock(transaction, Home::Project(&access), id).await?;
+                let locked = snippets_service::lock(transaction, SnippetScope::Project(&access), id).await?;
                 Ok(Self::Snippet(locked))
             }
             Key::Epic(id) => {

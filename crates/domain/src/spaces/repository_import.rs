@@ -43,7 +43,7 @@ pub async fn import(
         Err(git::Error::RepositoryExists) => backend.repositories.repository(&id),
         made => made?,
     };
-    let mover = RefUpdate {
+    let update = RefUpdate {
         project_id: project.id,
         user_id: Some(author.id),
         kind: RefUpdateKind::Push,
@@ -60,7 +60,7 @@ pub async fn import(
         Ok(((), changed_refs(&before, &refs_of(&repository).await?)))
     };
     let planned = vec!["refs/heads/*".to_owned(), "refs/tags/*".to_owned()];
-    ref_updates::moving(backend, mover, planned, work).await?;
+    ref_updates::update_refs(backend, update, planned, work).await?;
     let found = projects::by_reference(backend.database.read(), &project.id.to_string()).await?;
     found
         .map(|(project, _)| project)

@@ -101,7 +101,7 @@ async fn dashboard_exists(backend: &Backend, access: &ProjectAccess, path: &str)
         return Ok(false);
     }
     let repository = repository_access::open(backend, access);
-    let Some(commit) = repository_access::tip(&repository, &access.project).await? else {
+    let Some(commit) = repository_access::default_branch_head(&repository, &access.project).await? else {
         return Ok(false);
     };
     let found = repository.locate(commit, path).await?.entry;

@@ -164,9 +164,9 @@ pub(crate) async fn check_ref(
     if reference.tag {
         return Ok(());
     }
-    match branch_protection::rules(backend, access)
+    match branch_protection::branch_rules(backend, access)
         .await?
-        .may_merge(&reference.name)
+        .can_merge(&reference.name)
     {
         true => Ok(()),
         false => Err(Error::forbidden_because(

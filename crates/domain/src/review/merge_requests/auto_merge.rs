@@ -70,8 +70,8 @@ pub(super) async fn wait(
 pub async fn cancel(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Row> {
     let user = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;
-    let rules = branch_protection::rules(backend, access).await?;
-    if !rules.may_merge(&found.target_branch) && found.author_id != Some(user) {
+    let rules = branch_protection::branch_rules(backend, access).await?;
+    if !rules.can_merge(&found.target_branch) && found.author_id != Some(user) {
         return Err(Error::Unauthorized);
     }
     let canceled = backend

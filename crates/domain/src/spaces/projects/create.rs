@@ -16,7 +16,7 @@ use super::row::runners_token_context;
 use super::settings::replace_topics;
 use crate::activity::events::{self, EventAction as Happening, NewEvent, project_target};
 use crate::code::jobs::create_repository::CreateRepository;
-use crate::code::ref_updates::moving;
+use crate::code::ref_updates::update_refs;
 use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
@@ -93,7 +93,7 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
                 project_id: project.id,
                 default_branch: branch.clone(),
             };
-            jobs::enqueue_at(transaction, &repair, now() + CreateRepository::GRACE)
+            jobs::enqueue_at(transaction, &repair, now() + CreateRepository::GRACE_PERIOD)
                 .await
                 .map_err(Error::internal)?;
             Ok::<_, Error>((project, namespace, repair))
@@ -415,7 +415,7 @@ async fn create_repository(
     if !with_readme {
         return Ok(());
     }
-    let mover = RefUpdate {
+    let update = RefUpdate {
         project_id: project.id,
         user_id: Some(user.id),
         kind: ref_updates::RefUpdateKind::Api,
@@ -439,7 +439,7 @@ async fn create_repository(
         .repository(&RepositoryId::of_project(project.id));
     let planned = vec![format!("refs/heads/{branch}")];
     let branch = branch.to_owned();
-    moving(backend, mover, planned, async move {
+    update_refs(backend, update, planned, async move {
         let result = repository.commit_actions(request).await?;
         Ok((
             (),

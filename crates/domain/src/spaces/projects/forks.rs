@@ -17,7 +17,7 @@ use super::create::{
 use super::settings::replace_topics;
 use crate::accounts::avatars;
 use crate::accounts::uploads::UploadedFile;
-use crate::code::ref_updates::moving;
+use crate::code::ref_updates::update_refs;
 use crate::code::repository_access::ensure_repository;
 use crate::identity::access::ProjectAccess;
 use crate::instance::settings;
@@ -322,7 +322,7 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         return Ok(());
     }
     set_status(backend, job.project_id, ImportStatus::Started, None).await?;
-    let mover = RefUpdate {
+    let update = RefUpdate {
         project_id: job.project_id,
         user_id: job.user_id,
         kind: ref_updates::RefUpdateKind::Api,
@@ -333,7 +333,7 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         RepositoryId::of_project(job.project_id),
     );
     let planned = vec!["refs/heads/*".to_owned(), "refs/tags/*".to_owned()];
-    moving(backend, mover, planned, async move {
+    update_refs(backend, update, planned, async move {
         match repositories.fork(&source, &id).await {
             Ok(_) | Err(git::Error::RepositoryExists) => {}
             Err(error) => return Err(error.into()),
@@ -341,11 +341,11 @@ pub async fn copy_repository(backend: &Backend, job: &ForkRepository) -> Result<
         let fork = repositories.repository(&id);
         // The copied branches are not new pushes; only the default branch is reported.
         let head = fork.default_branch().await?;
-        let moved = match fork.branch(&head).await {
+        let changes = match fork.branch(&head).await {
             Ok(branch) => vec![RefChange::branch(&head, None, Some(branch.commit))],
             Err(_) => Vec::new(),
         };
-        Ok(((), moved))
+        Ok(((), changes))
     })
     .await?;
     set_status(backend, job.project_id, ImportStatus::Finished, None).await

@@ -10,7 +10,7 @@ use storage::entities::{
     AccessLevel, custom_attributes, namespaces, now, project_shares, project_topics, unexpired, users,
 };
 
-use crate::code::code_analysis::Licensed;
+use crate::code::code_analysis::DetectedLicense;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -47,7 +47,7 @@ pub struct ProjectDetail {
     /// The custom attributes, if requested.
     pub custom_attributes: Vec<custom_attributes::Model>,
     /// The license, if requested.
-    pub license: Option<Licensed>,
+    pub license: Option<DetectedLicense>,
 }
 
 impl ProjectDetail {
