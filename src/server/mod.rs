@@ -30,6 +30,7 @@ use tokio_util::task::TaskTracker;
 
 pub use error::Error;
 
+use crate::api::error_response;
 use crate::api::record_validator::ContractValidator;
 use crate::app;
 use crate::config::{ConfigOptions, ServerSettings};
@@ -112,6 +113,7 @@ async fn open_as(
     };
     let webhooks = webhooks::WebhookClient::new(settings.allow_local_webhooks);
     let backend = Backend::new(BackendParts {
+        stored_reason: error_response::stored_reason,
         record_validator: Arc::new(ContractValidator),
         ref_update_listeners: vec![Box::new(PushEvents), Box::new(MergeRequestUpdates)],
         database,

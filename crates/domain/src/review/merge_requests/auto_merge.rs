@@ -17,7 +17,6 @@ use crate::identity::authentication::check_account_active;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::stored_reason::stored_reason;
 use crate::review::merge_requests::events::{Told, tell};
 use crate::review::merge_requests::merge::{Acceptance, accept, another_head, check_open, not_allowed};
 
@@ -147,7 +146,7 @@ pub async fn merge_waiting(backend: &Backend, id: i64) -> Result<()> {
     match merge(backend, &found).await {
         Ok(()) => Ok(()),
         Err(error @ (Error::Internal(_) | Error::TimedOut)) => Err(error),
-        Err(error) => abort(backend, &found, &stored_reason(&error)).await,
+        Err(error) => abort(backend, &found, &(backend.stored_reason)(&error)).await,
     }
 }
 

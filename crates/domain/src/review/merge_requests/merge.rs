@@ -98,7 +98,7 @@ impl From<Error> for Failure {
 }
 
 pub(super) fn not_allowed() -> Error {
-    Error::NotAllowed("405 Method Not Allowed".into())
+    Error::NotAllowed(None)
 }
 
 /// Error for a caller who saw another head.

@@ -28,7 +28,7 @@ const FAILED: &str = "Rebase failed: Rebase locally, resolve all conflicts, then
 pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Option<&'static str>> {
     let found = find(backend.database.read(), access, iid).await?;
     if found.state != MergeRequestState::Opened {
-        return Err(Error::NotAllowed("405 Method Not Allowed".into()));
+        return Err(Error::NotAllowed(None));
     }
     let source = source(backend, access, &found).await?;
     let branch = found.source_branch.clone();

@@ -127,7 +127,7 @@ pub async fn add(
 ) -> Result<Membership> {
     let locked = place.namespace.membership_lock && backend.instance.plan >= InstancePlan::Starter;
     if locked && matches!(place.source, MembershipSource::Project(_)) {
-        return Err(Error::NotAllowed("405 Method Not Allowed".into()));
+        return Err(Error::NotAllowed(None));
     }
     let creator = place.caller.signed_in()?.id;
     let added = backend

@@ -126,7 +126,7 @@ pub async fn list(
     if page.keyset {
         if filter.order != ProjectOrder::Id {
             let text = "Keyset pagination is not yet available for this type of request";
-            return Err(Error::NotAllowed(text.into()));
+            return Err(Error::NotAllowed(Some(text.into())));
         }
         let wanted = filter.select(backend, caller).await?.limit(page.limit());
         let found = filter.whole(wanted).all(db).await?;
@@ -143,7 +143,7 @@ pub async fn list(
             "Offset pagination has a maximum allowed offset of {MAX_OFFSET} for requests that return objects of \
              type Project. Remaining records can be retrieved using keyset pagination."
         );
-        return Err(Error::NotAllowed(text.into()));
+        return Err(Error::NotAllowed(Some(text.into())));
     }
     let all = filter.select(backend, caller).await?;
     let wanted = all.clone().offset(page.offset()).limit(page.limit() + 1);

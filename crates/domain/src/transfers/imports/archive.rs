@@ -357,7 +357,7 @@ impl ArchiveReader<'_> {
 
 /// Adds the position in the archive to an error.
 fn with_position(name: &str, line: usize) -> impl Fn(Error) -> Error {
-    move |error| match checks::text_of(&error) {
+    move |error| match checks::text_of(&error, ToString::to_string) {
         Some(text) => fault(format!("{name}, line {line}: {text}")),
         None => error,
     }

@@ -5,7 +5,6 @@ use storage::entities::{AccessLevel, Scope};
 
 use crate::kernel::error::{Error, Result};
 use crate::kernel::record_validator::RecordValidator;
-use crate::kernel::stored_reason::stored_reason;
 use crate::planning::labels::NewLabel;
 use crate::planning::milestones::NewMilestone;
 use crate::planning::{boards, epics, labels, milestones};
@@ -224,8 +223,9 @@ fn check_attributes(validator: &dyn RecordValidator, operation: &str, attributes
     }
 }
 
-/// Returns the user-facing text of an error, or `None` for failures of the server.
-pub fn text_of(error: &Error) -> Option<String> {
+/// Returns the user-facing text of an error, or `None` for failures of the server. `reason` returns the text
+/// of an error without attributes.
+pub fn text_of(error: &Error, reason: fn(&Error) -> String) -> Option<String> {
     match error {
         Error::InvalidAttributes(attributes) => {
             let faults = attributes.iter().flat_map(|(name, texts)| {
@@ -237,6 +237,6 @@ pub fn text_of(error: &Error) -> Option<String> {
             Some(faults.collect::<Vec<_>>().join(", "))
         }
         Error::Internal(_) | Error::Contention | Error::TimedOut => None,
-        other => Some(stored_reason(other)),
+        other => Some(reason(other)),
     }
 }

@@ -11,6 +11,7 @@ use super::checks::text_of;
 use super::report::{ImportReport, ItemKind};
 use super::save_report;
 use crate::instance::settings;
+use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::patch::Patch;
 use crate::kernel::policy::InstancePlan;
@@ -102,7 +103,7 @@ impl Importer<'_> {
                         settings,
                     };
                     let made = groups::insert_subgroup(self.backend, transaction, parent, new).await;
-                    made.map_err(|error| within(&group.full_path, error))?
+                    made.map_err(|error| with_group_path(self.backend, &group.full_path, error))?
                 }
             };
             report_visibility(
@@ -163,8 +164,8 @@ impl Importer<'_> {
 }
 
 /// Adds the path of the group in the archive to an error.
-fn within(path: &str, error: Error) -> Error {
-    match text_of(&error) {
+fn with_group_path(backend: &Backend, path: &str, error: Error) -> Error {
+    match text_of(&error, backend.stored_reason) {
         Some(text) => fault(format!("The group {path:?}: {text}")),
         None => error,
     }

@@ -208,7 +208,7 @@ pub async fn run(backend: &Backend, import_id: i64) -> Result<()> {
         set_state(backend.database.write(), import_id, ImportState::Started, None).await?;
         let (state, why) = match execute(backend, &row).await {
             Ok(()) => (ImportState::Finished, None),
-            Err(error) => match checks::text_of(&error) {
+            Err(error) => match checks::text_of(&error, backend.stored_reason) {
                 Some(text) => (ImportState::Failed, Some(text)),
                 None => return Err(error),
             },
