@@ -86,7 +86,7 @@ pub fn json_response(status: StatusCode, body: &Value) -> Response {
 /// Returns an error in the format of RFC 7644 3.12, with `message` for other clients.
 fn scim(status: StatusCode, plain: &Value, error: &Error) -> Response {
     let detail = match error {
-        Error::NotFound(thing) if !thing.is_empty() => format!("{thing} not found"),
+        Error::NotFound(kind) if !kind.is_empty() => format!("{kind} not found"),
         _ => text_of(&plain["message"]),
     };
     let mut body = json!({ "schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"] });
@@ -300,14 +300,14 @@ mod tests {
         );
         assert_eq!(answered.headers()[CONTENT_TYPE], "application/scim+json");
         let body = answered.into_body().into_bytes().await.expect("a body");
-        let wanted = json!({
+        let expected = json!({
             "schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"],
             "scimType": "uniqueness",
             "detail": "Email has already been taken",
             "status": "409",
             "message": "Email has already been taken",
         });
-        assert_eq!(serde_json::from_slice::<Value>(&body).ok(), Some(wanted));
+        assert_eq!(serde_json::from_slice::<Value>(&body).ok(), Some(expected));
         let often = "This endpoint has been requested too many times. Try again later.";
         let value = json!("invalidValue");
         for (error, status, kind, detail) in [

@@ -156,14 +156,14 @@ pub(super) async fn run(command: AdminCommand) -> CommandResult {
         } => {
             let (settings, backend) = common.open().await?;
             let _presence = startup::register_node(&backend, &settings.data_dir).await?;
-            let made =
+            let imported =
                 repository_import::import(&backend, &project, visibility.into(), path, author.as_deref())
                     .await
                     .map_err(error_text)?;
-            let branch = made.default_branch.as_deref().unwrap_or("none");
+            let branch = imported.default_branch.as_deref().unwrap_or("none");
             print(&format!(
                 "Project {project} has id {} and the default branch {branch}.\n",
-                made.id
+                imported.id
             ));
             Ok(ExitCode::SUCCESS)
         }

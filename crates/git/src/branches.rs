@@ -242,16 +242,16 @@ mod tests {
     async fn create_branch_rejects_existing_and_invalid_names() {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
-        let refused = repository.create_branch("x", "main").await;
-        assert!(matches!(refused, Err(Error::RevisionNotFound)));
+        let result = repository.create_branch("x", "main").await;
+        assert!(matches!(result, Err(Error::RevisionNotFound)));
         let commit = testing::commit(repository, "main", &[("a", "1")]).await;
         assert_eq!(
             repository.create_branch("a/b", "HEAD").await.unwrap().commit,
             commit
         );
-        for taken in ["a/b", "a", "a/b/c", "main"] {
-            let result = repository.create_branch(taken, "main").await;
-            assert!(matches!(result, Err(Error::ReferenceExists)), "{taken}");
+        for existing in ["a/b", "a", "a/b/c", "main"] {
+            let result = repository.create_branch(existing, "main").await;
+            assert!(matches!(result, Err(Error::ReferenceExists)), "{existing}");
         }
         for invalid in ["a..b", "-x", "HEAD", "x.lock", "refs/heads/y", "", "a b"] {
             let result = repository.create_branch(invalid, "main").await;
@@ -274,8 +274,8 @@ mod tests {
             if packed {
                 fixture.git(&["pack-refs", "--all"]);
             }
-            let refused = repository.delete_branch("deep/er/x", Some(Oid::ZERO_SHA1)).await;
-            assert!(matches!(refused, Err(Error::StaleReference)));
+            let result = repository.delete_branch("deep/er/x", Some(Oid::ZERO_SHA1)).await;
+            assert!(matches!(result, Err(Error::StaleReference)));
             assert_eq!(repository.delete_branch("deep/er/x", None).await.unwrap(), commit);
             assert!(matches!(
                 repository.delete_branch("deep/er/x", None).await,

@@ -146,8 +146,8 @@ fn nullable<T>(value: Option<T>) -> MaybeUndefined<T> {
 }
 
 /// Returns a value only if requested.
-fn if_requested<T>(asked: bool, value: Option<T>) -> MaybeUndefined<T> {
-    if asked {
+fn if_requested<T>(requested: bool, value: Option<T>) -> MaybeUndefined<T> {
+    if requested {
         nullable(value)
     } else {
         MaybeUndefined::Undefined

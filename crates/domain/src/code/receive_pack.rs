@@ -102,7 +102,7 @@ fn receive_policy(rules: &BranchRules, access: &ProjectAccess, commands: &[RefCo
             let can_force =
                 rules.can_force_push(branch) && (!is_default || access.has_role(Role::Maintainer));
             match rejection_reason(rules, is_default, branch, command) {
-                Some(text) => policy.refused.push((reference, text)),
+                Some(text) => policy.rejected.push((reference, text)),
                 None if !can_force => {
                     let text = format!("You are not allowed to force push to the branch {branch}.");
                     policy.fast_forward_only.push((reference, text));
@@ -114,7 +114,7 @@ fn receive_policy(rules: &BranchRules, access: &ProjectAccess, commands: &[RefCo
             && git::check_tag_name(tag).is_err()
         {
             let text = format!("The tag name {tag} is not allowed.");
-            policy.refused.push((reference, text));
+            policy.rejected.push((reference, text));
         }
     }
     policy

@@ -67,8 +67,8 @@ pub async fn sweep(backend: &Backend) -> Result<u64> {
 }
 
 /// Deletes orphaned pieces immediately. If that fails, a later sweep deletes them.
-pub(super) async fn discard(backend: &Backend, left: Vec<pieces::Model>) {
-    for piece in left {
+pub(super) async fn discard(backend: &Backend, pieces: Vec<pieces::Model>) {
+    for piece in pieces {
         if let Err(error) = remove(backend, &piece).await {
             tracing::warn!(%error, key = piece.key, "failed to delete a piece of a blob");
         }
@@ -91,8 +91,8 @@ async fn remove(backend: &Backend, piece: &pieces::Model) -> Result<()> {
 pub async fn collect(backend: &Backend) -> Result<CollectionStats> {
     let mut collected = CollectionStats::default();
     if backend.instance.untagged_image_days > 0 {
-        let kept = TimeDelta::days(i64::from(backend.instance.untagged_image_days));
-        collected.manifests = delete_unused_manifests(backend, now() - kept).await?;
+        let retention = TimeDelta::days(i64::from(backend.instance.untagged_image_days));
+        collected.manifests = delete_unused_manifests(backend, now() - retention).await?;
     }
     collected.links = delete_unused_links(backend, now() - GRACE_PERIOD).await?;
     collected.blobs = delete_unused_blobs(backend, now() - GRACE_PERIOD).await?;

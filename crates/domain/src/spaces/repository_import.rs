@@ -41,7 +41,7 @@ pub async fn import(
     // An interrupted import leaves a row without a repository.
     let repository = match backend.repositories.create(&id, FIRST_BRANCH).await {
         Err(git::Error::RepositoryExists) => backend.repositories.repository(&id),
-        made => made?,
+        repository => repository?,
     };
     let update = RefUpdate {
         project_id: project.id,

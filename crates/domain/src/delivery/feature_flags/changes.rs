@@ -183,28 +183,30 @@ async fn change_strategies(
     if changes.is_empty() {
         return Ok(());
     }
-    let there = detail(transaction, flag.clone()).await?.strategies;
-    let mut there: HashMap<i64, StrategyDetail> =
-        there.into_iter().map(|one| (one.strategy.id, one)).collect();
+    let strategies_by_id = detail(transaction, flag.clone()).await?.strategies;
+    let mut strategies_by_id: HashMap<i64, StrategyDetail> = strategies_by_id
+        .into_iter()
+        .map(|one| (one.strategy.id, one))
+        .collect();
     for (index, change) in changes.into_iter().enumerate() {
-        let place = IndexedStrategy { flag, index };
+        let indexed = IndexedStrategy { flag, index };
         match change.id {
             // Strategies that were deleted or belong to another flag do not exist here.
             Some(id) => {
-                let own = there.remove(&id).ok_or_else(not_found)?;
+                let own = strategies_by_id.remove(&id).ok_or_else(not_found)?;
                 if change.remove {
                     let gone = strategies::Entity::delete_by_id(id);
                     gone.exec(transaction).await?;
                 } else {
-                    place.write(transaction, Some(own), change).await?;
+                    indexed.write(transaction, Some(own), change).await?;
                 }
             }
             None if change.remove => {}
-            None => place.write(transaction, None, change).await?,
+            None => indexed.write(transaction, None, change).await?,
         }
     }
-    let left = strategies::of_flags([flag.id]).count(transaction).await?;
-    if usize::try_from(left).unwrap_or(usize::MAX) > rules::MAX_STRATEGIES {
+    let remaining = strategies::of_flags([flag.id]).count(transaction).await?;
+    if usize::try_from(remaining).unwrap_or(usize::MAX) > rules::MAX_STRATEGIES {
         let text = format!("Too many strategies (maximum is {})", rules::MAX_STRATEGIES);
         return Err(Error::attribute("strategies", text));
     }
@@ -348,10 +350,10 @@ impl IndexedStrategy<'_> {
             let gone = scopes::Entity::delete_many().filter(scopes::Column::Id.is_in(gone));
             gone.exec(transaction).await?;
         }
-        let kept = renamed
+        let renamed_scopes = renamed
             .into_iter()
             .filter_map(|id| Some((Some(id), names.remove(&id)?)));
-        for (id, name) in kept.chain(new.into_iter().map(|name| (None, name))) {
+        for (id, name) in renamed_scopes.chain(new.into_iter().map(|name| (None, name))) {
             let mut row = scopes::ActiveModel {
                 strategy_id: Set(strategy),
                 environment_scope: Set(name),

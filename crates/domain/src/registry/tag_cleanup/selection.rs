@@ -268,12 +268,12 @@ impl CompiledRules {
     ///
     /// # Errors
     /// Returns [`InvalidRegex`] for the first invalid expression.
-    pub fn compile(wish: &CleanupRules) -> Result<Self, InvalidRegex> {
+    pub fn compile(rules: &CleanupRules) -> Result<Self, InvalidRegex> {
         Ok(Self {
-            delete: AnchoredRegex::compile(&wish.delete)?,
-            keep: wish.keep.as_deref().map(AnchoredRegex::compile).transpose()?,
-            keep_n: wish.keep_n,
-            before: wish.before,
+            delete: AnchoredRegex::compile(&rules.delete)?,
+            keep: rules.keep.as_deref().map(AnchoredRegex::compile).transpose()?,
+            keep_n: rules.keep_n,
+            before: rules.before,
         })
     }
 

@@ -216,10 +216,10 @@ fn check_attributes(validator: &dyn RecordValidator, operation: &str, attributes
     let Value::Object(attributes) = attributes else {
         return Ok(());
     };
-    let faults = validator.body_faults(operation, attributes);
-    match faults.is_empty() {
+    let errors = validator.body_faults(operation, attributes);
+    match errors.is_empty() {
         true => Ok(()),
-        false => Err(Error::InvalidParameters(faults)),
+        false => Err(Error::InvalidParameters(errors)),
     }
 }
 
@@ -228,13 +228,13 @@ fn check_attributes(validator: &dyn RecordValidator, operation: &str, attributes
 pub fn text_of(error: &Error, reason: fn(&Error) -> String) -> Option<String> {
     match error {
         Error::InvalidAttributes(attributes) => {
-            let faults = attributes.iter().flat_map(|(name, texts)| {
+            let errors = attributes.iter().flat_map(|(name, texts)| {
                 texts.iter().map(move |text| match name.as_ref() {
                     "base" => text.to_string(),
                     name => format!("{name} {text}"),
                 })
             });
-            Some(faults.collect::<Vec<_>>().join(", "))
+            Some(errors.collect::<Vec<_>>().join(", "))
         }
         Error::Internal(_) | Error::Contention | Error::TimedOut => None,
         other => Some(reason(other)),

@@ -111,18 +111,18 @@ impl<'a> Importer<'a> {
         let Some(group) = lock_group(transaction, waiting.namespace_id).await? else {
             return Ok(());
         };
-        let place = SpaceAccess::from(GroupAccess {
+        let space = SpaceAccess::from(GroupAccess {
             caller: self.caller.clone(),
             group,
             role: Some(AccessLevel::Owner),
             above: false,
         });
-        self.import_milestones(transaction, at, &place).await?;
-        self.import_labels(transaction, at, &place).await?;
-        self.import_badges(transaction, at, &place).await?;
-        self.import_members(transaction, at, place.namespace.id).await?;
-        self.import_boards(transaction, at, &place).await?;
-        self.import_epics(transaction, at, &place).await?;
+        self.import_milestones(transaction, at, &space).await?;
+        self.import_labels(transaction, at, &space).await?;
+        self.import_badges(transaction, at, &space).await?;
+        self.import_members(transaction, at, space.namespace.id).await?;
+        self.import_boards(transaction, at, &space).await?;
+        self.import_epics(transaction, at, &space).await?;
         let done = ActiveModel {
             id: Set(waiting.id),
             entered_at: Set(Some(now())),

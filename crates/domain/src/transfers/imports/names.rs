@@ -13,7 +13,7 @@ pub enum ArchiveEntry {
     /// Version of the layout.
     Version,
     /// File next to the version that describes the source server. Ignored.
-    Beside,
+    Ignored,
     /// List of the groups.
     All,
     /// Attributes of a group.
@@ -43,7 +43,7 @@ impl ArchiveEntry {
         }
         let capital = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
         if !plain.is_empty() && plain.len() <= MAX_IGNORED_NAME_BYTES && plain.bytes().all(capital) {
-            return Ok(Self::Beside);
+            return Ok(Self::Ignored);
         }
         below_groups(plain).ok_or_else(|| unknown_name(name))
     }
@@ -97,7 +97,7 @@ mod tests {
         for (name, known) in [
             ("VERSION", ArchiveEntry::Version),
             ("./VERSION", ArchiveEntry::Version),
-            ("SOME_REVISION", ArchiveEntry::Beside),
+            ("SOME_REVISION", ArchiveEntry::Ignored),
             ("tree/groups/_all.ndjson", ArchiveEntry::All),
             ("./tree/groups/17.json", ArchiveEntry::Group(17)),
             (
