@@ -75,9 +75,9 @@ async fn private_project_clone_and_push_follow_roles(server: TestServer) {
         (AccessLevel::Developer, 200, 200),
         (AccessLevel::Maintainer, 200, 200),
     ] {
-        let person = server.create_user(&format!("p{}", i32::from(level))).await;
-        server.insert_member(project.id, person.id, level).await;
-        let known = Some((person.row.username.as_str(), person.token.as_str()));
+        let user = server.create_user(&format!("p{}", i32::from(level))).await;
+        server.insert_member(project.id, user.id, level).await;
+        let known = Some((user.row.username.as_str(), user.token.as_str()));
         advertised_refs(&server, "g/p", UPLOAD, known).await.expect(clone);
         advertised_refs(&server, "g/p", RECEIVE, known).await.expect(push);
     }

@@ -36,8 +36,8 @@ impl Push {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        let wanted = format!("{tip}\n^{old}\n");
-        packing.stdin.take().unwrap().write_all(wanted.as_bytes()).await.unwrap();
+        let expected = format!("{tip}\n^{old}\n");
+        packing.stdin.take().unwrap().write_all(expected.as_bytes()).await.unwrap();
         let pack = packing.wait_with_output().await.unwrap().stdout;
         assert!(pack.len() > 1 << 20, "{}", pack.len());
         let command = format!("{old} {tip} refs/heads/main\0report-status");

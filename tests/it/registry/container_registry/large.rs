@@ -100,12 +100,12 @@ async fn expensive_regex_does_not_block_other_requests(server: TestServer) {
             let mut longest = Duration::ZERO;
             loop {
                 // A read and a write during the job.
-                let asked = Instant::now();
+                let start = Instant::now();
                 let page = server.anonymous().get(&format!("{all}?per_page=1")).await.expect(200);
-                root.put(&format!("/projects/{work}"), json!({ "description": format!("{asked:?}") }))
+                root.put(&format!("/projects/{work}"), json!({ "description": format!("{start:?}") }))
                     .await
                     .expect(200);
-                longest = longest.max(asked.elapsed());
+                longest = longest.max(start.elapsed());
                 if page.header("x-total") == "5001" {
                     return longest;
                 }

@@ -51,8 +51,8 @@ async fn blob_of_another_repository_requires_mount(server: TestServer) {
     assert_eq!(tool.client.head(&path).await.expect(404).body.len(), 0);
     // Without a token for the source repository the mount falls back to an upload.
     let mount = format!("blobs/uploads/?mount={id}&from=root/else");
-    let refused = tool.send(Method::POST, &tool.path(&mount), &[], Vec::new()).await;
-    assert!(refused.expect(202).header("location").contains("/blobs/uploads/"));
+    let rejected = tool.send(Method::POST, &tool.path(&mount), &[], Vec::new()).await;
+    assert!(rejected.expect(202).header("location").contains("/blobs/uploads/"));
     let scopes = ["repository:root/work:pull,push", "repository:root/else:pull"];
     let token = ask(&server.base, Some(("root", ROOT_TOKEN)), &scopes).await.expect(200).json();
     let bearer = format!("Bearer {}", token["token"].as_str().expect("a token"));
@@ -63,11 +63,11 @@ async fn blob_of_another_repository_requires_mount(server: TestServer) {
     assert_eq!(mounted.header("docker-content-digest"), id);
     assert_eq!(tool.client.get(&path).await.expect(200).body, b"shared");
     // An unknown blob, or a missing or invalid source, falls back to an upload.
-    let gone = digest(b"gone");
+    let deleted = digest(b"gone");
     for query in [
-        format!("mount={gone}&from=root/else"),
-        format!("mount={gone}&from=root/none"),
-        format!("mount={gone}&from=NO"),
+        format!("mount={deleted}&from=root/else"),
+        format!("mount={deleted}&from=root/none"),
+        format!("mount={deleted}&from=NO"),
         format!("mount={id}"),
     ] {
         let path = both.path(&format!("blobs/uploads/?{query}"));

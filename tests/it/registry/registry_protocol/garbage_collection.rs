@@ -106,10 +106,10 @@ async fn restore_discards_uploads_and_unreferenced_objects(server: TestServer) {
     tool.client.delete(&path).await.expect(202);
     assert_eq!(run_collector(&server).await, [0, 0, 0]);
     let upload = tool.begin().await;
-    let gone = registry_pieces::Entity::find().all(server.backend.database.read()).await.expect("rows");
-    let gone = gone.into_iter().max_by_key(|piece| piece.id).expect("a piece");
-    assert!(objects(&server).await.contains(&gone.key));
-    server.backend.objects.discard(&gone.key).await.expect("the storage");
+    let deleted = registry_pieces::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    let deleted = deleted.into_iter().max_by_key(|piece| piece.id).expect("a piece");
+    assert!(objects(&server).await.contains(&deleted.key));
+    server.backend.objects.discard(&deleted.key).await.expect("the storage");
 
     reset_after_restore(&server.backend).await.expect("the database");
     sweep(&server.backend).await.expect("the storage");
@@ -175,7 +175,7 @@ async fn deleted_project_blobs_are_collected_unless_shared(server: TestServer) {
     project(&server.root(), "else", json!({})).await;
     let (tool, other) = (Tool::of_root(&server, "root/work").await, Tool::of_root(&server, "root/else").await);
     tool.push_image("latest", 1).await;
-    let kept = tool.push_blob(b"shared").await;
+    let remaining = tool.push_blob(b"shared").await;
     other.push_blob(b"shared").await;
     let location = tool.begin().await;
     tool.send(Method::PATCH, &location, &[], vec![1; 10_000]).await.expect(202);
@@ -185,10 +185,10 @@ async fn deleted_project_blobs_are_collected_unless_shared(server: TestServer) {
     run_collector(&server).await;
     assert_eq!(objects(&server).await.len(), 3);
     backdate(&server, DAYS).await;
-    other.client.head(&other.path(&format!("blobs/{kept}"))).await.expect(200);
+    other.client.head(&other.path(&format!("blobs/{remaining}"))).await.expect(200);
     assert_eq!(run_collector(&server).await, [0, 0, 2]);
     assert_eq!(objects(&server).await.len(), 1);
-    assert_eq!(other.client.get(&other.path(&format!("blobs/{kept}"))).await.expect(200).body, b"shared");
+    assert_eq!(other.client.get(&other.path(&format!("blobs/{remaining}"))).await.expect(200).body, b"shared");
 }
 
 async fn concurrent_push_and_collection_lose_no_blob(server: TestServer) {

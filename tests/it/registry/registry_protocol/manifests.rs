@@ -68,9 +68,9 @@ async fn push_manifest_rejects_blobs_missing_from_repository(server: TestServer)
     let tool = Tool::of_root(&server, "root/work").await;
     let image = tool.push_image("latest", 1).await;
     let other = Tool::of_root(&server, "root/work/other").await;
-    let refused = other.push_manifest("latest", IMAGE, &image.manifest).await;
-    assert_refused(&refused, 400, "MANIFEST_BLOB_UNKNOWN");
-    assert_eq!(refused.json()["errors"][0]["detail"], image.config);
+    let rejected = other.push_manifest("latest", IMAGE, &image.manifest).await;
+    assert_refused(&rejected, 400, "MANIFEST_BLOB_UNKNOWN");
+    assert_eq!(rejected.json()["errors"][0]["detail"], image.config);
     other.push_blob(b"x").await;
     assert_refused(&other.push_manifest("latest", IMAGE, &image.manifest).await, 400, "MANIFEST_BLOB_UNKNOWN");
     let list = json!({"schemaVersion": 2, "manifests": [{"mediaType": IMAGE, "digest": digest(b"none"), "size": 1}]});

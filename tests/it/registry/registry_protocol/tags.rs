@@ -35,8 +35,8 @@ async fn list_tags_sorts_by_bytes_and_paginates(server: TestServer) {
     let statements = server.statements() - before;
     assert!(statements <= 15, "{statements}");
     for wrong in ["x", "-1", "1.5"] {
-        let refused = tool.client.get(&tool.path(&format!("tags/list?n={wrong}"))).await;
-        assert_refused(&refused, 400, "PAGINATION_NUMBER_INVALID");
+        let rejected = tool.client.get(&tool.path(&format!("tags/list?n={wrong}"))).await;
+        assert_refused(&rejected, 400, "PAGINATION_NUMBER_INVALID");
     }
     tool.client.head(&tool.path("tags/list")).await.expect(200);
 }

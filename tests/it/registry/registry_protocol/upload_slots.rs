@@ -47,11 +47,11 @@ impl Part {
     }
 }
 
-/// Waits until `wanted` parts are being received.
-async fn wait_for_received_parts(server: &TestServer, wanted: usize) {
+/// Waits until `expected` parts are being received.
+async fn wait_for_received_parts(server: &TestServer, expected: usize) {
     let db = server.backend.database.read();
     let seen = async {
-        while registry_pieces::Entity::find().count(db).await.expect("a count") < wanted as u64 {
+        while registry_pieces::Entity::find().count(db).await.expect("a count") < expected as u64 {
             tokio::task::yield_now().await;
         }
     };

@@ -55,14 +55,14 @@ async fn upload_part_with_wrong_range_returns_416_with_current_range(server: Tes
     tool.send(Method::PATCH, &location, &[("content-range", "0-9")], vec![1; 10]).await.expect(202);
     for range in ["0-9", "11-20", "9-18"] {
         for (method, path) in [(Method::PATCH, location.clone()), (Method::PUT, with_digest(&location, b"x"))] {
-            let refused = tool.send(method, &path, &[("content-range", range)], vec![1; 10]).await;
-            assert_refused(&refused, 416, "BLOB_UPLOAD_INVALID");
-            assert_eq!((refused.header("range"), refused.header("location")), ("0-9", &location[1..]));
+            let rejected = tool.send(method, &path, &[("content-range", range)], vec![1; 10]).await;
+            assert_refused(&rejected, 416, "BLOB_UPLOAD_INVALID");
+            assert_eq!((rejected.header("range"), rejected.header("location")), ("0-9", &location[1..]));
         }
     }
     for range in ["10-19", "x", "19-10", "10-"] {
-        let refused = tool.send(Method::PATCH, &location, &[("content-range", range)], vec![1; 5]).await;
-        assert_refused(&refused, 400, "BLOB_UPLOAD_INVALID");
+        let rejected = tool.send(Method::PATCH, &location, &[("content-range", range)], vec![1; 5]).await;
+        assert_refused(&rejected, 400, "BLOB_UPLOAD_INVALID");
     }
     for path in [location.clone(), format!("{location}?digest=x")] {
         assert_refused(&tool.send(Method::PUT, &path, &[], Vec::new()).await, 400, "DIGEST_INVALID");
@@ -80,8 +80,8 @@ async fn upload_with_wrong_digest_is_discarded(server: TestServer) {
     let (location, bytes) = (tool.begin().await, noise(100_000, 3));
     tool.send(Method::PATCH, &location, &[], bytes.clone()).await.expect(202);
     assert_eq!(objects(&server).await.len(), 1);
-    let refused = tool.send(Method::PUT, &with_digest(&location, b"other"), &[], Vec::new()).await;
-    assert_refused(&refused, 400, "DIGEST_INVALID");
+    let rejected = tool.send(Method::PUT, &with_digest(&location, b"other"), &[], Vec::new()).await;
+    assert_refused(&rejected, 400, "DIGEST_INVALID");
     assert_eq!(objects(&server).await, Vec::<String>::new());
     assert_refused(&tool.client.get(&location).await, 404, "BLOB_UPLOAD_UNKNOWN");
     let at_once = tool.path(&format!("blobs/uploads/?digest={}", digest(b"other")));
@@ -101,8 +101,8 @@ async fn deleted_upload_is_discarded(server: TestServer) {
     tool.client.delete(&location).await.expect(204);
     assert_eq!(objects(&server).await, Vec::<String>::new());
     for method in [Method::GET, Method::PATCH, Method::DELETE] {
-        let gone = tool.send(method, &location, &[], Vec::new()).await;
-        assert_refused(&gone, 404, "BLOB_UPLOAD_UNKNOWN");
+        let deleted = tool.send(method, &location, &[], Vec::new()).await;
+        assert_refused(&deleted, 404, "BLOB_UPLOAD_UNKNOWN");
     }
     // The upload does not exist in another repository.
     let location = tool.begin().await;
@@ -117,9 +117,9 @@ async fn deleted_upload_is_discarded(server: TestServer) {
             assert_refused(&stranger.send(method, &path, &[], Vec::new()).await, 404, "BLOB_UPLOAD_UNKNOWN");
         }
     }
-    let refused = tool.client.get(&tool.path("blobs/uploads/")).await;
-    assert_refused(&refused, 405, "UNSUPPORTED");
-    assert_eq!(refused.header("allow"), "POST");
+    let rejected = tool.client.get(&tool.path("blobs/uploads/")).await;
+    assert_refused(&rejected, 405, "UNSUPPORTED");
+    assert_eq!(rejected.header("allow"), "POST");
 }
 
 async fn concurrent_parts_with_same_range_store_one(server: TestServer) {

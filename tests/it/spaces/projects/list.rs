@@ -57,7 +57,7 @@ async fn search_with_slash_matches_the_full_path(server: TestServer) {
     project(&root, "alpha", json!({"namespace_id": engines})).await;
     project(&root, "Beta", json!({"namespace_id": steam})).await;
     project(&root, "gamma", json!({"description": "as in engines/alpha"})).await;
-    for (text, wanted) in [
+    for (text, expected) in [
         ("engines/", vec!["alpha", "Beta", "gamma"]),
         ("ENGINES/AL", vec!["alpha", "gamma"]),
         ("engines/alpha", vec!["alpha", "gamma"]),
@@ -74,7 +74,7 @@ async fn search_with_slash_matches_the_full_path(server: TestServer) {
     ] {
         let query = [("search", text), ("search_namespaces", "true"), ("order_by", "id"), ("sort", "asc")];
         let request = root.request(reqwest::Method::GET, "/projects").query(&query);
-        assert_eq!(root.send(request).await.expect(200).pluck("path"), wanted, "{text}");
+        assert_eq!(root.send(request).await.expect(200).pluck("path"), expected, "{text}");
     }
     assert_eq!(paths(&root, "search=engines/").await, ["gamma"]);
 }
@@ -167,7 +167,7 @@ async fn list_projects_applies_each_filter(server: TestServer) {
         format!("INSERT INTO project_stars (user_id, project_id, created_at) VALUES (1, {b}, '2020-01-01T00:00:00Z')");
     db.execute_unprepared(&sql).await.expect("a star");
     let (after, before) = (format!("id_after={a}"), format!("id_before={c}"));
-    for (query, wanted) in [
+    for (query, expected) in [
         ("archived=true", vec!["gamma"]),
         ("archived=false", vec!["alpha", "beta"]),
         ("search=ALPHA", vec!["alpha"]),
@@ -191,7 +191,7 @@ async fn list_projects_applies_each_filter(server: TestServer) {
         ("wiki_checksum_failed=true", vec![]),
         ("search=a&archived=false&membership=true&id_after=0", vec!["alpha", "beta"]),
     ] {
-        assert_eq!(paths(&root, query).await, wanted, "{query}");
+        assert_eq!(paths(&root, query).await, expected, "{query}");
     }
     let ordered = root.get("/projects?order_by=name&sort=asc").await.expect(200).pluck("path");
     assert_eq!(ordered.len(), 3);
@@ -244,10 +244,10 @@ async fn keyset_pagination_returns_each_project_once(server: TestServer) {
         let ordered = if sort == "asc" { found.is_sorted() } else { found.is_sorted_by(|a, b| a > b) };
         assert!(ordered, "{sort}");
     }
-    let refused = root.get("/projects?pagination=cursor").await.expect(400);
-    assert_eq!(refused.message(), "pagination does not have a valid value");
-    let refused = root.get("/projects?pagination=keyset").await.expect(405);
-    assert_eq!(refused.message(), "Keyset pagination is not yet available for this type of request");
+    let rejected = root.get("/projects?pagination=cursor").await.expect(400);
+    assert_eq!(rejected.message(), "pagination does not have a valid value");
+    let rejected = root.get("/projects?pagination=keyset").await.expect(405);
+    assert_eq!(rejected.message(), "Keyset pagination is not yet available for this type of request");
 }
 
 async fn offset_pagination_ends_at_fifty_thousand(server: TestServer) {
