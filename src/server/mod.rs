@@ -150,7 +150,7 @@ pub struct BoundServer {
     /// The listen address.
     pub address: SocketAddr,
     /// Credentials generated at the first start.
-    pub made_up: Option<GeneratedCredentials>,
+    pub generated_credentials: Option<GeneratedCredentials>,
 }
 
 /// Opens the backend and binds the address. From then on connections wait instead of failing.
@@ -172,7 +172,7 @@ pub async fn bind(
     let base_url = public_url(&settings, address);
     let (backend, serving) = open_as(&settings, observer, base_url, OpenMode::Create).await?;
     let presence = startup::register_node(&backend, &settings.data_dir).await?;
-    let made_up = first_start::first_start(&backend, chosen).await?;
+    let generated_credentials = first_start::first_start(&backend, chosen).await?;
     Ok(BoundServer {
         listener,
         settings,
@@ -180,7 +180,7 @@ pub async fn bind(
         _serving: serving,
         backend,
         address,
-        made_up,
+        generated_credentials,
     })
 }
 

@@ -96,12 +96,12 @@ impl Repository {
     }
 
     /// Deletes every branch whose commits are all in `into`, except `into` itself and branches for which
-    /// `keep` returns true. `keep` must be a pure function because the repository is locked. Returns the
+    /// `is_excluded` returns true. `is_excluded` must be a pure function because the repository is locked. Returns the
     /// deleted branches. A branch that moved concurrently stays.
     ///
     /// # Errors
     /// [`Error::BranchNotFound`] for `into`.
-    pub async fn delete_merged_branches<K>(&self, into: &str, keep: K) -> Result<Vec<Branch>>
+    pub async fn delete_merged_branches<K>(&self, into: &str, is_excluded: K) -> Result<Vec<Branch>>
     where
         K: Fn(&str) -> bool + Send + 'static,
     {
@@ -113,7 +113,7 @@ impl Repository {
             let (base, candidates) = opened.with_git2(|repository| {
                 let base = tip(repository, &into)?.ok_or(Error::BranchNotFound)?;
                 let mut all = refs::with_prefix(repository, PREFIX, &NameFilter::new(None))?;
-                all.retain(|(name, _)| *name != into && !keep(name));
+                all.retain(|(name, _)| *name != into && !is_excluded(name));
                 Ok((base, all))
             })?;
             let tips: Vec<Oid> = candidates.iter().map(|(_, tip)| *tip).collect();

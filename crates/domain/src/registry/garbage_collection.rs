@@ -139,7 +139,7 @@ async fn delete_unreferenced<E: EntityTrait>(
         };
         after = *last;
         for (row, repository_id) in found {
-            let gone = async |transaction: &DatabaseTransaction| {
+            let delete_row = async |transaction: &DatabaseTransaction| {
                 // The lock blocks pushes to the repository, so that none of them relies on the deleted row.
                 if repositories::lock_for_push(transaction, repository_id)
                     .await?
@@ -147,10 +147,10 @@ async fn delete_unreferenced<E: EntityTrait>(
                 {
                     return Ok(0);
                 }
-                let gone = useless.clone().filter(id.eq(row)).exec(transaction).await?;
-                Ok::<_, crate::kernel::error::Error>(gone.rows_affected)
+                let deleted = useless.clone().filter(id.eq(row)).exec(transaction).await?;
+                Ok::<_, crate::kernel::error::Error>(deleted.rows_affected)
             };
-            removed += backend.database.transaction(gone).await?;
+            removed += backend.database.transaction(delete_row).await?;
         }
     }
 }
@@ -308,6 +308,6 @@ async fn delete_if_unused(transaction: &DatabaseTransaction, id: i64, before: Da
             .await?;
         return Ok(0);
     }
-    let gone = blobs::Entity::delete_by_id(id).exec(transaction).await?;
-    Ok(gone.rows_affected)
+    let deleted = blobs::Entity::delete_by_id(id).exec(transaction).await?;
+    Ok(deleted.rows_affected)
 }

@@ -284,8 +284,8 @@ async fn merge_request_head_ref_is_created_and_deleted() {
     let repository = &fixture.repository;
     for head in [side, main, main] {
         repository.set_merge_request_head(7, head).await.unwrap();
-        let kept = fixture.git(&["rev-parse", "refs/merge-requests/7/head"]);
-        assert_eq!(kept.trim(), head.to_string());
+        let head_ref_target = fixture.git(&["rev-parse", "refs/merge-requests/7/head"]);
+        assert_eq!(head_ref_target.trim(), head.to_string());
     }
     let missing = repository.set_merge_request_head(8, Oid::ZERO_SHA1).await;
     assert!(matches!(missing, Err(Error::ObjectNotFound)));

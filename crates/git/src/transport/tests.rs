@@ -233,8 +233,8 @@ async fn push_rules_apply_after_hook_scripts_are_modified() {
     let script = version.join("pre-receive");
     let permissive = |script: &Path| fs::write(script, "#!/bin/sh\nexit 0\n");
     let lame = |script: &Path| fs::set_permissions(script, Permissions::from_mode(0o644));
-    let gone = |script: &Path| fs::remove_file(script);
-    for change in [permissive, lame, gone] as [fn(&Path) -> std::io::Result<()>; 3] {
+    let removed = |script: &Path| fs::remove_file(script);
+    for change in [permissive, lame, removed] as [fn(&Path) -> std::io::Result<()>; 3] {
         change(&script).unwrap();
         assert!(stderr(&client(&clone, &push).await).contains("remote: No."));
         assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
@@ -417,14 +417,14 @@ async fn push_completes_after_client_disconnects() {
 #[tokio::test]
 async fn fetch_ends_when_client_disconnects() {
     let sample = TestRepository::with_history();
-    let (alive, mut gone) = mpsc::channel(1);
+    let (alive, mut removed) = mpsc::channel(1);
     let response = sample
         .repository
         .upload_pack(Endless(alive), false, None)
         .await
         .unwrap();
     drop(response);
-    assert_eq!(gone.recv().await, None);
+    assert_eq!(removed.recv().await, None);
 }
 
 #[tokio::test]

@@ -204,12 +204,12 @@ async fn gate_change_applies_to_other_node_at_once(site: Site) {
     }
     let clients = [0, nodes.len() - 1].map(|node| Client::new(&nodes[node].base, Some(TOKEN)));
     for round in 0..6 {
-        let (here, existing) = (&clients[round % 2], &clients[(round + 1) % 2]);
+        let (writer, reader) = (&clients[round % 2], &clients[(round + 1) % 2]);
         let open: Value = json!(round % 3 == 0);
         gate(here, NAME, json!({"value": open})).await;
         let expected = if open == true { 200 } else { 404 };
         for _ in 0..2 {
-            existing.get(BEHIND).await.expect(expected);
+            reader.get(BEHIND).await.expect(expected);
             here.get(BEHIND).await.expect(expected);
         }
     }

@@ -167,9 +167,9 @@ pub async fn delete(
         .transaction(async |transaction| {
             let flag = lock(transaction, access, name).await?;
             preconditions::check_unmodified_since(unmodified_since, flag.updated_at)?;
-            let gone = detail(transaction, flag).await?;
-            Entity::delete_by_id(gone.flag.id).exec(transaction).await?;
-            Ok(gone)
+            let deleted = detail(transaction, flag).await?;
+            Entity::delete_by_id(deleted.flag.id).exec(transaction).await?;
+            Ok(deleted)
         })
         .await
 }
@@ -195,8 +195,8 @@ async fn change_strategies(
             Some(id) => {
                 let own = strategies_by_id.remove(&id).ok_or_else(not_found)?;
                 if change.remove {
-                    let gone = strategies::Entity::delete_by_id(id);
-                    gone.exec(transaction).await?;
+                    let deleted = strategies::Entity::delete_by_id(id);
+                    deleted.exec(transaction).await?;
                 } else {
                     indexed.write(transaction, Some(own), change).await?;
                 }
@@ -306,7 +306,7 @@ impl IndexedStrategy<'_> {
             .into_iter()
             .map(|scope| (scope.id, scope.environment_scope))
             .collect();
-        let (mut gone, mut new) = (Vec::new(), Vec::new());
+        let (mut deleted, mut new) = (Vec::new(), Vec::new());
         let mut renamed = Vec::new();
         for (at, change) in changes.into_iter().enumerate() {
             let field = format!("scopes][{at}][environment_scope");
@@ -320,7 +320,7 @@ impl IndexedStrategy<'_> {
                 (Some(id), _, _) if !names.contains_key(&id) => return Err(not_found()),
                 (Some(id), true, _) => {
                     names.remove(&id);
-                    gone.push(id);
+                    deleted.push(id);
                 }
                 (Some(id), false, Some(name)) => {
                     names.insert(id, name);
@@ -345,10 +345,10 @@ impl IndexedStrategy<'_> {
             return Err(self.fault("scopes", "has already been taken"));
         }
         // Renamed scopes are deleted first, so that two of them can swap names.
-        gone.extend(&renamed);
-        if !gone.is_empty() {
-            let gone = scopes::Entity::delete_many().filter(scopes::Column::Id.is_in(gone));
-            gone.exec(transaction).await?;
+        deleted.extend(&renamed);
+        if !deleted.is_empty() {
+            let deleted = scopes::Entity::delete_many().filter(scopes::Column::Id.is_in(deleted));
+            deleted.exec(transaction).await?;
         }
         let renamed_scopes = renamed
             .into_iter()

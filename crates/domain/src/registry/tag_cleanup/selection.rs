@@ -191,7 +191,7 @@ impl ast::Visitor for Re2Checker<'_> {
 
     fn visit_pre(&mut self, part: &Ast) -> Result<(), InvalidRegex> {
         let sent = |span: &Span| self.sent(span);
-        let refused = match part {
+        let rejected = match part {
             Ast::Repetition(repetition) => repetition_fault(repetition, sent(&repetition.op.span)),
             Ast::Assertion(assertion) => match assertion.kind {
                 AssertionKind::WordBoundaryStartAngle | AssertionKind::WordBoundaryEndAngle => Some(format!(
@@ -212,7 +212,7 @@ impl ast::Visitor for Re2Checker<'_> {
             Ast::Literal(literal) => return self.check_literal(literal),
             _ => None,
         };
-        refused.map_or(Ok(()), |text| Err(InvalidRegex(text)))
+        rejected.map_or(Ok(()), |text| Err(InvalidRegex(text)))
     }
 
     fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), InvalidRegex> {
@@ -280,8 +280,8 @@ impl CompiledRules {
     /// Returns whether a tag with this name may be deleted.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
-        let kept = |keep: &AnchoredRegex| keep.matches(name);
-        name != LATEST && self.delete.matches(name) && !self.keep.as_ref().is_some_and(kept)
+        let is_kept = |keep: &AnchoredRegex| keep.matches(name);
+        name != LATEST && self.delete.matches(name) && !self.keep.as_ref().is_some_and(is_kept)
     }
 
     /// Returns the tags to delete, out of all whose names [match](Self::matches). Without the tags it
@@ -293,10 +293,10 @@ impl CompiledRules {
             candidates.sort_unstable_by_key(|tag| {
                 Reverse((tag.created_at.unwrap_or(DateTime::<Utc>::MAX_UTC), tag.id))
             });
-            let kept = usize::try_from(keep_n)
+            let keep_count = usize::try_from(keep_n)
                 .unwrap_or(usize::MAX)
                 .min(candidates.len());
-            candidates.drain(..kept);
+            candidates.drain(..keep_count);
         }
         if let Some(before) = self.before {
             candidates.retain(|tag| tag.created_at.is_some_and(|time| time < before));

@@ -89,7 +89,7 @@ impl Importer<'_> {
         let user_sources: HashSet<i64> = of_boards.chain(lists().filter_map(|list| list.user_id)).collect();
         let mut users = HashMap::new();
         for source in user_sources {
-            let Some(user_id) = self.user_sources.get(&source).copied() else {
+            let Some(user_id) = self.user_ids.get(&source).copied() else {
                 continue;
             };
             match check_member(transaction, space, Some(user_id)).await {
@@ -189,17 +189,17 @@ impl Importer<'_> {
         listed.sort_by_key(|list| list.position);
         let (mut seen, mut rows) = (HashSet::new(), Vec::new());
         for list in listed {
-            let mut refuse = |reason: &str| self.report.add(ItemKind::List, path, &record.name, reason);
+            let mut skip_list = |reason: &str| self.report.add(ItemKind::List, path, &record.name, reason);
             if list.list_type != BoardListType::Label && !premium {
-                refuse("the plan of this server does not include milestone and assignee lists");
+                skip_list("the plan of this server does not include milestone and assignee lists");
                 continue;
             }
             let Some(subject) = named.subject(&list) else {
-                refuse("the label, milestone or user of the list does not exist in the group");
+                skip_list("the label, milestone or user of the list does not exist in the group");
                 continue;
             };
             if !seen.insert(subject) || rows.len() >= lists::MOST {
-                refuse("the board already has this list or the maximum number of lists");
+                skip_list("the board already has this list or the maximum number of lists");
                 continue;
             }
             let at = now();

@@ -46,7 +46,7 @@ impl Importer<'_> {
             for record in batch {
                 let author = record
                     .author_id
-                    .and_then(|source| self.people.get(&source).copied());
+                    .and_then(|source| self.user_ids.get(&source).copied());
                 if record.author_id.is_some() && author.is_none() {
                     let reason = "the author is unknown; the importing user is set as the author";
                     report.add(ItemKind::Epic, path, &record.title, reason);

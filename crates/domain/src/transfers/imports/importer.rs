@@ -40,7 +40,7 @@ pub struct Importer<'a> {
     pub(super) epics: HashMap<i64, EpicReference>,
     pub(super) strange: Vec<(i64, String)>,
     /// IDs of local users by their IDs in the archive.
-    pub(super) people: HashMap<i64, i64>,
+    pub(super) user_ids: HashMap<i64, i64>,
     /// IDs of local groups by their IDs in the archive.
     pub(super) nodes: HashMap<i64, i64>,
     pub(super) report: ImportReport,
@@ -71,7 +71,7 @@ impl<'a> Importer<'a> {
             groups: opened.groups,
             epics: opened.epics,
             strange: opened.strange,
-            people: HashMap::new(),
+            user_ids: HashMap::new(),
             nodes: HashMap::new(),
             report,
         })

@@ -91,7 +91,7 @@ impl Importer<'_> {
                 for user in batch.iter().filter_map(|member| member.user.as_ref()) {
                     let found = addresses(Some(user)).find_map(|address| known.get(&address).copied());
                     if let Some(user_id) = found {
-                        self.people.entry(user.id).or_insert(user_id);
+                        self.user_ids.entry(user.id).or_insert(user_id);
                     }
                 }
             }
@@ -124,7 +124,7 @@ impl Importer<'_> {
         let mut direct: HashSet<i64> = direct.into_iter().collect();
         let mut records = RecordReader::<MemberRecord>::new(&mut self.file, range).await?;
         while let Some(batch) = records.next().await? {
-            let user_of = |member: &MemberRecord| self.people.get(&member.user.as_ref()?.id).copied();
+            let user_of = |member: &MemberRecord| self.user_ids.get(&member.user.as_ref()?.id).copied();
             let users = batch.iter().filter_map(user_of);
             let above = inherited_levels(transaction, group_id, users).await?;
             let mut rows = Vec::new();

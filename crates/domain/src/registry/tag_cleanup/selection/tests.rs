@@ -227,18 +227,18 @@ fn keep_regex_overrides_delete_regex() {
 
 #[test]
 fn keep_n_retains_newest_tags_and_treats_undated_tags_as_newest() {
-    let keep = |keep_n| CleanupRules {
+    let keep_newest = |keep_n| CleanupRules {
         keep_n: Some(keep_n),
         ..rules(".*")
     };
     let days = [Some(3), None, Some(1), Some(2), None];
-    assert_eq!(chosen(&keep(0), &days), [1, 2, 3, 4, 5]);
-    assert_eq!(chosen(&keep(1), &days), [1, 2, 3, 4]);
-    assert_eq!(chosen(&keep(2), &days), [1, 3, 4]);
-    assert_eq!(chosen(&keep(3), &days), [3, 4]);
-    assert_eq!(chosen(&keep(u64::MAX), &days), [0_i64; 0]);
+    assert_eq!(chosen(&keep_newest(0), &days), [1, 2, 3, 4, 5]);
+    assert_eq!(chosen(&keep_newest(1), &days), [1, 2, 3, 4]);
+    assert_eq!(chosen(&keep_newest(2), &days), [1, 3, 4]);
+    assert_eq!(chosen(&keep_newest(3), &days), [3, 4]);
+    assert_eq!(chosen(&keep_newest(u64::MAX), &days), [0_i64; 0]);
     assert_eq!(
-        chosen(&keep(1), &[Some(1), Some(1), Some(1)]),
+        chosen(&keep_newest(1), &[Some(1), Some(1), Some(1)]),
         [1, 2],
         "the last of one age stays"
     );
@@ -266,22 +266,22 @@ fn model(
     tags: &[(i64, String, Option<DateTime<Utc>>)],
     expressions: [fn(&str) -> bool; 2],
 ) -> Vec<i64> {
-    let mut left: Vec<_> = tags.iter().filter(|tag| tag.1 != "latest").collect();
-    left.retain(|tag| expressions[0](&tag.1));
+    let mut remaining: Vec<_> = tags.iter().filter(|tag| tag.1 != "latest").collect();
+    remaining.retain(|tag| expressions[0](&tag.1));
     if rules.keep.is_some() {
-        left.retain(|tag| !expressions[1](&tag.1));
+        remaining.retain(|tag| !expressions[1](&tag.1));
     }
     for _ in 0..rules.keep_n.unwrap_or(0) {
         let age = |tag: &&(i64, String, Option<DateTime<Utc>>)| (tag.2.is_none(), tag.2, tag.0);
-        let Some(newest) = left.iter().max_by_key(|tag| age(tag)).map(|tag| tag.0) else {
+        let Some(newest) = remaining.iter().max_by_key(|tag| age(tag)).map(|tag| tag.0) else {
             break;
         };
-        left.retain(|tag| tag.0 != newest);
+        remaining.retain(|tag| tag.0 != newest);
     }
     if let Some(before) = rules.before {
-        left.retain(|tag| tag.2.is_some_and(|time| time < before));
+        remaining.retain(|tag| tag.2.is_some_and(|time| time < before));
     }
-    left.iter().map(|tag| tag.0).collect()
+    remaining.iter().map(|tag| tag.0).collect()
 }
 
 /// Predicate on names.
