@@ -206,11 +206,11 @@ async fn gate_change_applies_to_other_node_at_once(site: Site) {
     for round in 0..6 {
         let (writer, reader) = (&clients[round % 2], &clients[(round + 1) % 2]);
         let open: Value = json!(round % 3 == 0);
-        gate(here, NAME, json!({"value": open})).await;
+        gate(writer, NAME, json!({"value": open})).await;
         let expected = if open == true { 200 } else { 404 };
         for _ in 0..2 {
             reader.get(BEHIND).await.expect(expected);
-            here.get(BEHIND).await.expect(expected);
+            writer.get(BEHIND).await.expect(expected);
         }
     }
     for node in nodes {
