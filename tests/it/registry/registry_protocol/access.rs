@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::json;
 use storage::entities::{AccessLevel, Visibility};
 
-use super::{Tool, ask, assert_refused};
+use super::{Tool, ask, assert_rejected};
 use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::project;
 use crate::support::users::{PASSWORD, TestUser};
@@ -39,24 +39,24 @@ async fn requests_without_token_return_401_with_challenge(server: TestServer) {
     let realm = format!("Bearer realm=\"{}/jwt/auth\",service=\"container_registry\"", server.base);
     for path in ["//v2/", "//v2"] {
         let rejected = anonymous.get(path).await;
-        assert_refused(&rejected, 401, "UNAUTHORIZED");
+        assert_rejected(&rejected, 401, "UNAUTHORIZED");
         assert_eq!(rejected.header("www-authenticate"), realm);
     }
     let rejected = anonymous.get("//v2/root/work/tags/list").await;
-    assert_refused(&rejected, 401, "UNAUTHORIZED");
+    assert_rejected(&rejected, 401, "UNAUTHORIZED");
     assert_eq!(rejected.header("www-authenticate"), format!("{realm},scope=\"repository:root/work:pull\""));
     let rejected = anonymous.post("//v2/root/none/blobs/uploads/", json!({})).await;
     assert_eq!(rejected.header("www-authenticate"), format!("{realm},scope=\"repository:root/none:pull,push\""));
     for wrong in ["Bearer x", "Bearer v1.00000000.AAAA", "Basic cm9vdDp4", "Bearer"] {
         let rejected = anonymous.clone().header("Authorization", wrong).get("//v2/").await;
-        assert_refused(&rejected, 401, "UNAUTHORIZED");
+        assert_rejected(&rejected, 401, "UNAUTHORIZED");
     }
     let tool = Tool::of_root(&server, "root/work").await;
     let existing = tool.client.get("//v2/").await.expect(200);
     assert_eq!(existing.header("docker-distribution-api-version"), "registry/2.0");
-    assert_refused(&tool.client.get("//v2/_catalog").await, 404, "UNSUPPORTED");
-    assert_refused(&tool.client.get("//v2/Root/work/tags/list").await, 400, "NAME_INVALID");
-    assert_refused(&tool.client.post("//v2/", json!({})).await, 405, "UNSUPPORTED");
+    assert_rejected(&tool.client.get("//v2/_catalog").await, 404, "UNSUPPORTED");
+    assert_rejected(&tool.client.get("//v2/Root/work/tags/list").await, 400, "NAME_INVALID");
+    assert_rejected(&tool.client.post("//v2/", json!({})).await, 405, "UNSUPPORTED");
 }
 
 async fn token_endpoint_rejects_wrong_credentials(server: TestServer) {
@@ -75,13 +75,13 @@ async fn token_endpoint_rejects_wrong_credentials(server: TestServer) {
     }
     for (name, password) in [("ada", "wrong"), ("nobody", "wrong"), ("", ""), ("ada", "")] {
         let rejected = ask(&server.base, Some((name, password)), &[]).await;
-        assert_refused(&rejected, 401, "UNAUTHORIZED");
+        assert_rejected(&rejected, 401, "UNAUTHORIZED");
         assert_eq!(rejected.header("www-authenticate"), "Basic realm=\"Holdfast\"");
     }
     let odd = server.anonymous().header("Authorization", "Digest x").get("//jwt/auth").await;
-    assert_refused(&odd, 401, "UNAUTHORIZED");
+    assert_rejected(&odd, 401, "UNAUTHORIZED");
     let posted = server.anonymous().post("//jwt/auth", json!({})).await;
-    assert_refused(&posted, 405, "UNSUPPORTED");
+    assert_rejected(&posted, 405, "UNSUPPORTED");
     let many = vec!["repository:a/b:pull"; 65];
     assert_eq!(ask(&server.base, None, &many).await.status, 400);
     // Repeated wrong passwords are rate limited as in other places.
@@ -90,7 +90,7 @@ async fn token_endpoint_rejects_wrong_credentials(server: TestServer) {
         last = ask(&server.base, Some(("ada", "wrong")), &[]).await.status;
     }
     assert_eq!(last, 429);
-    assert_refused(&ask(&server.base, Some(("ada", PASSWORD)), &[]).await, 429, "TOOMANYREQUESTS");
+    assert_rejected(&ask(&server.base, Some(("ada", PASSWORD)), &[]).await, 429, "TOOMANYREQUESTS");
 }
 
 async fn private_registry_access_depends_on_role(server: TestServer) {
@@ -117,7 +117,7 @@ async fn private_registry_access_depends_on_role(server: TestServer) {
     for name in ["root/work", "root/none"] {
         let tool = Tool::new(&server.base, credentials, name, "pull").await;
         let rejected = tool.client.get(&tool.path("tags/list")).await;
-        assert_refused(&rejected, 404, "NAME_UNKNOWN");
+        assert_rejected(&rejected, 404, "NAME_UNKNOWN");
         assert_eq!(rejected.json()["errors"][0]["detail"], name);
     }
 }
@@ -130,7 +130,7 @@ async fn public_project_allows_anonymous_pull_only(server: TestServer) {
     let tool = tool_of(&server, &stranger, "pull,push,delete").await;
     assert_eq!(statuses(&tool, &image).await, [200, 403, 403, 403]);
     let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await;
-    assert_refused(&push, 403, "DENIED");
+    assert_rejected(&push, 403, "DENIED");
 }
 
 async fn token_grants_only_requested_actions(server: TestServer) {
@@ -175,7 +175,7 @@ async fn missing_token_scope_returns_403_if_registry_is_visible(server: TestServ
     let tool = Tool::new(&server.base, Some(("ada", &token)), "root/work", "pull,push,delete").await;
     assert_eq!(statuses(&tool, &image).await, [403, 403, 403, 403]);
     let rejected = tool.client.get(&tool.path("tags/list")).await;
-    assert_refused(&rejected, 403, "DENIED");
+    assert_rejected(&rejected, 403, "DENIED");
     let response = rejected.json()["errors"][0]["message"].as_str().expect("a text").to_owned();
     assert!(response.contains("read_registry"), "{response}");
     // A token does not reveal a registry that its owner cannot see.
@@ -184,13 +184,13 @@ async fn missing_token_scope_returns_403_if_registry_is_visible(server: TestServ
         .put(&format!("/projects/{id}"), json!({"container_registry_access_level": "private"}))
         .await
         .expect(200);
-    assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
+    assert_rejected(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
     server
         .root()
         .put(&format!("/projects/{id}"), json!({"container_registry_access_level": "enabled", "visibility": "private"}))
         .await
         .expect(200);
-    assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
+    assert_rejected(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
 }
 
 async fn registry_token_follows_changed_role_and_revoked_credentials(server: TestServer) {
@@ -214,7 +214,7 @@ async fn registry_token_follows_changed_role_and_revoked_credentials(server: Tes
     server.root().post(&format!("/users/{}/block", user.id), json!({})).await.expect(201);
     assert_eq!(statuses(&by_other, &image).await, [401, 401, 401, 401]);
     let rejected = ask(&server.base, Some(("ada", &other)), &[]).await;
-    assert_refused(&rejected, 403, "DENIED");
+    assert_rejected(&rejected, 403, "DENIED");
 }
 
 async fn job_token_pushes_only_to_its_own_project(server: TestServer) {

@@ -10,7 +10,7 @@ use storage::entities::{
     now, registry_blobs, registry_manifests, registry_pieces, registry_repository_blobs as links, registry_uploads,
 };
 
-use super::{IMAGE, INDEX, Tool, assert_refused, digest, objects};
+use super::{IMAGE, INDEX, Tool, assert_rejected, digest, objects};
 use crate::support::spaces::project;
 use crate::support::{TestServer, on_every_database};
 
@@ -81,7 +81,7 @@ async fn unreferenced_blobs_are_collected_after_grace_period(server: TestServer)
     assert_eq!(run_collector(&server).await, [0, 0, 0]);
     backdate(&server, DAYS).await;
     assert_eq!(run_collector(&server).await, [0, 1, 0]);
-    assert_refused(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
+    assert_rejected(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
     // The stored bytes have a separate grace period, and a push within it reuses them.
     assert_eq!(objects(&server).await.len(), 1);
     tool.push_blob(b"of no use").await;
@@ -113,7 +113,7 @@ async fn restore_discards_uploads_and_unreferenced_objects(server: TestServer) {
 
     reset_after_restore(&server.backend).await.expect("the database");
     sweep(&server.backend).await.expect("the storage");
-    assert_refused(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
+    assert_rejected(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
     tool.push_blob(b"of no use").await;
     assert_eq!(tool.client.get(&path).await.expect(200).body, b"of no use");
     let layer = tool.path(&format!("blobs/{}", digest(&image.layer)));
@@ -166,7 +166,7 @@ async fn abandoned_uploads_are_collected(server: TestServer) {
     tool.client.get(&location).await.expect(204);
     backdate(&server, DAYS).await;
     assert!(sweep(&server.backend).await.expect("the storage") >= 2);
-    assert_refused(&tool.client.get(&location).await, 404, "BLOB_UPLOAD_UNKNOWN");
+    assert_rejected(&tool.client.get(&location).await, 404, "BLOB_UPLOAD_UNKNOWN");
     assert_eq!(objects(&server).await, Vec::<String>::new());
 }
 
