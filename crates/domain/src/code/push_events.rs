@@ -48,7 +48,7 @@ impl PlannedEffect for PlannedEvents {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             for event in self.events {
-                events::write(transaction, event).await?;
+                events::insert(transaction, event).await?;
             }
             match (update.user_id, self.pending.is_empty()) {
                 (Some(user_id), false) => {
@@ -85,11 +85,7 @@ async fn plan(refs: &UpdatedRefs<'_>) -> PlannedEvents {
                     .filter(|(_, change)| push_action(change) == action)
                     .count();
                 if count > 0 {
-                    events.extend(push_event(
-                        refs,
-                        combined_push_data(ref_type, action, count),
-                        None,
-                    ));
+                    events.extend(push_event(refs, group_push_data(ref_type, action, count), None));
                 }
             }
             let is_default = |(name, _): &&(&str, &RefChange)| Some(*name) == refs.default_branch;
@@ -133,7 +129,7 @@ fn push_action(change: &RefChange) -> PushAction {
     }
 }
 
-fn combined_push_data(ref_type: RefType, action: PushAction, count: usize) -> PushData {
+fn group_push_data(ref_type: RefType, action: PushAction, count: usize) -> PushData {
     PushData {
         commit_count: 0,
         action,

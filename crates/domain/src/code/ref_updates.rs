@@ -313,7 +313,7 @@ mod tests {
             change(Some("a"), Some("y")),
             change(Some("y"), Some("a")),
         ];
-        assert_eq!(target_after(&planned, &before), Some("a".to_owned()));
+        assert_eq!(target_after(&planned, &before_intent), Some("a".to_owned()));
         let other_ref = RefChange {
             reference: "refs/heads/other".to_owned(),
             ..change(Some("a"), Some("b"))

@@ -245,7 +245,7 @@ impl OpenPush {
             durable: true,
             overflow: match self.sideband {
                 true => Overflow::DropsProgress,
-                false => Overflow::Kept,
+                false => Overflow::Buffered,
             },
         };
         let response = stream::exchange(running, exchange, move |result| {

@@ -162,7 +162,7 @@ pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> 
     backend.repositories.remove(&id).await?;
     uploads::remove_all(backend, project.id).await?;
     // Otherwise the deletion of the row would cascade to them in one statement and block all writers.
-    repositories::erase_all(backend, project.id).await?;
+    repositories::delete_all_content(backend, project.id).await?;
     backend
         .database
         .transaction(async |transaction| {

@@ -170,7 +170,7 @@ impl ArchiveReader<'_> {
                 checks::check_version(&text)?;
                 self.version = true;
             }
-            ArchiveEntry::Beside => {}
+            ArchiveEntry::Ignored => {}
             ArchiveEntry::All => {
                 let mut all = Vec::new();
                 each_line(&mut content, name, |line| {
@@ -207,7 +207,7 @@ impl ArchiveReader<'_> {
                 draft.relations[relation as usize] = Some(range);
                 draft.records += count;
             }
-            ArchiveEntry::Strange(id, word) => {
+            ArchiveEntry::Unknown(id, word) => {
                 self.draft(id)?;
                 self.unknown_files.push((id, word));
             }

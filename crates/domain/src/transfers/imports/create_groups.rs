@@ -155,7 +155,7 @@ impl Importer<'_> {
             .iter()
             .map(|group| (group.draft.id, group.full_path.as_str()))
             .collect();
-        for (id, word) in &self.strange {
+        for (id, word) in &self.unknown_files {
             let path = paths.get(id).copied().unwrap_or_default();
             self.report.add(
                 ItemKind::Relation,

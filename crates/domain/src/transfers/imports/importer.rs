@@ -38,7 +38,7 @@ pub struct Importer<'a> {
     pub(super) file: File,
     pub(super) groups: Vec<GroupNode>,
     pub(super) epics: HashMap<i64, EpicReference>,
-    pub(super) strange: Vec<(i64, String)>,
+    pub(super) unknown_files: Vec<(i64, String)>,
     /// IDs of local users by their IDs in the archive.
     pub(super) user_ids: HashMap<i64, i64>,
     /// IDs of local groups by their IDs in the archive.
@@ -70,7 +70,7 @@ impl<'a> Importer<'a> {
             file: File::from_std(opened.file),
             groups: opened.groups,
             epics: opened.epics,
-            strange: opened.strange,
+            unknown_files: opened.unknown_files,
             user_ids: HashMap::new(),
             nodes: HashMap::new(),
             report,

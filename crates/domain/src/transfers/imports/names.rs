@@ -21,7 +21,7 @@ pub enum ArchiveEntry {
     /// Records of a group.
     Relation(i64, Relation),
     /// Records of a relation that this server does not support.
-    Strange(i64, String),
+    Unknown(i64, String),
 }
 
 /// Returns a name without the optional prefix `./`.
@@ -73,7 +73,7 @@ fn below_groups(plain: &str) -> Option<ArchiveEntry> {
     }
     let small = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
     let word_like = !word.is_empty() && word.len() <= MAX_IGNORED_NAME_BYTES && word.bytes().all(small);
-    word_like.then(|| ArchiveEntry::Strange(id, word.to_owned()))
+    word_like.then(|| ArchiveEntry::Unknown(id, word.to_owned()))
 }
 
 /// Parses an ID: digits without leading zeros.
@@ -106,7 +106,7 @@ mod tests {
             ),
             (
                 "tree/groups/17/wikis.ndjson",
-                ArchiveEntry::Strange(17, "wikis".to_owned()),
+                ArchiveEntry::Unknown(17, "wikis".to_owned()),
             ),
         ] {
             assert_eq!(ArchiveEntry::of_file(name).expect(name), known);

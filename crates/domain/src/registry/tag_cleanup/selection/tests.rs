@@ -208,19 +208,19 @@ fn latest_tag_is_never_deleted() {
 fn keep_regex_overrides_delete_regex() {
     let cleanup_rules = CleanupRules {
         keep: Some("v1.*".to_owned()),
-        ..rules("v.*")
+        ..delete_rules("v.*")
     };
     let rules = CompiledRules::compile(&cleanup_rules).expect("rules");
     assert!(rules.matches("v2") && rules.matches("v") && !rules.matches("v1") && !rules.matches("v10"));
     assert!(rules.matches("vv1"), "it matches whole names as well");
     let nothing = CleanupRules {
         keep: Some(".*".to_owned()),
-        ..rules(".*")
+        ..delete_rules(".*")
     };
     assert!(!CompiledRules::compile(&nothing).expect("rules").matches("v2"));
     let empty = CleanupRules {
         keep: Some(String::new()),
-        ..rules(".*")
+        ..delete_rules(".*")
     };
     assert!(CompiledRules::compile(&empty).expect("rules").matches("v2"));
 }
@@ -229,7 +229,7 @@ fn keep_regex_overrides_delete_regex() {
 fn keep_n_retains_newest_tags_and_treats_undated_tags_as_newest() {
     let keep_newest = |keep_n| CleanupRules {
         keep_n: Some(keep_n),
-        ..rules(".*")
+        ..delete_rules(".*")
     };
     let days = [Some(3), None, Some(1), Some(2), None];
     assert_eq!(chosen(&keep_newest(0), &days), [1, 2, 3, 4, 5]);
@@ -248,7 +248,7 @@ fn keep_n_retains_newest_tags_and_treats_undated_tags_as_newest() {
 fn older_than_retains_newer_and_undated_tags() {
     let old = CleanupRules {
         before: day(3),
-        ..rules(".*")
+        ..delete_rules(".*")
     };
     assert_eq!(chosen(&old, &[Some(1), Some(2), Some(3), Some(4), None]), [1, 2]);
     let both = CleanupRules {
