@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of commits that are counted in a push, because the client waits.
 pub const MAX_COUNTED_COMMITS: usize = 10_001;
 
-/// PushAction of a ref.
+/// Change of a ref in a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PushAction {
@@ -32,7 +32,7 @@ pub enum RefType {
 pub struct PushData {
     /// Number of pushed commits, at most [`MAX_COUNTED_COMMITS`].
     pub commit_count: usize,
-    /// PushAction of the ref.
+    /// Change of the ref.
     pub action: PushAction,
     /// Kind of the ref.
     pub ref_type: RefType,

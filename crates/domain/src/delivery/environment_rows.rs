@@ -77,8 +77,8 @@ pub(super) async fn set_state(
 /// Inserts an environment. The caller has locked the project.
 ///
 /// # Errors
-/// Returns `Error::Rejected` if the project has `MAX_ENVIRONMENTS` environments already, and a validation error if the name
-/// is taken.
+/// Returns `Error::Rejected` if the project has `MAX_ENVIRONMENTS` environments already, and a validation error
+/// if the name is taken.
 pub(super) async fn insert(
     transaction: &DatabaseTransaction,
     project_id: i64,

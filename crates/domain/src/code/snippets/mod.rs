@@ -21,7 +21,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::urls;
 
-/// The owner of snippets: a project, or their authors.
+/// Scope of snippets: one project, or all personal snippets.
 #[derive(Debug, Clone, Copy)]
 pub enum SnippetScope<'a> {
     /// Personal snippets, outside projects.
