@@ -12,7 +12,7 @@ use domain::review::merge_requests;
 use domain::spaces::jobs::sweep_expired_access;
 use domain::spaces::projects::forks;
 use domain::transfers::{exports, imports};
-use domain::webhooks::jobs::deliver_hook;
+use domain::webhooks::jobs::deliver_webhook;
 use storage::jobs::{Job, JobAttempt, JobFailure, JobRegistry};
 
 /// Returns the handlers of all jobs for a backend.
@@ -30,7 +30,7 @@ pub fn registry(backend: &Backend) -> JobRegistry {
         .run(delete_registry_repository::run)
         .run(tag_cleanup::run_job)
         .run(deletion::users::run_job)
-        .run(deliver_hook::run)
+        .run(deliver_webhook::run)
         .run(exports::run_job)
         .run(merge_requests::run_finish_merge)
         .attempt(forks::run_job)

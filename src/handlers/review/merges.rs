@@ -34,7 +34,7 @@ impl MergesApi for App {
         let iid = request.merge_request_iid;
         let page = merge_requests::commits(&self.backend, &access, iid, &page).await?;
         let url = self.project_url(&access);
-        Ok(page.map(|one| commit::listed(one, &url)))
+        Ok(page.map(|one| commit::with_stats(one, &url)))
     }
 
     async fn get_merge_request_changes(

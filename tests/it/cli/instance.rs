@@ -1,4 +1,4 @@
-//! Matching and mismatched data directories and databases.
+//! Data directories and databases that belong together, and those that do not.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,21 +11,21 @@ use tokio::process::Command;
 use crate::support::git::{self, Work};
 use crate::support::process::{Process, Site, TOKEN, on_every_site};
 
-/// Maximum time until a command is refused.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// All commands that open an instance, except `serve`.
+/// How long a command may take that is to be refused.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Every command that opens an instance, but `serve`.
 const COMMANDS: [&[&str]; 7] = [
     &["doctor"],
     &["backup", "copy"],
     &["worker"],
     &["admin", "create-user", "eve", "--email", "eve@example.com"],
     &["admin", "create-token", "root"],
-    &["admin", "import-repo", "--project", "root/q", "/missing"],
+    &["admin", "import-repo", "--project", "root/q", "/unused_address"],
     &["admin", "sync-members", "--group", "g", "--allow-empty"],
 ];
 const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
 
-/// Returns a command of the binary for a data directory. Without a URL, the command selects the database.
+/// A run of the binary on a data directory, with a database or with the one that it chooses.
 fn command(data: &Path, url: Option<&str>, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOLDFAST_")) {
@@ -45,8 +45,8 @@ fn command(data: &Path, url: Option<&str>, arguments: &[&str]) -> Command {
 }
 
 /// Runs a command that must exit with status 1, and returns its output.
-async fn refused(data: &Path, url: Option<&str>, arguments: &[&str]) -> String {
-    let output = tokio::time::timeout(TIME_LIMIT, command(data, url, arguments).output()).await;
+async fn rejected(data: &Path, url: Option<&str>, arguments: &[&str]) -> String {
+    let output = tokio::time::timeout(PATIENCE, command(data, url, arguments).output()).await;
     let output = output.unwrap_or_else(|_| panic!("{arguments:?} does not exit")).expect("the binary");
     let printed = git::output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}");
@@ -58,12 +58,12 @@ async fn serve(data: &Path, url: &str) -> Process {
     Site::ready(command(data, Some(url), SERVE)).await
 }
 
-/// Returns all files and directories below a directory.
+/// All files and directories below a directory.
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        // SQLite creates and deletes these files while a database is open.
+        // What SQLite keeps next to a database that is open comes and goes.
         if !path.to_string_lossy().ends_with("-shm") && !path.to_string_lossy().ends_with("-wal") {
             found.extend(entries(&path));
             found.push(path);
@@ -73,7 +73,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the instance ID in a data directory.
+/// The ID of the instance that a data directory names.
 fn instance_id(data: &Path) -> String {
     let text = std::fs::read_to_string(data.join("instance.json")).expect("an instance file");
     let record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -86,14 +86,14 @@ async fn execute(url: &str, sql: &str) {
     database.close().await.expect("closing");
 }
 
-/// Removes the identity of an instance, as if an older version had created the instance.
-async fn remove_identity(site: &Site) {
+/// Makes an instance look like one of a version that did not record identities.
+async fn forget_identity(site: &Site) {
     std::fs::remove_file(site.data.join("instance.json")).expect("an instance file");
     std::fs::remove_file(site.data.join("repositories/.store-id")).expect("a store ID");
     execute(&site.database_url(), "DELETE FROM instances").await;
 }
 
-/// Creates an instance with one project that has a repository.
+/// A stopped server with one project that has a repository.
 async fn with_project(site: &Site) -> Work {
     site.serve(&[]).await.stop().await;
     let work = Work::new().await;
@@ -101,7 +101,7 @@ async fn with_project(site: &Site) -> Work {
     work
 }
 
-async fn commands_reject_database_of_another_kind(site: Site) {
+async fn database_of_another_kind_is_refused(site: Site) {
     with_project(&site).await;
     let before = entries(site.data.parent().unwrap());
     let (url, expected, found) = match site.kind {
@@ -109,9 +109,9 @@ async fn commands_reject_database_of_another_kind(site: Site) {
         crate::support::Kind::Postgresql(_) => (None, "PostgreSQL", "SQLite"),
     };
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {
-        let printed = refused(&site.data, url, arguments).await;
-        let text = format!("belongs to an instance on {expected}, but the database URL names {found}");
-        assert!(printed.contains(&text) && printed.contains("--database-url"), "{printed}");
+        let printed = rejected(&site.data, url, arguments).await;
+        let message = format!("belongs to an instance on {expected}, but the database URL names {found}");
+        assert!(printed.contains(&message) && printed.contains("--database-url"), "{printed}");
     }
     let after = entries(site.data.parent().unwrap());
     assert_eq!(after.iter().filter(|path| !before.contains(path)).collect::<Vec<_>>(), Vec::<&PathBuf>::new());
@@ -122,7 +122,7 @@ async fn commands_create_no_database(site: Site) {
     let other = site.another().await;
     let url = other.database_url();
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {
-        let printed = refused(&site.data, Some(&url), arguments).await;
+        let printed = rejected(&site.data, Some(&url), arguments).await;
         assert!(printed.contains("--database-url"), "{printed}");
         assert!(!other.data.exists() && !site.sibling_path("copy").exists());
     }
@@ -130,78 +130,78 @@ async fn commands_create_no_database(site: Site) {
         let database = Database::connect(&url, &DatabaseOptions::default()).await.unwrap();
         let tables = "SELECT 1 AS one WHERE to_regclass('users') IS NOT NULL";
         let statement = Statement::from_string(database.backend(), tables);
-        assert!(database.read().query_one_raw(statement).await.unwrap().is_none(), "a schema was created");
+        assert!(database.read().query_one_raw(statement).await.unwrap().is_none(), "a schema was made");
         database.close().await.unwrap();
     }
     other.remove().await;
 }
 
-async fn commands_reject_database_of_another_instance(site: Site) {
+async fn database_of_another_instance_is_refused(site: Site) {
     with_project(&site).await;
     let other = site.another().await;
     with_project(&other).await;
     let (id, other_id) = (instance_id(&site.data), instance_id(&other.data));
     assert_ne!(id, other_id);
     for arguments in COMMANDS.iter().copied().chain([SERVE]) {
-        let printed = refused(&site.data, Some(&other.database_url()), arguments).await;
-        let expected = format!("belongs to the instance {id}, but the database belongs to the instance {other_id}");
-        assert!(printed.contains(&expected), "{printed}");
+        let printed = rejected(&site.data, Some(&other.database_url()), arguments).await;
+        let message = format!("belongs to the instance {id}, but the database belongs to the instance {other_id}");
+        assert!(printed.contains(&message), "{printed}");
     }
     site.succeeds(&["doctor"]).await;
     other.succeeds(&["doctor"]).await;
     other.remove().await;
 }
 
-async fn serve_rejects_another_data_directory(site: Site) {
+async fn server_with_another_data_directory_is_refused(site: Site) {
     let server = site.serve(&[]).await;
     let url = site.database_url();
     let fresh = site.sibling_path("fresh");
-    let printed = refused(&fresh, Some(&url), SERVE).await;
-    let expected = "has the key none and the repository store none; nodes of one instance share one data directory";
-    assert!(printed.contains(expected) && printed.contains(&instance_id(&site.data)), "{printed}");
+    let printed = rejected(&fresh, Some(&url), SERVE).await;
+    let message = "has the key none and the repository store none; nodes of one instance share one data directory";
+    assert!(printed.contains(message) && printed.contains(&instance_id(&site.data)), "{printed}");
     assert!(!fresh.join("secret.key").exists() && !fresh.join("repositories").exists());
 
-    // A data directory with another key and other repositories.
+    // One with a key and repositories of its own.
     let own = Site::new(&crate::support::Kind::Sqlite).await;
     own.serve(&[]).await.stop().await;
     for file in ["instance.json", "serve.lock"] {
         std::fs::remove_file(own.data.join(file)).unwrap();
     }
-    let printed = refused(&own.data, Some(&url), SERVE).await;
+    let printed = rejected(&own.data, Some(&url), SERVE).await;
     let stores = [&site, &own].map(|site| std::fs::read_to_string(site.data.join("repositories/.store-id")).unwrap());
     assert!(stores.iter().all(|store| printed.contains(store.trim())), "{printed}");
     assert!(!own.data.join("instance.json").exists());
 
-    // A data directory with the key and the file of the instance, but without its repositories.
+    // One with the key and the file of the instance, but without its repositories.
     let copied = site.sibling_path("copied");
     std::fs::create_dir(&copied).unwrap();
     for file in ["instance.json", "secret.key"] {
         std::fs::copy(site.data.join(file), copied.join(file)).unwrap();
     }
-    let printed = refused(&copied, Some(&url), SERVE).await;
+    let printed = rejected(&copied, Some(&url), SERVE).await;
     assert!(printed.contains("the repository store none"), "{printed}");
     assert!(!copied.join("repositories").exists());
     server.stop().await;
     site.succeeds(&["doctor"]).await;
 }
 
-async fn missing_instance_file_is_written_by_next_server(site: Site) {
+async fn start_that_was_killed_before_the_file_is_completed(site: Site) {
     with_project(&site).await;
     let id = instance_id(&site.data);
     std::fs::remove_file(site.data.join("instance.json")).unwrap();
     site.succeeds(&["doctor"]).await;
-    assert!(!site.data.join("instance.json").exists(), "only a server writes the file");
+    assert!(!site.data.join("instance.json").exists(), "only a server writes it");
     site.serve(&[]).await.stop().await;
     assert_eq!(instance_id(&site.data), id);
 }
 
-async fn damaged_instance_file_is_rejected_until_it_is_removed(site: Site) {
+async fn damaged_instance_file_is_refused_until_it_is_removed(site: Site) {
     with_project(&site).await;
     let (file, id) = (site.data.join("instance.json"), instance_id(&site.data));
     for text in ["", "{", "{\"format\": 9}"] {
         std::fs::write(&file, text).unwrap();
         for arguments in [&["doctor"][..], SERVE] {
-            let printed = refused(&site.data, Some(&site.database_url()), arguments).await;
+            let printed = rejected(&site.data, Some(&site.database_url()), arguments).await;
             assert!(printed.contains("instance.json is damaged") && printed.contains("remove it"), "{printed}");
         }
     }
@@ -210,19 +210,19 @@ async fn damaged_instance_file_is_rejected_until_it_is_removed(site: Site) {
     assert_eq!(instance_id(&site.data), id);
 }
 
-async fn data_directory_without_identity_gets_one_from_next_server(site: Site) {
+async fn older_data_directory_gets_its_identity_from_the_next_server(site: Site) {
     with_project(&site).await;
-    remove_identity(&site).await;
+    forget_identity(&site).await;
     let copy = site.sibling_path("copy");
     site.succeeds(&["backup", copy.to_str().unwrap()]).await;
     assert!(!site.data.join("instance.json").exists());
 
-    // Neither an empty database nor another directory is accepted as the missing part.
+    // Neither an empty database nor another directory is taken for the missing part.
     let other = site.another().await;
     for arguments in [&["doctor"][..], SERVE] {
-        let printed = refused(&site.data, Some(&other.database_url()), arguments).await;
+        let printed = rejected(&site.data, Some(&other.database_url()), arguments).await;
         assert!(printed.contains("--database-url"), "{printed}");
-        let printed = refused(&other.data, Some(&site.database_url()), arguments).await;
+        let printed = rejected(&other.data, Some(&site.database_url()), arguments).await;
         assert!(printed.contains("--data-dir"), "{printed}");
     }
     assert!(!other.data.join("holdfast.db").exists() && !other.data.join("secret.key").exists());
@@ -233,20 +233,20 @@ async fn data_directory_without_identity_gets_one_from_next_server(site: Site) {
     site.succeeds(&["doctor"]).await;
 }
 
-async fn restored_instance_has_another_identity(site: Site) {
+async fn restored_instance_is_another_one(site: Site) {
     let work = with_project(&site).await;
     let copy = site.sibling_path("copy");
     let printed = site.succeeds(&["backup", copy.to_str().unwrap()]).await;
     assert_eq!(printed, format!("Saved 1 repository to {}\n", copy.display()));
     let printed =
-        refused(&site.sibling_path("over"), Some(&site.database_url()), &["restore", copy.to_str().unwrap()]).await;
+        rejected(&site.sibling_path("over"), Some(&site.database_url()), &["restore", copy.to_str().unwrap()]).await;
     assert!(printed.contains("is not empty") || printed.contains("exists"), "{printed}");
     let other = site.another().await;
     let printed = other.succeeds(&["restore", copy.to_str().unwrap()]).await;
     assert!(printed.starts_with("Restored 1 repository of "), "{printed}");
     assert_ne!(instance_id(&site.data), instance_id(&other.data));
     for (one, another) in [(&site, &other), (&other, &site)] {
-        let printed = refused(&one.data, Some(&another.database_url()), SERVE).await;
+        let printed = rejected(&one.data, Some(&another.database_url()), SERVE).await;
         assert!(printed.contains("to the same instance"), "{printed}");
     }
     other.succeeds(&["doctor"]).await;
@@ -262,19 +262,19 @@ async fn restored_instance_has_another_identity(site: Site) {
     other.remove().await;
 }
 
-async fn concurrent_first_starts_create_one_identity(site: Site) {
+async fn first_starts_at_the_same_time_agree(site: Site) {
     let url = site.database_url();
     let start = || {
         let mut command = command(&site.data, Some(&url), SERVE);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary")
     };
     let mut nodes = [start(), start(), start()];
-    // On SQLite one server starts; on PostgreSQL all of them start.
+    // On SQLite all but one are refused; on PostgreSQL all serve.
     let mut ready = Vec::new();
     for node in &mut nodes {
         use tokio::io::{AsyncBufReadExt, BufReader};
         let mut lines = BufReader::new(node.stdout.take().expect("its output")).lines();
-        let is_ready = async {
+        let reading = async {
             while let Some(line) = lines.next_line().await.expect("a line") {
                 if line.starts_with("Health: ") {
                     return true;
@@ -282,7 +282,7 @@ async fn concurrent_first_starts_create_one_identity(site: Site) {
             }
             false
         };
-        ready.push(tokio::time::timeout(TIME_LIMIT, is_ready).await.expect("a start or an exit"));
+        ready.push(tokio::time::timeout(PATIENCE, reading).await.expect("a start or an end"));
     }
     let expected = match site.kind {
         crate::support::Kind::Sqlite => 1,
@@ -299,10 +299,10 @@ async fn concurrent_first_starts_create_one_identity(site: Site) {
     site.succeeds(&["doctor"]).await;
 }
 
-async fn data_directory_of_killed_server_can_be_served_again(site: Site) {
+async fn directory_is_free_again_when_its_server_was_killed(site: Site) {
     let server = site.serve(&[]).await;
     if !kind_is_postgresql(&site.kind) {
-        let printed = refused(&site.data, Some(&site.database_url()), SERVE).await;
+        let printed = rejected(&site.data, Some(&site.database_url()), SERVE).await;
         assert!(printed.contains(&format!("is served by the process {}", server.id())), "{printed}");
     }
     server.kill().await;
@@ -312,16 +312,16 @@ async fn data_directory_of_killed_server_can_be_served_again(site: Site) {
 }
 
 on_every_site![
-    commands_reject_database_of_another_kind,
+    database_of_another_kind_is_refused,
     commands_create_no_database,
-    commands_reject_database_of_another_instance,
-    serve_rejects_another_data_directory,
-    missing_instance_file_is_written_by_next_server,
-    damaged_instance_file_is_rejected_until_it_is_removed,
-    data_directory_without_identity_gets_one_from_next_server,
-    restored_instance_has_another_identity,
-    concurrent_first_starts_create_one_identity,
-    data_directory_of_killed_server_can_be_served_again,
+    database_of_another_instance_is_refused,
+    server_with_another_data_directory_is_refused,
+    start_that_was_killed_before_the_file_is_completed,
+    damaged_instance_file_is_refused_until_it_is_removed,
+    older_data_directory_gets_its_identity_from_the_next_server,
+    restored_instance_is_another_one,
+    first_starts_at_the_same_time_agree,
+    directory_is_free_again_when_its_server_was_killed,
 ];
 
 fn kind_is_postgresql(kind: &crate::support::Kind) -> bool {

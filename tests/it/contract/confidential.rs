@@ -83,11 +83,9 @@ impl Fixture {
         let words = json!({"body": format!("{SECRET} note, see #{open} and @guest, @stranger, @reporter")});
         let on_note = Self::write(&root, &format!("{on_secret}/notes"), words).await;
         let words = json!({"body": format!("{SECRET} aside for @guest, #{secret}"), "confidential": true});
-        let confidential_note = Self::write(&root, &format!("{on_open}/notes"), words).await;
+        let aside = Self::write(&root, &format!("{on_open}/notes"), words).await;
         let mut awards = Vec::new();
-        for to in
-            [on_secret.clone(), format!("{on_secret}/notes/{on_note}"), format!("{on_open}/notes/{confidential_note}")]
-        {
+        for to in [on_secret.clone(), format!("{on_secret}/notes/{on_note}"), format!("{on_open}/notes/{aside}")] {
             awards.push(Self::write(&root, &format!("{to}/award_emoji"), json!({"name": "tada"})).await);
         }
         root.post(&format!("{on_secret}/add_spent_time"), json!({"duration": "1h"})).await.expect(201);
@@ -101,8 +99,8 @@ impl Fixture {
         let words = json!({"body": format!("{SECRET} of the epic")});
         let on_epic = Self::write(&root, &format!("{of_group}/epics/{}/notes", epic.1), words).await;
         let variable = json!({"key": "K", "value": format!("{SECRET}-value")});
-        for parent in ["/admin/ci", &of_project, &of_group] {
-            root.post(&format!("{parent}/variables"), variable.clone()).await.expect(201);
+        for base_path in ["/admin/ci", &of_project, &of_group] {
+            root.post(&format!("{base_path}/variables"), variable.clone()).await.expect(201);
         }
         let words = json!({"ref": "main", "variables": [variable]});
         let pipeline = Self::write(&root, &format!("{of_project}/pipeline"), words).await;
@@ -121,7 +119,7 @@ impl Fixture {
             author: 1,
             values: vec![
                 ("issue_iid", vec![open, secret]),
-                ("note_id", vec![on_note, confidential_note, on_epic]),
+                ("note_id", vec![on_note, aside, on_epic]),
                 ("award_id", awards),
                 ("merge_request_iid", vec![merge_request]),
                 ("milestone_id", vec![milestone]),
@@ -145,9 +143,9 @@ impl Fixture {
         let (open, secret) = (iids[0], iids[1]);
         let words = json!({"body": format!("{SECRET} for @guest, @stranger and @reporter; like #{open}")});
         Self::write(root, &format!("{of_project}/issues/{secret}/notes"), words).await;
-        let there = format!("mentioned in issue #{secret}");
+        let existing = format!("mentioned in issue #{secret}");
         let notes = format!("{of_project}/issues/{open}/notes?per_page=100");
-        assert!(reporter.get(&notes).await.expect(200).text().contains(&there));
+        assert!(reporter.get(&notes).await.expect(200).text().contains(&existing));
     }
 
     async fn write(client: &Client, path: &str, body: Value) -> i64 {
@@ -195,19 +193,20 @@ impl Fixture {
     }
 
     /// As [`Fixture::leaks`], only for some operations.
-    async fn leaks_of(&self, client: &Client, includes: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
+    async fn leaks_of(&self, client: &Client, is_selected: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
         let mut leaks = Vec::new();
-        for operation in operations().iter().filter(|operation| operation.method == "GET" && includes(operation.id)) {
+        for operation in operations().iter().filter(|operation| operation.method == "GET" && is_selected(operation.id))
+        {
             // An operation without filters needs only one query.
-            let has_parameter = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
-            let lists = has_parameter("scope") || has_parameter("search");
+            let asks = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
+            let lists = asks("scope") || asks("search");
             let queries = if lists { QUERIES.as_slice() } else { &QUERIES[..1] };
             for path in self.paths(operation) {
                 for query in queries {
                     let path = format!("{path}?{query}");
-                    let response = client.get(&path).await;
-                    assert!(response.status < 500, "{path}: {}", response.status);
-                    if String::from_utf8_lossy(&response.body).contains(SECRET) {
+                    let answer = client.get(&path).await;
+                    assert!(answer.status < 500, "{path}: {}", answer.status);
+                    if String::from_utf8_lossy(&answer.body).contains(SECRET) {
                         leaks.push((operation.id, path));
                     }
                 }
@@ -222,16 +221,14 @@ fn ultimate_plan() -> ConfigOptions {
 }
 
 async fn no_route_leaks_confidential_text(server: TestServer) {
-    let (guest, non_member) = (server.create_user("guest").await, server.create_user("stranger").await);
+    let (guest, stranger) = (server.create_user("guest").await, server.create_user("stranger").await);
     let reporter = server.create_user("reporter").await;
     let fixture = Fixture::new(&server).await;
     server.insert_member(fixture.project, guest.id, AccessLevel::Guest).await;
     spaces::join(&server.root(), &format!("/groups/{}", fixture.group), reporter.id, 20).await;
     fixture.mention(&server.root(), &reporter.client).await;
     server.finish_jobs().await;
-    for (who, client) in
-        [("guest", &guest.client), ("non-member", &non_member.client), ("anonymous", &server.anonymous())]
-    {
+    for (who, client) in [("guest", &guest.client), ("stranger", &stranger.client), ("nobody", &server.anonymous())] {
         let leaks = fixture.leaks(client).await;
         assert!(leaks.is_empty(), "{who} can read {leaks:#?}");
         // A cross-reference would reveal the IID of the confidential issue.
@@ -263,11 +260,11 @@ async fn no_route_leaks_confidential_text(server: TestServer) {
     server.insert_member(fixture.project, developer.id, AccessLevel::Developer).await;
     let maintainer = server.create_user("maintainer").await;
     server.insert_member(fixture.project, maintainer.id, AccessLevel::Maintainer).await;
-    let includes = |id: &str| OF_PIPELINES.iter().any(|(operation, _)| *operation == id);
+    let is_selected = |id: &str| OF_PIPELINES.iter().any(|(operation, _)| *operation == id);
     for (role, client) in
         [(20, &reporter.client), (30, &developer.client), (40, &maintainer.client), (60, &server.root())]
     {
-        let leaks: BTreeSet<&str> = fixture.leaks_of(client, includes).await.into_iter().map(|(id, _)| id).collect();
+        let leaks: BTreeSet<&str> = fixture.leaks_of(client, is_selected).await.into_iter().map(|(id, _)| id).collect();
         for (operation, least) in OF_PIPELINES {
             assert_eq!(leaks.contains(operation), role >= least, "{operation} to {role}: {leaks:?}");
         }

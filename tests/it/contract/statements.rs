@@ -19,7 +19,7 @@ use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, on_every_database, spaces};
 
 /// Maximum number of statements of a list, including authentication.
-const MOST: usize = 15;
+const MAX_STATEMENTS: usize = 15;
 /// Number of rows of most kinds.
 const MANY: usize = 13;
 
@@ -80,22 +80,23 @@ impl Ids {
             root.post(&format!("/projects/{created}/share"), share).await.expect(201);
             root.post(&format!("/projects/{created}/star"), json!({})).await.expect(201);
             let member = server.create_user(&format!("person-{number}")).await;
-            for parent in [format!("/projects/{}", project.id), format!("/groups/{group}"), format!("/groups/{below}")]
+            for base_path in
+                [format!("/projects/{}", project.id), format!("/groups/{group}"), format!("/groups/{below}")]
             {
-                spaces::join(&root, &parent, member.id, 20).await;
+                spaces::join(&root, &base_path, member.id, 20).await;
             }
             member.client.post(&format!("/projects/{}/star", project.id), json!({})).await.expect(201);
             let address = json!({ "url": format!("http://127.0.0.1:1/{number}") });
             let title = format!("title-{number}");
-            for parent in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
-                let label = labels::label(&root, &parent, &title).await;
-                let milestone = milestones::milestone(&root, &parent, &title).await;
-                badges::badge(&root, &parent, &title).await;
-                let board = boards::board(&root, &parent, &title).await;
-                boards::list(&root, &parent, board, json!({ "label_id": label })).await;
-                boards::list(&root, &parent, board, json!({ "milestone_id": milestone })).await;
-                boards::list(&root, &parent, board, json!({ "assignee_id": 1 })).await;
-                match parent.starts_with("/projects") {
+            for base_path in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
+                let label = labels::label(&root, &base_path, &title).await;
+                let milestone = milestones::milestone(&root, &base_path, &title).await;
+                badges::badge(&root, &base_path, &title).await;
+                let board = boards::board(&root, &base_path, &title).await;
+                boards::list(&root, &base_path, board, json!({ "label_id": label })).await;
+                boards::list(&root, &base_path, board, json!({ "milestone_id": milestone })).await;
+                boards::list(&root, &base_path, board, json!({ "assignee_id": 1 })).await;
+                match base_path.starts_with("/projects") {
                     true => (project_board, project_milestone) = (board, milestone),
                     false => (group_board, group_milestone) = (board, milestone),
                 }
@@ -185,17 +186,17 @@ impl Ids {
             let job = commit_statuses::report(&root, project.id, &main, status).await;
             environments::environment(&root, &in_project, &title).await;
             clusters::cluster(&root, &in_project, &title).await;
-            for (parent, name, tag) in
+            for (base_path, name, tag) in
                 [(project.id, title.as_str(), "v1"), (created, "", "v1"), (project.id, "many", title.as_str())]
             {
-                registry_repository = container_registry::image(server, parent, name, tag, None).await;
+                registry_repository = container_registry::image(server, base_path, name, tag, None).await;
             }
             let deploys = json!({
                 "environment": title, "sha": main, "ref": "main", "tag": false, "status": "success", "job_id": job["id"],
             });
             deployment = deployments::deploy(&root, project.id, deploys).await;
-            for parent in ["/admin/ci", &in_project, &format!("/groups/{group}")] {
-                variables::variable(&root, &format!("{parent}/variables"), &format!("K{number}")).await;
+            for base_path in ["/admin/ci", &in_project, &format!("/groups/{group}")] {
+                variables::variable(&root, &format!("{base_path}/variables"), &format!("K{number}")).await;
             }
         }
         for iid in 1..=MANY {
@@ -280,7 +281,7 @@ async fn costly(server: &TestServer, client: &Client, ids: &Ids) -> Vec<String> 
         let before = server.statements();
         client.get(&path).await;
         let taken = server.statements() - before;
-        if taken > MOST {
+        if taken > MAX_STATEMENTS {
             costly.push(format!("{}: {taken}", operation.id));
         }
     }

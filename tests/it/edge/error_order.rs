@@ -64,7 +64,7 @@ async fn parameters_are_checked_before_permissions_except_in_file_forms(server: 
         right: json!({"description": "d"}),
         status,
     };
-    for refused in [
+    for rejected in [
         Refused {
             client: &dev.client,
             method: Method::POST,
@@ -102,9 +102,9 @@ async fn parameters_are_checked_before_permissions_except_in_file_forms(server: 
         put(&dev.client, format!("/projects/{shown}"), 403),
         put(&non_member.client, format!("/projects/{secret}"), 404),
     ] {
-        let status = refused.status;
-        assert_eq!(refused.statuses().await, [400, 400, status, status], "{} {}", refused.method, refused.path);
-        let anonymous = Refused { client: &anonymous_client, ..refused };
+        let status = rejected.status;
+        assert_eq!(rejected.statuses().await, [400, 400, status, status], "{} {}", rejected.method, rejected.path);
+        let anonymous = Refused { client: &anonymous_client, ..rejected };
         assert_eq!(anonymous.statuses().await, [401; 4], "{}", anonymous.path);
     }
 }

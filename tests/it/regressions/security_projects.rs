@@ -18,9 +18,9 @@ async fn fork_cannot_have_restricted_visibility(server: TestServer) {
         root.put("/application/settings", json!({"restricted_visibility_levels": levels})).await.expect(200);
     };
     restrict(&["public"]).await;
-    let refused = ada.client.post(&fork, json!({"visibility": "public"})).await.expect(400);
+    let rejected = ada.client.post(&fork, json!({"visibility": "public"})).await.expect(400);
     assert_eq!(
-        refused.json()["message"],
+        rejected.json()["message"],
         json!({"visibility_level": ["public has been restricted by your administrator"]})
     );
     let created = ada.client.post(&fork, json!({})).await.expect(201).json();

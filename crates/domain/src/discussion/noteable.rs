@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction};
 use storage::entities::{epics, issues, merge_requests, now, snippets};
 
 use crate::code::snippets as snippets_service;
-use crate::code::snippets::Home;
+use crate::code::snippets::SnippetScope;
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
@@ -63,7 +63,7 @@ impl Noteable {
             }
             NoteableKey::Snippet(id) => {
                 let access = space.project_access()?;
-                let snippet = snippets_service::find(db, Home::Project(&access), id).await?;
+                let snippet = snippets_service::find(db, SnippetScope::Project(&access), id).await?;
                 Ok(Self::Snippet(snippet))
             }
             NoteableKey::Epic(id) => Ok(Self::Epic(epics_service::find_by_id(db, space, id).await?)),
@@ -91,7 +91,7 @@ impl Noteable {
             }
             NoteableKey::Snippet(id) => {
                 let access = space.project_access()?;
-                let snippet = snippets_service::lock(transaction, Home::Project(&access), id).await?;
+                let snippet = snippets_service::lock(transaction, SnippetScope::Project(&access), id).await?;
                 Ok(Self::Snippet(snippet))
             }
             NoteableKey::Epic(id) => {

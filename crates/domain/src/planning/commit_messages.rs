@@ -7,7 +7,7 @@ use git::{CommitQuery, CommitSelection};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use storage::entities::{issues, merge_requests, now, users};
 
-use crate::code::jobs::read_messages::Unread;
+use crate::code::jobs::process_commit_messages::PendingMessages;
 use crate::code::push_events::{between, oid};
 use crate::code::repository_access;
 use crate::identity::access::ProjectAccess;
@@ -27,7 +27,12 @@ const MOST: usize = 100;
 ///
 /// # Errors
 /// Returns an error if the database or the repository fails.
-pub async fn process(backend: &Backend, project_id: i64, user_id: i64, unread: &Unread) -> Result<()> {
+pub async fn process(
+    backend: &Backend,
+    project_id: i64,
+    user_id: i64,
+    unread: &PendingMessages,
+) -> Result<()> {
     let db = backend.database.read();
     let Some(user) = users::Entity::find_by_id(user_id).one(db).await? else {
         return Ok(());

@@ -18,8 +18,8 @@ async fn custom_attribute_lifecycle(server: TestServer) {
     let ada = server.create_user("ada").await;
     root.get("/users/nobody/custom_attributes").await.expect(404);
     root.put("/users/nobody/custom_attributes/a", json!({"value": "1"})).await.expect(404);
-    for parent in [format!("/projects/{work}"), format!("/groups/{team}"), "/users/ADA".to_owned()] {
-        let all = format!("{parent}/custom_attributes");
+    for base_path in [format!("/projects/{work}"), format!("/groups/{team}"), "/users/ADA".to_owned()] {
+        let all = format!("{base_path}/custom_attributes");
         assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
         root.get(&format!("{all}/centre")).await.expect(404);
         root.delete(&format!("{all}/centre")).await.expect(404);
@@ -41,7 +41,7 @@ async fn custom_attribute_lifecycle(server: TestServer) {
         root.delete(&format!("{all}/%00")).await.expect(400);
         root.get(&format!("{all}?page=x")).await.expect(400);
         root.put(&format!("{all}/a"), json!({"value": "x".repeat(1 << 20)})).await.expect(413);
-        ada.client.get(&all).await.expect(if parent.starts_with("/users") { 403 } else { 404 });
+        ada.client.get(&all).await.expect(if base_path.starts_with("/users") { 403 } else { 404 });
     }
 }
 
@@ -128,8 +128,8 @@ async fn attributes_are_limited_to_100_and_survive_concurrent_writes(server: Tes
         let (root, path) = (root.clone(), format!("{all}/same"));
         async move { root.put(&path, json!({"value": number.to_string()})).await }
     });
-    for response in futures_util::future::join_all(same).await {
-        response.expect(200);
+    for answer in futures_util::future::join_all(same).await {
+        answer.expect(200);
     }
     for number in 1..100 {
         root.put(&format!("{all}/k{number}"), json!({"value": "1"})).await.expect(200);

@@ -34,8 +34,8 @@ async fn send_raw(client: &Client, project: i64, disposition: &str, content: &[u
     client.send(request).await
 }
 
-fn url(response: &ApiResponse) -> String {
-    format!("/{}", response.json()["full_path"].as_str().expect("an address"))
+fn url(answer: &ApiResponse) -> String {
+    format!("/{}", answer.json()["full_path"].as_str().expect("an address"))
 }
 
 /// Returns all files below a directory.
@@ -181,8 +181,8 @@ async fn upload_accepts_empty_files_and_files_up_to_the_limit(server: TestServer
     let sent = send(&root, id, "largest", largest.clone()).await.expect(201);
     assert!(root.get(&url(&sent)).await.expect(200).body == largest);
     let before = stored_file_count(&server);
-    let refused = send(&root, id, "larger", vec![7; (10 << 20) + 1]).await.expect(413);
-    assert_eq!(refused.message(), "413 Request Entity Too Large");
+    let rejected = send(&root, id, "larger", vec![7; (10 << 20) + 1]).await.expect(413);
+    assert_eq!(rejected.message(), "413 Request Entity Too Large");
     assert_eq!((stored_file_count(&server), row_count(&server).await), (before, 2));
     for (megabytes, status) in [(1, 413), (11, 201)] {
         root.put("/application/settings", json!({ "max_attachment_size": megabytes })).await.expect(200);
@@ -194,14 +194,14 @@ async fn upload_rejects_missing_and_malformed_files(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let path = format!("/projects/{id}/uploads");
-    for (response, message) in [
+    for (answer, message) in [
         (root.post(&path, json!({})).await, "file is missing"),
         (root.post_form(&path, &[("file", "text")]).await, "file is missing"),
         (send_raw(&root, id, "name=\"other\"", b"x").await, "file is missing"),
         (send_raw(&root, id, "name=\"file\"", b"x").await, "file is invalid"),
         (send_raw(&root, id, "name=\"other\"", b"\xff").await, "other is invalid"),
     ] {
-        assert_eq!(response.expect(400).message(), message);
+        assert_eq!(answer.expect(400).message(), message);
     }
     let request = |kind: &str, body: &'static str| {
         root.request(Method::POST, &path).header("content-type", kind.to_owned()).body(body)
@@ -246,9 +246,9 @@ async fn upload_with_failing_storage_returns_500_and_leaves_no_files(server: Tes
         // The helper of the client panics on server errors, so the request is sent directly.
         let form = Form::new().part("file", Part::bytes(vec![7; size]).file_name("a"));
         let request = root.request(Method::POST, &format!("/projects/{id}/uploads")).multipart(form);
-        let refused = request.send().await.expect("a response");
-        assert_eq!(refused.status(), 500);
-        assert_eq!(refused.text().await.expect("a text"), r#"{"message":"500 Internal Server Error"}"#);
+        let rejected = request.send().await.expect("an answer");
+        assert_eq!(rejected.status(), 500);
+        assert_eq!(rejected.text().await.expect("a text"), r#"{"message":"500 Internal Server Error"}"#);
     }
     assert_eq!((row_count(&server).await, files(&server.data().join("tmp")).len()), (0, 0));
     std::fs::remove_file(&objects).expect("a removal");

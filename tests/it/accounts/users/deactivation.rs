@@ -22,8 +22,8 @@ async fn deactivated_user_is_activated_by_sign_in(server: TestServer) {
     let path = format!("/users/{}/deactivate", ada.id);
     assert_eq!(root.post(&path, json!({})).await.expect(201).json(), json!(true));
     assert_eq!(root.post(&path, json!({})).await.expect(201).json(), json!(false));
-    let refused = ada.client.get("/user").await.expect(403);
-    assert!(refused.message().contains("deactivated"));
+    let rejected = ada.client.get("/user").await.expect(403);
+    assert!(rejected.message().contains("deactivated"));
     let mut browser = Browser::new(&server);
     assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 303);
     ada.client.get("/user").await.expect(200);
@@ -46,8 +46,8 @@ async fn deactivate_recently_active_user_returns_403(server: TestServer) {
     change(&server, &bob, |row| row.last_activity_on = Set(Some(now().date_naive() - Days::new(181)))).await;
     eve.client.get("/user").await.expect(200);
     for (user, status) in [(&ada, 403), (&eve, 403), (&bob, 201)] {
-        let response = root.post(&format!("/users/{}/deactivate", user.id), json!({})).await;
-        assert_eq!(response.status, status, "{}", user.row.username);
+        let answer = root.post(&format!("/users/{}/deactivate", user.id), json!({})).await;
+        assert_eq!(answer.status, status, "{}", user.row.username);
     }
 }
 
@@ -55,10 +55,10 @@ async fn blocked_users_cannot_be_activated_or_deactivated(server: TestServer) {
     let (ada, root) = (server.create_user("ada").await, server.root());
     let path = format!("/users/{}", ada.id);
     root.post(&format!("{path}/block"), json!({})).await.expect(201);
-    let refused = root.post(&format!("{path}/deactivate"), json!({})).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - A blocked user cannot be deactivated by the API");
-    let refused = root.post(&format!("{path}/activate"), json!({})).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - A blocked user must be unblocked to be activated");
+    let rejected = root.post(&format!("{path}/deactivate"), json!({})).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - A blocked user cannot be deactivated by the API");
+    let rejected = root.post(&format!("{path}/activate"), json!({})).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - A blocked user must be unblocked to be activated");
     assert_eq!(root.post("/users/1/deactivate", json!({})).await.status, 403);
     for action in ["activate", "deactivate"] {
         assert_eq!(server.anonymous().post(&format!("{path}/{action}"), json!({})).await.status, 401);

@@ -68,8 +68,8 @@ impl Fixture<'_> {
 
     fn path_value(&self, operation: &Operation, name: &str, space: &Space<'_>, key: i64) -> String {
         let read = operation.is_read();
-        let number = |there: i64| (if read { there } else { MISSING }).to_string();
-        let text = |there: &str| segment(if read { there } else { "missing" });
+        let number = |existing: i64| (if read { existing } else { MISSING }).to_string();
+        let text = |existing: &str| segment(if read { existing } else { "missing" });
         match (name, operation.access.on) {
             ("group_path" | "id", ResourceKind::Scim) => text("there"),
             ("id", ResourceKind::Project | ResourceKind::Group | ResourceKind::User)

@@ -9,9 +9,9 @@ use crate::support::spaces::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Adds a cluster of `/projects/:id` with an environment scope and returns its ID.
-pub async fn cluster(client: &Client, parent: &str, scope: &str) -> i64 {
+pub async fn cluster(client: &Client, path: &str, scope: &str) -> i64 {
     let created =
-        client.post(&format!("{parent}/clusters/user"), cluster_body(json!({ "environment_scope": scope }))).await;
+        client.post(&format!("{path}/clusters/user"), cluster_body(json!({ "environment_scope": scope }))).await;
     id(&created.expect(201).json())
 }
 
@@ -99,8 +99,8 @@ async fn cluster_lifecycle(server: TestServer) {
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     root.delete(&one).await.expect(204);
-    for response in [root.get(&one).await, root.delete(&one).await] {
-        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
+    for answer in [root.get(&one).await, root.delete(&one).await] {
+        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
     assert_eq!(root.get(&all).await.expect(200).json(), json!([second]));
     let db = server.backend.database.write();
@@ -111,14 +111,14 @@ async fn cluster_lifecycle(server: TestServer) {
 
 async fn create_cluster_rejects_invalid_attributes(server: TestServer) {
     let root = server.root();
-    let parent = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let all = format!("{parent}/clusters/user");
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let all = format!("{path}/clusters/user");
     let errors = async |body: Value| {
-        let refused = root.post(&all, body).await.expect(400);
-        assert!(!refused.text().contains("rather-secret"));
-        refused.json()["message"].clone()
+        let rejected = root.post(&all, body).await.expect(400);
+        assert!(!rejected.text().contains("rather-secret"));
+        rejected.json()["message"].clone()
     };
-    cluster(&root, &parent, "review/*").await;
+    cluster(&root, &path, "review/*").await;
     let scope = json!({ "environment_scope": ["cannot add duplicated environment scope"] });
     assert_eq!(errors(cluster_body(json!({ "environment_scope": "review/*" }))).await, scope);
     assert!(errors(json!({})).await.as_str().expect("a text").starts_with("name is missing"));
@@ -150,11 +150,8 @@ async fn create_cluster_rejects_invalid_attributes(server: TestServer) {
     }
     errors(cluster_body_with_platform(json!({ "authorization_type": "x" }))).await;
     errors(cluster_body_with_platform(json!({ "ca_cert": "x".repeat(65_537) }))).await;
-    root.get(&format!("{parent}/clusters/x")).await.expect(400);
-    assert_eq!(
-        root.get(&format!("{parent}/clusters")).await.expect(200).pluck("environment_scope"),
-        [json!("review/*")]
-    );
+    root.get(&format!("{path}/clusters/x")).await.expect(400);
+    assert_eq!(root.get(&format!("{path}/clusters")).await.expect(200).pluck("environment_scope"), [json!("review/*")]);
     // Environment scopes are unique only within a project.
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     cluster(&root, &other, "review/*").await;
@@ -168,8 +165,8 @@ async fn clusters_require_maintainer(server: TestServer) {
     join(&root, &work, developer.id, 30).await;
     join(&root, &work, maintainer.id, 40).await;
     let one = format!("{work}/clusters/{}", cluster(&maintainer.client, &work, "*").await);
-    let non_member = server.create_user("stranger").await.client;
-    for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&developer.client, 403)] {
+    let stranger = server.create_user("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
         client.get(&format!("{work}/clusters")).await.expect(status);
         client.get(&one).await.expect(status);
         client
@@ -181,8 +178,8 @@ async fn clusters_require_maintainer(server: TestServer) {
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     root.get(&one.replace(&work, &other)).await.expect(404);
     root.delete(&one.replace(&work, &other)).await.expect(404);
-    non_member.get(&format!("{other}/clusters")).await.expect(404);
-    non_member.post(&format!("{other}/clusters/user"), cluster_body(json!({}))).await.expect(404);
+    stranger.get(&format!("{other}/clusters")).await.expect(404);
+    stranger.post(&format!("{other}/clusters/user"), cluster_body(json!({}))).await.expect(404);
     root.post(&format!("{work}/archive"), json!({})).await.expect(201);
     maintainer.client.get(&one).await.expect(200);
     maintainer.client.delete(&one).await.expect(403);

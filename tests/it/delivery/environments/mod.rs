@@ -11,8 +11,8 @@ use crate::support::spaces::{id, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates an environment of `/projects/:id` and returns its ID.
-pub async fn environment(client: &Client, parent: &str, name: &str) -> i64 {
-    let created = client.post(&format!("{parent}/environments"), json!({ "name": name })).await;
+pub async fn environment(client: &Client, path: &str, name: &str) -> i64 {
+    let created = client.post(&format!("{path}/environments"), json!({ "name": name })).await;
     id(&created.expect(201).json())
 }
 
@@ -52,21 +52,21 @@ async fn environment_lifecycle(server: TestServer) {
     let again = root.post(&all, json!({ "name": "staging" })).await.expect(201).json();
     let slug = again["slug"].as_str().expect("a slug");
     assert!(slug.starts_with("staging-") && slug.len() == 14, "{slug}");
-    let refused = root.delete(&one).await.expect(403);
-    assert_eq!(refused.message(), "403 Forbidden - The environment must be stopped before it is deleted");
+    let rejected = root.delete(&one).await.expect(403);
+    assert_eq!(rejected.message(), "403 Forbidden - The environment must be stopped before it is deleted");
     for _ in 0..2 {
         assert_eq!(root.post(&format!("{one}/stop"), json!({})).await.expect(200).json()["state"], "stopped");
     }
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     root.delete(&one).await.expect(204);
-    for response in [
+    for answer in [
         root.get(&one).await,
         root.delete(&one).await,
         root.put(&one, json!({})).await,
         root.post(&format!("{one}/stop"), json!({})).await,
     ] {
-        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
+        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
     assert_eq!(root.get(&all).await.expect(200).pluck("id"), [blank["id"].clone(), again["id"].clone()]);
 }
@@ -74,12 +74,12 @@ async fn environment_lifecycle(server: TestServer) {
 async fn list_environments_supports_filters_and_pages(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({ "visibility": "internal" })).await;
-    let parent = format!("/projects/{work}");
-    let all = format!("{parent}/environments");
+    let path = format!("/projects/{work}");
+    let all = format!("{path}/environments");
     for name in ["production", "review/One", "review/two", "under_score", "percent"] {
-        environment(&root, &parent, name).await;
+        environment(&root, &path, name).await;
     }
-    let stopped = environment(&root, &parent, "gone").await;
+    let stopped = environment(&root, &path, "gone").await;
     root.post(&format!("{all}/{stopped}/stop"), json!({})).await.expect(200);
     let names = async |query: &str| root.get(&format!("{all}{query}")).await.expect(200).pluck("name");
     for (query, found) in [
@@ -115,11 +115,11 @@ async fn list_environments_supports_filters_and_pages(server: TestServer) {
 
 async fn environment_writes_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
-    let parent = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let all = format!("{parent}/environments");
-    let one = format!("{all}/{}", environment(&root, &parent, "production").await);
-    environment(&root, &parent, "staging").await;
-    let original = root.get(&one).await.expect(200).json();
+    let path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let all = format!("{path}/environments");
+    let one = format!("{all}/{}", environment(&root, &path, "production").await);
+    environment(&root, &path, "staging").await;
+    let sound = root.get(&one).await.expect(200).json();
     let errors = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
     let taken = json!(["has already been taken"]);
     assert_eq!(errors(json!({ "name": "production" })).await, json!({ "name": taken, "slug": taken }));
@@ -150,25 +150,25 @@ async fn environment_writes_reject_invalid_attributes(server: TestServer) {
     assert_eq!(errors(json!({ "name": "a", "external_url": long })).await, text);
     root.post(&all, json!({ "name": "a\0b" })).await.expect(400);
     root.get(&format!("{all}/x")).await.expect(400);
-    assert_eq!(root.get(&one).await.expect(200).json(), original);
+    assert_eq!(root.get(&one).await.expect(200).json(), sound);
     assert_eq!(root.get(&all).await.expect(200).pluck("name"), [json!("production"), json!("staging")]);
 }
 
 async fn environments_require_reporter_to_read_developer_to_write(server: TestServer) {
     let root = server.root();
     let work = Project::with_commits(&server, "work", Visibility::Public).await;
-    let parent = format!("/projects/{}", work.id);
-    let all = format!("{parent}/environments");
-    let non_member = server.create_user("stranger").await.client;
+    let path = format!("/projects/{}", work.id);
+    let all = format!("{path}/environments");
+    let stranger = server.create_user("stranger").await.client;
     let members = [
         (work.member("guest", AccessLevel::Guest).await, 403, 403),
         (work.member("reporter", AccessLevel::Reporter).await, 200, 403),
         (work.member("developer", AccessLevel::Developer).await, 200, 200),
         (work.member("maintainer", AccessLevel::Maintainer).await, 200, 200),
     ];
-    let others = [(server.anonymous(), 401, 401), (non_member.clone(), 403, 403)];
+    let others = [(server.anonymous(), 401, 401), (stranger.clone(), 403, 403)];
     for (client, reads, writes) in others.iter().chain(&members) {
-        let one = format!("{all}/{}", environment(&root, &parent, "one").await);
+        let one = format!("{all}/{}", environment(&root, &path, "one").await);
         client.get(&all).await.expect(*reads);
         client.get(&one).await.expect(*reads);
         client.put(&one, json!({ "name": "two" })).await.expect(*writes);
@@ -180,15 +180,15 @@ async fn environments_require_reporter_to_read_developer_to_write(server: TestSe
             root.delete(&format!("{all}/{left}")).await.expect(204);
         }
     }
-    let one = format!("{all}/{}", environment(&root, &parent, "one").await);
+    let one = format!("{all}/{}", environment(&root, &path, "one").await);
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
-    root.get(&one.replace(&parent, &other)).await.expect(404);
-    root.put(&one.replace(&parent, &other), json!({ "name": "x" })).await.expect(404);
-    non_member.get(&format!("{other}/environments")).await.expect(404);
-    non_member.post(&format!("{other}/environments"), json!({ "name": "x" })).await.expect(404);
-    let builds = async |level: &str| root.put(&parent, json!({ "builds_access_level": level })).await.expect(200);
+    root.get(&one.replace(&path, &other)).await.expect(404);
+    root.put(&one.replace(&path, &other), json!({ "name": "x" })).await.expect(404);
+    stranger.get(&format!("{other}/environments")).await.expect(404);
+    stranger.post(&format!("{other}/environments"), json!({ "name": "x" })).await.expect(404);
+    let builds = async |level: &str| root.put(&path, json!({ "builds_access_level": level })).await.expect(200);
     builds("disabled").await;
-    for response in [
+    for answer in [
         root.get(&all).await,
         root.get(&one).await,
         root.post(&all, json!({ "name": "x" })).await,
@@ -196,7 +196,7 @@ async fn environments_require_reporter_to_read_developer_to_write(server: TestSe
         root.post(&format!("{one}/stop"), json!({})).await,
         root.delete(&one).await,
     ] {
-        assert_eq!(response.status, 403);
+        assert_eq!(answer.status, 403);
     }
     builds("enabled").await;
     work.archive().await;
@@ -207,11 +207,11 @@ async fn environments_require_reporter_to_read_developer_to_write(server: TestSe
 async fn environment_shows_last_deployment_and_deletes_deployments(server: TestServer) {
     let root = server.root();
     let work = Project::with_commits(&server, "work", Visibility::Private).await;
-    let parent = format!("/projects/{}", work.id);
+    let path = format!("/projects/{}", work.id);
     let first = deployment(&root, &work, "production", "success").await;
     deployment(&root, &work, "staging", "success").await;
     deployment(&root, &work, "production", "failed").await;
-    let one = format!("{parent}/environments/{}", first["environment"]["id"]);
+    let one = format!("{path}/environments/{}", first["environment"]["id"]);
     let mut expected = first.clone();
     expected.as_object_mut().expect("an object").remove("environment");
     assert_eq!(root.get(&one).await.expect(200).json()["last_deployment"], expected);
@@ -223,7 +223,7 @@ async fn environment_shows_last_deployment_and_deletes_deployments(server: TestS
     assert_eq!((&shown["state"], &shown["last_deployment"]["id"]), (&json!("available"), &second["id"]));
     root.post(&format!("{one}/stop"), json!({})).await.expect(200);
     root.delete(&one).await.expect(204);
-    let left = root.get(&format!("{parent}/deployments")).await.expect(200).json();
+    let left = root.get(&format!("{path}/deployments")).await.expect(200).json();
     assert!(left.as_array().expect("a list").len() == 1 && left[0]["environment"]["name"] == "staging", "{left}");
     let db = server.backend.database.write();
     storage::entities::projects::Entity::delete_by_id(work.id).exec(db).await.expect("a removal");
@@ -251,7 +251,7 @@ async fn create_environment_rejects_more_than_1000_environments(server: TestServ
     let all = &all;
     let root = &root;
     let last = (0..3).map(async |number| root.post(all, json!({ "name": format!("last-{number}") })).await);
-    let mut statuses: Vec<u16> = join_all(last).await.iter().map(|response| response.status).collect();
+    let mut statuses: Vec<u16> = join_all(last).await.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
 }

@@ -9,9 +9,9 @@ use crate::support::spaces::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
 
 /// Creates a list of `/projects/:id` and returns its IID and ID.
-pub async fn user_list(client: &Client, parent: &str, name: &str) -> (i64, i64) {
+pub async fn user_list(client: &Client, path: &str, name: &str) -> (i64, i64) {
     let body = json!({"name": name, "user_xids": "user1,user2"});
-    let created = client.post(&format!("{parent}/feature_flags_user_lists"), body).await.expect(201).json();
+    let created = client.post(&format!("{path}/feature_flags_user_lists"), body).await.expect(201).json();
     (created["iid"].as_i64().expect("a number"), id(&created))
 }
 
@@ -52,8 +52,8 @@ async fn user_list_lifecycle(server: TestServer) {
     let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
     early.delete(&one).await.expect(412);
     root.delete(&one).await.expect(204);
-    for response in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"name": "x"})).await] {
-        assert_eq!((response.status, response.message()), (404, "404 Not found".to_owned()));
+    for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"name": "x"})).await] {
+        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
     // IIDs are not reused, and each project has its own.
     root.delete(&format!("{all}/2")).await.expect(204);
@@ -65,7 +65,7 @@ async fn user_list_lifecycle(server: TestServer) {
 async fn user_list_writes_reject_invalid_attributes(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/feature_flags_user_lists", project(&root, "work", json!({})).await);
-    let existing = root.post(&all, json!({"name": "taken", "user_xids": "a"})).await.expect(201).json();
+    let remaining = root.post(&all, json!({"name": "taken", "user_xids": "a"})).await.expect(201).json();
     let other = root.post(&all, json!({"name": "other", "user_xids": "a"})).await.expect(201).json();
     let errors = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
     assert_eq!(errors(json!({})).await, "name is missing, user_xids is missing");
@@ -85,7 +85,7 @@ async fn user_list_writes_reject_invalid_attributes(server: TestServer) {
     root.put(&format!("{all}/2"), json!({"name": "taken"})).await.expect(400);
     root.put(&format!("{all}/2"), json!({"name": ""})).await.expect(400);
     root.get(&format!("{all}/x")).await.expect(400);
-    assert_eq!(root.get(&all).await.expect(200).json(), json!([existing, other]));
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([remaining, other]));
     // Names are case-sensitive and unique only within a project.
     root.post(&all, json!({"name": "Taken", "user_xids": ""})).await.expect(201);
     let elsewhere = format!("/projects/{}/feature_flags_user_lists", project(&root, "other", json!({})).await);
@@ -101,8 +101,8 @@ async fn user_lists_require_developer(server: TestServer) {
     let (iid, _) = user_list(&developer.client, &work, "list").await;
     let all = format!("{work}/feature_flags_user_lists");
     let one = format!("{all}/{iid}");
-    let non_member = server.create_user("stranger").await.client;
-    for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&reporter.client, 403)] {
+    let stranger = server.create_user("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403)] {
         client.get(&all).await.expect(status);
         client.get(&one).await.expect(status);
         client.post(&all, json!({})).await.expect(status);
@@ -111,7 +111,7 @@ async fn user_lists_require_developer(server: TestServer) {
     }
     let other = format!("/projects/{}", project(&root, "other", json!({})).await);
     root.get(&one.replace(&work, &other)).await.expect(404);
-    non_member.get(&format!("{other}/feature_flags_user_lists")).await.expect(404);
+    stranger.get(&format!("{other}/feature_flags_user_lists")).await.expect(404);
     root.post(&format!("{work}/archive"), json!({})).await.expect(201);
     developer.client.get(&one).await.expect(200);
     developer.client.put(&one, json!({"name": "x"})).await.expect(403);
@@ -120,32 +120,32 @@ async fn user_lists_require_developer(server: TestServer) {
 async fn user_lists_require_premium_plan(server: TestServer) {
     let root = server.root();
     let all = format!("/projects/{}/feature_flags_user_lists", project(&root, "work", json!({})).await);
-    for response in [root.get(&all).await, root.post(&all, json!({})).await, root.get(&format!("{all}/1")).await] {
-        assert!(response.expect(403).message().contains("plan"));
+    for answer in [root.get(&all).await, root.post(&all, json!({})).await, root.get(&format!("{all}/1")).await] {
+        assert!(answer.expect(403).message().contains("plan"));
     }
 }
 
 async fn concurrent_user_lists_get_unique_iids_up_to_limit(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
-    let parent = format!("/projects/{work}");
+    let path = format!("/projects/{work}");
     let names: Vec<String> = (0..8).map(|number| format!("n{number}")).collect();
-    let created = names.iter().map(|name| user_list(&root, &parent, name));
+    let created = names.iter().map(|name| user_list(&root, &path, name));
     let mut numbers: Vec<i64> = futures_util::future::join_all(created).await.into_iter().map(|(iid, _)| iid).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
-    let all = format!("{parent}/feature_flags_user_lists");
+    let all = format!("{path}/feature_flags_user_lists");
     let same = (0..4).map(|_| root.post(&all, json!({"name": "same", "user_xids": ""})));
     let mut statuses: Vec<u16> =
-        futures_util::future::join_all(same).await.iter().map(|response| response.status).collect();
+        futures_util::future::join_all(same).await.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400, 400]);
     for number in 9..199 {
-        user_list(&root, &parent, &format!("n{number}")).await;
+        user_list(&root, &path, &format!("n{number}")).await;
     }
     let last = (0..3).map(|number| root.post(&all, json!({"name": format!("last-{number}"), "user_xids": ""})));
     let mut statuses: Vec<u16> =
-        futures_util::future::join_all(last).await.iter().map(|response| response.status).collect();
+        futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
     let db = server.backend.database.write();

@@ -64,7 +64,7 @@ async fn random_cron_and_timezone_values_are_stored_or_rejected(server: TestServ
     let schedule = format!("{project_path}/pipeline_schedules/{}", schedule(&root, &project_path).await);
     let freeze = format!("{project_path}/freeze_periods/{}", freeze_period(&root, &project_path).await);
     let mut random = StdRng::seed_from_u64(SEED);
-    let (mut stored, mut refused) = (0, 0);
+    let (mut stored, mut rejected) = (0, 0);
     for round in 0..120 {
         let (one, name, model) = [
             (&schedule, "cron", "5,10 */2 1-15 * mon-fri"),
@@ -80,12 +80,12 @@ async fn random_cron_and_timezone_values_are_stored_or_rejected(server: TestServ
             stored += 1;
         } else {
             assert_eq!(root.get(one).await.expect(200).json(), before);
-            refused += 1;
+            rejected += 1;
         }
         let next = time(&root.get(&schedule).await.expect(200).json()["next_run_at"]);
         assert!(next > Utc::now() - chrono::TimeDelta::minutes(2), "{text:?}");
     }
-    assert!(stored > 15 && refused > 60, "{stored} and {refused}");
+    assert!(stored > 15 && rejected > 60, "{stored} and {rejected}");
 }
 
 on_every_database![random_cron_and_timezone_values_are_stored_or_rejected,];

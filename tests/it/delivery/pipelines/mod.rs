@@ -119,8 +119,8 @@ async fn create_pipeline_requires_existing_branch_or_tag(server: TestServer) {
         sha.as_str(),
         &"x".repeat(1024),
     ] {
-        let refused = root.post(&all, json!({ "ref": name })).await.expect(400);
-        assert_eq!(refused.json()["message"], unknown, "{name}");
+        let rejected = root.post(&all, json!({ "ref": name })).await.expect(400);
+        assert_eq!(rejected.json()["message"], unknown, "{name}");
     }
     assert_eq!(root.post(&all, json!({})).await.expect(400).message(), "ref is missing");
     for name in ["", " "] {

@@ -21,8 +21,8 @@ async fn variable_lists(root: &Client) -> [String; 2] {
     [format!("/projects/{work}/variables"), format!("/groups/{team}/variables")]
 }
 
-async fn message(response: impl Future<Output = crate::support::ApiResponse>) -> Value {
-    response.await.expect(400).json()["message"].clone()
+async fn message(answer: impl Future<Output = crate::support::ApiResponse>) -> Value {
+    answer.await.expect(400).json()["message"].clone()
 }
 
 async fn rows(server: &TestServer) -> Vec<ci_variables::Model> {
@@ -86,13 +86,13 @@ async fn variables_can_be_created_read_updated_and_deleted(server: TestServer) {
         early.delete(&one).await.expect(412);
         root.delete(&one).await.expect(204);
         let put = json!({ "value": "x" });
-        for response in [
+        for answer in [
             root.get(&one).await,
             root.put(&one, put).await,
             root.delete(&one).await,
             root.get(&format!("{all}/plain")).await,
         ] {
-            assert_eq!((response.status, response.message()), (404, format!("404 {kind} Not Found")));
+            assert_eq!((answer.status, answer.message()), (404, format!("404 {kind} Not Found")));
         }
         // Keys are case-sensitive.
         root.get(&format!("{all}/FILE_2")).await.expect(404);
@@ -114,14 +114,14 @@ async fn invalid_variables_are_rejected_without_repeating_values(server: TestSer
             assert_eq!(message(root.post(all, json!({ "key": key, "value": "x" }))).await, json!({ "key": texts }));
         }
         let long = "y".repeat(10_001);
-        let refused = root.post(all, json!({ "key": "K", "value": long })).await.expect(400);
+        let rejected = root.post(all, json!({ "key": "K", "value": long })).await.expect(400);
         let text = "The value of the provided variable exceeds the 10000 character limit";
-        assert_eq!(refused.json()["message"], json!({ "value": [text] }));
+        assert_eq!(rejected.json()["message"], json!({ "value": [text] }));
         for unmaskable in ["short", "with blanks in it", "two\nlines-long", "tilde~tilde"] {
             let body = json!({ "key": "K", "value": unmaskable, "masked": true });
-            let refused = root.post(all, body).await.expect(400);
-            assert_eq!(refused.json()["message"], json!({ "value": ["is invalid"] }), "{unmaskable}");
-            assert!(!String::from_utf8_lossy(&refused.body).contains(unmaskable));
+            let rejected = root.post(all, body).await.expect(400);
+            assert_eq!(rejected.json()["message"], json!({ "value": ["is invalid"] }), "{unmaskable}");
+            assert!(!String::from_utf8_lossy(&rejected.body).contains(unmaskable));
         }
         root.post(all, json!({ "key": "K", "value": "x", "variable_type": "secret" })).await.expect(400);
         root.post(all, json!({ "key": "K", "value": "y".repeat(10_000) })).await.expect(201);
@@ -143,9 +143,9 @@ async fn invalid_variables_are_rejected_without_repeating_values(server: TestSer
     for all in [work, team] {
         // Attributes that are not sent keep their values and are validated again.
         let one = format!("{all}/K");
-        let unchanged = root.put(&one, json!({ "protected": true })).await.expect(200).json();
+        let remaining = root.put(&one, json!({ "protected": true })).await.expect(200).json();
         assert_eq!(
-            (&unchanged["value"], &unchanged["masked"], &unchanged["protected"]),
+            (&remaining["value"], &remaining["masked"], &remaining["protected"]),
             (&json!("long-enough"), &json!(true), &json!(true))
         );
         root.put(&one, json!({ "value": "short", "masked": false })).await.expect(200);
@@ -165,8 +165,8 @@ async fn variable_key_is_unique_per_environment_scope(server: TestServer) {
         }
         let one = format!("{all}/K");
         let text = "There are multiple variables with provided parameters. Please use 'filter[environment_scope]'";
-        for response in [root.get(&one).await, root.put(&one, json!({ "value": "x" })).await, root.delete(&one).await] {
-            assert_eq!((response.status, response.message()), (409, text.to_owned()));
+        for answer in [root.get(&one).await, root.put(&one, json!({ "value": "x" })).await, root.delete(&one).await] {
+            assert_eq!((answer.status, answer.message()), (409, text.to_owned()));
         }
         let of = |scope: &str| format!("{one}?filter[environment_scope]={}", scope.replace('/', "%2F"));
         assert_eq!(root.get(&of("review/*")).await.expect(200).json()["value"], "review/*");
@@ -192,13 +192,13 @@ async fn instance_is_limited_to_25_variables(server: TestServer) {
         let (root, body) = (root.clone(), json!({ "key": format!("K{number}"), "value": "x" }));
         async move { root.post(INSTANCE, body).await }
     });
-    let responses = futures_util::future::join_all(last).await;
-    let mut statuses: Vec<u16> = responses.iter().map(|response| response.status).collect();
+    let answers = futures_util::future::join_all(last).await;
+    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
-    let refused = responses.iter().find(|response| response.status == 400).expect("a refusal");
+    let rejected = answers.iter().find(|answer| answer.status == 400).expect("a refusal");
     let text = "Maximum number of ci instance level variables (25) exceeded";
-    assert_eq!(refused.json()["message"], json!({ "base": [text] }));
+    assert_eq!(rejected.json()["message"], json!({ "base": [text] }));
     root.put(&format!("{INSTANCE}/K0"), json!({ "value": "still" })).await.expect(200);
     variable(&root, &work, "K0").await;
     root.delete(&format!("{INSTANCE}/K0")).await.expect(204);
@@ -209,15 +209,15 @@ async fn variables_require_maintainer_owner_or_administrator(server: TestServer)
     let root = server.root();
     let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
     let team = format!("/groups/{}", group(&root, "team", json!({ "visibility": "public" })).await);
-    let non_member = server.create_user("stranger").await.client;
-    for (parent, least) in [(&work, 40), (&team, 50)] {
+    let stranger = server.create_user("stranger").await.client;
+    for (path, least) in [(&work, 40), (&team, 50)] {
         let (below, enough) =
             (server.create_user(&format!("below-{least}")).await, server.create_user(&format!("with-{least}")).await);
-        join(&root, parent, below.id, least - 10).await;
-        join(&root, parent, enough.id, least).await;
-        let all = format!("{parent}/variables");
+        join(&root, path, below.id, least - 10).await;
+        join(&root, path, enough.id, least).await;
+        let all = format!("{path}/variables");
         variable(&enough.client, &all, "K").await;
-        for (client, status) in [(&server.anonymous(), 401), (&non_member, 403), (&below.client, 403)] {
+        for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&below.client, 403)] {
             expect_status_of_all(client, &all, status).await;
         }
         enough.client.get(&all).await.expect(200);
@@ -225,7 +225,7 @@ async fn variables_require_maintainer_owner_or_administrator(server: TestServer)
     }
     expect_status_of_all(&server.anonymous(), INSTANCE, 401).await;
     let hidden = project(&root, "hidden", json!({})).await;
-    non_member.get(&format!("/projects/{hidden}/variables")).await.expect(404);
+    stranger.get(&format!("/projects/{hidden}/variables")).await.expect(404);
     let reading = server.with_token(&server.create_token(1, &["read_user"]).await);
     reading.get(INSTANCE).await.expect(403);
 }
@@ -236,14 +236,14 @@ async fn variable_values_are_encrypted_per_row(server: TestServer) {
     for all in [INSTANCE, &work, &team] {
         root.post(all, json!({ "key": "K", "value": format!("planted {all}") })).await.expect(201);
     }
-    let unchanged = rows(&server).await;
-    assert_eq!(unchanged.len(), 3);
-    for row in &unchanged {
+    let remaining = rows(&server).await;
+    assert_eq!(remaining.len(), 3);
+    for row in &remaining {
         assert!(row.value_encrypted.starts_with("v1.") && !row.value_encrypted.contains("planted"));
         // A value copied to another row cannot be decrypted.
-        for other in &unchanged {
-            let parent = format!("ci_variables.value:{}", other.id);
-            let opened = server.backend.keyring.decrypt(&row.value_encrypted, &parent);
+        for other in &remaining {
+            let path = format!("ci_variables.value:{}", other.id);
+            let opened = server.backend.keyring.decrypt(&row.value_encrypted, &path);
             assert_eq!(opened.is_ok_and(|value| value.expose().starts_with("planted")), row.id == other.id);
         }
     }

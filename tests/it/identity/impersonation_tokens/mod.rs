@@ -44,8 +44,8 @@ async fn revoked_token_is_still_returned_and_is_rejected(server: TestServer) {
     server.root().delete(&one).await.expect(204);
     let seen = server.root().get(&one).await.expect(200).json();
     assert_eq!((&seen["revoked"], &seen["active"]), (&json!(true), &json!(false)));
-    let refused = server.with_token(created["token"].as_str().expect("a token")).get("/user").await.expect(401);
-    assert_eq!(refused.json()["error_description"], "Token was revoked. You have to re-authorize from the user.");
+    let rejected = server.with_token(created["token"].as_str().expect("a token")).get("/user").await.expect(401);
+    assert_eq!(rejected.json()["error_description"], "Token was revoked. You have to re-authorize from the user.");
 }
 
 async fn list_filters_tokens_by_state(server: TestServer) {
@@ -70,8 +70,8 @@ async fn list_filters_tokens_by_state(server: TestServer) {
         ("per_page=1&page=3", vec!["past"]),
         ("page=1000000000000000000", vec![]),
     ] {
-        let response = root.get(&format!("{path}?{query}")).await.expect(200);
-        assert_eq!(response.pluck("name"), expected, "{query}");
+        let answer = root.get(&format!("{path}?{query}")).await.expect(200);
+        assert_eq!(answer.pluck("name"), expected, "{query}");
     }
     assert_eq!(root.get(&format!("{path}?state=odd")).await.status, 400);
 }
@@ -83,11 +83,11 @@ async fn create_token_rejects_missing_and_unknown_scopes(server: TestServer) {
         (json!(null), "can't be blank"),
         (json!(["api", "everything"]), "can only contain available scopes"),
     ] {
-        let refused = server.root().post(path, json!({ "name": "x", "scopes": scopes })).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ "scopes": [text] }));
+        let rejected = server.root().post(path, json!({ "name": "x", "scopes": scopes })).await.expect(400);
+        assert_eq!(rejected.json()["message"], json!({ "scopes": [text] }));
     }
-    let refused = server.root().post(path, json!({ "expires_at": "soon" })).await.expect(400);
-    assert_eq!(refused.message(), "name is missing, name is empty, expires_at is invalid");
+    let rejected = server.root().post(path, json!({ "expires_at": "soon" })).await.expect(400);
+    assert_eq!(rejected.message(), "name is missing, name is empty, expires_at is invalid");
     assert_eq!(server.root().post(path, json!({ "name": "x".repeat(1_100_000) })).await.status, 413);
     let form = server.root().post_form(path, &[("name", "x"), ("scopes[]", "api"), ("scopes[]", "sudo")]).await;
     assert_eq!(form.expect(201).json()["scopes"], json!(["api", "sudo"]));

@@ -16,23 +16,23 @@ const BEHIND: &str = "/admin/ci/variables";
 const NAME: &str = "ci_instance_level_variables";
 
 /// Returns whether a gate is open for a caller in a project or group.
-async fn open_for(server: &TestServer, name: &str, caller: &Caller, parent: (Option<i64>, Option<i64>)) -> bool {
-    let actors = GateActors { caller, project_id: parent.0, namespace_id: parent.1 };
-    is_open(&server.backend, name, false, actors).await.expect("a response")
+async fn open_for(server: &TestServer, name: &str, caller: &Caller, space: (Option<i64>, Option<i64>)) -> bool {
+    let actors = GateActors { caller, project_id: space.0, namespace_id: space.1 };
+    is_open(&server.backend, name, false, actors).await.expect("an answer")
 }
 
 /// Creates an administrator.
 async fn administrator(server: &TestServer, name: &str) -> (users::Model, Client) {
-    let user = server.create_user(name).await;
-    let mut row = user.row.into_active_model();
+    let member = server.create_user(name).await;
+    let mut row = member.row.into_active_model();
     row.admin = Set(true);
     let row = row.update(server.backend.database.write()).await.expect("a row");
-    (row, user.client)
+    (row, member.client)
 }
 
 async fn gate_change_takes_effect_on_next_request(server: TestServer) {
     let (root, (ada, of_ada)) = (server.root(), administrator(&server, "ada").await);
-    let responses = async || {
+    let answers = async || {
         // Two requests each, so that the second one uses the cache.
         let mut statuses = Vec::new();
         for client in [&root, &root, &of_ada, &of_ada] {
@@ -41,7 +41,7 @@ async fn gate_change_takes_effect_on_next_request(server: TestServer) {
         assert_eq!((statuses[0], statuses[2]), (statuses[1], statuses[3]));
         (statuses[0], statuses[2])
     };
-    assert_eq!(responses().await, (200, 200));
+    assert_eq!(answers().await, (200, 200));
     for (body, expected) in [
         (json!({"value": false}), (404, 404)),
         (json!({"value": true}), (200, 200)),
@@ -57,7 +57,7 @@ async fn gate_change_takes_effect_on_next_request(server: TestServer) {
         (json!({"value": 100, "key": "percentage_of_actors"}), (200, 200)),
     ] {
         gate(&root, NAME, body.clone()).await;
-        assert_eq!(responses().await, expected, "{body}");
+        assert_eq!(answers().await, expected, "{body}");
     }
     // Writes return 404 too.
     gate(&root, NAME, json!({"value": false})).await;
@@ -68,7 +68,7 @@ async fn gate_change_takes_effect_on_next_request(server: TestServer) {
     server.anonymous().get(BEHIND).await.expect(401);
     // Without the gate, the default of the contract applies.
     root.delete(&format!("/features/{NAME}")).await.expect(204);
-    assert_eq!(responses().await, (200, 200));
+    assert_eq!(answers().await, (200, 200));
     assert!(ada.admin);
 }
 
@@ -121,7 +121,7 @@ async fn gate_for_group_applies_to_subgroups_and_projects(server: TestServer) {
     let inside = project(&root, "inside", json!({"namespace_id": low})).await;
     let outside = project(&root, "outside", json!({"namespace_id": other})).await;
     let ada = Caller::user(server.create_user("ada").await.row);
-    let places = [
+    let spaces = [
         (None, Some(top)),
         (None, Some(low)),
         (Some(inside), Some(low)),
@@ -130,9 +130,9 @@ async fn gate_for_group_applies_to_subgroups_and_projects(server: TestServer) {
     ];
     let open = async |name: &str| {
         let mut open = Vec::new();
-        for parent in places {
-            let first = open_for(&server, name, &ada, parent).await;
-            assert_eq!(open_for(&server, name, &Caller::anonymous(), parent).await, first);
+        for space in spaces {
+            let first = open_for(&server, name, &ada, space).await;
+            assert_eq!(open_for(&server, name, &Caller::anonymous(), space).await, first);
             open.push(first);
         }
         open
@@ -204,13 +204,13 @@ async fn gate_change_applies_to_other_node_at_once(site: Site) {
     }
     let clients = [0, nodes.len() - 1].map(|node| Client::new(&nodes[node].base, Some(TOKEN)));
     for round in 0..6 {
-        let (here, there) = (&clients[round % 2], &clients[(round + 1) % 2]);
+        let (writer, reader) = (&clients[round % 2], &clients[(round + 1) % 2]);
         let open: Value = json!(round % 3 == 0);
-        gate(here, NAME, json!({"value": open})).await;
+        gate(writer, NAME, json!({"value": open})).await;
         let expected = if open == true { 200 } else { 404 };
         for _ in 0..2 {
-            there.get(BEHIND).await.expect(expected);
-            here.get(BEHIND).await.expect(expected);
+            reader.get(BEHIND).await.expect(expected);
+            writer.get(BEHIND).await.expect(expected);
         }
     }
     for node in nodes {

@@ -57,8 +57,8 @@ impl<'a> TaggedRepository<'a> {
 
     /// Deletes tags, expires the rate limit and returns the remaining tags.
     async fn delete_and_list(&self, query: &[(&str, &str)]) -> Vec<String> {
-        let response = self.delete_tags(query).await.expect(202);
-        assert_eq!(response.json(), json!({ "message": "202 Accepted" }));
+        let answer = self.delete_tags(query).await.expect(202);
+        assert_eq!(answer.json(), json!({ "message": "202 Accepted" }));
         self.server.finish_jobs().await;
         self.expire_rate_limit().await;
         tags(&self.server.root(), self.project, self.id).await
@@ -75,11 +75,11 @@ impl<'a> TaggedRepository<'a> {
         self.server.backend.database.invalidate();
     }
 
-    async fn refused(&self, query: &[(&str, &str)]) -> String {
-        let response = self.delete_tags(query).await.expect(400);
-        let body = response.json();
+    async fn rejected(&self, query: &[(&str, &str)]) -> String {
+        let answer = self.delete_tags(query).await.expect(400);
+        let body = answer.json();
         assert_eq!(body["message"], body["error"], "parameter errors must be under both keys");
-        response.message()
+        answer.message()
     }
 }
 
@@ -120,7 +120,7 @@ async fn delete_tags_honors_name_regex_keep(server: TestServer) {
     for (keep, instead) in
         [("v[0-9--1]*", r"`\-\-`"), ("v[[0-9]]*", r"`\[`"), ("v[0-9&&2]*", r"`\&\&`"), ("v[0-9~~1]*", r"`\~\~`")]
     {
-        let message = repository.refused(&[("name_regex_delete", ".*"), ("name_regex_keep", keep)]).await;
+        let message = repository.rejected(&[("name_regex_delete", ".*"), ("name_regex_keep", keep)]).await;
         assert!(
             message.starts_with("name_regex_keep is an invalid regexp: ") && message.ends_with(instead),
             "{message}"
@@ -173,8 +173,8 @@ async fn delete_tags_older_than_keeps_newer_images(server: TestServer) {
 async fn invalid_tag_deletion_is_rejected_and_not_rate_limited(server: TestServer) {
     let repository = TaggedRepository::new(&server, &[("v1", Some(1))]).await;
     let missing = "name_regex_delete, name_regex are missing, at least one parameter must be provided";
-    assert_eq!(repository.refused(&[]).await, missing);
-    assert_eq!(repository.refused(&[("keep_n", "1"), ("name_regex_keep", "a")]).await, missing);
+    assert_eq!(repository.rejected(&[]).await, missing);
+    assert_eq!(repository.rejected(&[("keep_n", "1"), ("name_regex_keep", "a")]).await, missing);
     for name in ["name_regex_delete", "name_regex", "name_regex_keep"] {
         for bad in [
             "*",
@@ -256,12 +256,12 @@ async fn delete_tags_accepts_parameters_in_body(server: TestServer) {
 async fn delete_tags_is_limited_to_once_an_hour_per_repository(server: TestServer) {
     let repository = TaggedRepository::new(&server, &[("a", None), ("b", None)]).await;
     let other = image(&server, repository.project, "other", "a", None).await;
-    let responses = join_all((0..8).map(|_| repository.delete_tags(&[("name_regex_delete", "a")]))).await;
-    let mut statuses: Vec<u16> = responses.iter().map(|response| response.status).collect();
+    let answers = join_all((0..8).map(|_| repository.delete_tags(&[("name_regex_delete", "a")]))).await;
+    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [202, 400, 400, 400, 400, 400, 400, 400]);
-    for response in responses.iter().filter(|response| response.status == 400) {
-        assert_eq!(response.json(), json!({ "message": TOO_SOON }));
+    for answer in answers.iter().filter(|answer| answer.status == 400) {
+        assert_eq!(answer.json(), json!({ "message": TOO_SOON }));
     }
     let jobs = jobs::backlog(server.backend.database.read()).await.expect("the jobs");
     assert_eq!(jobs.waiting, 1, "one request must succeed");
@@ -313,8 +313,8 @@ async fn deleted_last_tag_marks_manifest_untagged(server: TestServer) {
     let repository = TaggedRepository::new(&server, &[("a", None), ("b", None)]).await;
     let twice = tag_row(&server, repository.id, "a").await.manifest_id;
     let once = tag_row(&server, repository.id, "b").await.manifest_id;
-    label(&server, repository.id, "kept", twice).await;
-    assert_eq!(repository.delete_and_list(&[("name_regex_delete", "a|b")]).await, ["kept"]);
+    label(&server, repository.id, "remaining", twice).await;
+    assert_eq!(repository.delete_and_list(&[("name_regex_delete", "a|b")]).await, ["remaining"]);
     for (id, left) in [(twice, true), (once, false)] {
         let row = Entity::find_by_id(id).one(server.backend.database.read()).await;
         assert_eq!(row.expect("the database").expect("a manifest").untagged_since.is_none(), left);
@@ -383,8 +383,8 @@ async fn killed_tag_deletion_resumes(site: Site) {
     worker.kill().await.unwrap();
     // The five newest tags, the tags newer than eight hours, and `latest`.
     let names = root.get(&tags).await.expect(200).pluck("name");
-    let mut remaining: Vec<Value> = (0..=7).map(|number| json!(format!("v{number}"))).collect();
-    remaining.insert(0, json!("latest"));
+    let mut kept: Vec<Value> = (0..=7).map(|number| json!(format!("v{number}"))).collect();
+    kept.insert(0, json!("latest"));
     assert_eq!(names, remaining);
     database.close().await.unwrap();
     server.stop().await;

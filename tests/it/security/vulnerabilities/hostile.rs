@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::sarif::sarif;
 use super::{all, security};
-use crate::support::raw_http::RawConnection;
+use crate::support::raw_http::Wire;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::spaces::project;
 use crate::support::{ApiResponse, Client, TestServer, on_every_database};
@@ -110,8 +110,8 @@ fn mutant(document: &Value, random: &mut StdRng) -> Vec<u8> {
 
 async fn invalid_reports_return_error_with_path_and_position(server: TestServer) {
     let root = server.root();
-    let parent = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let path = format!("{parent}/vulnerability_reports");
+    let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let path = format!("{base_path}/vulnerability_reports");
     let fault = async |body: &str| raw(&root, &path, body.into()).await.expect(400).json()["message"].clone();
     for (body, prefix) in [
         ("{", "the body is not valid JSON: EOF while parsing an object at line 1 column 1"),
@@ -207,7 +207,7 @@ async fn invalid_reports_return_error_with_path_and_position(server: TestServer)
     assert_eq!(fault(&deep).await, "the body is nested too deeply (maximum is 100 levels)");
     let long = format!("{{\"x\": \"{}\"}}", "y".repeat(4 << 20));
     assert_eq!(fault(&long).await, "a string in the body is too long (maximum is 4 MiB)");
-    assert_eq!(all(&root, &parent).await, Vec::<Value>::new());
+    assert_eq!(all(&root, &base_path).await, Vec::<Value>::new());
 }
 
 async fn mutated_reports_are_accepted_or_rejected(server: TestServer) {
@@ -218,40 +218,40 @@ async fn mutated_reports_are_accepted_or_rejected(server: TestServer) {
     for document in &sound {
         raw(&root, &path, document.to_string().into_bytes()).await.expect(201);
     }
-    let (mut accepted, mut refused) = (0, 0);
+    let (mut accepted, mut rejected) = (0, 0);
     for number in 0..MUTANTS {
         let text = mutant(&sound[usize::from(number % 3 == 0)], &mut random);
         let shown = String::from_utf8_lossy(&text).chars().take(3_000).collect::<String>();
-        let response = raw(&root, &path, text).await;
-        match response.status {
+        let answer = raw(&root, &path, text).await;
+        match answer.status {
             201 => accepted += 1,
             400 => {
-                assert!(response.body.len() < 2_000, "{shown}: {}", response.text());
-                refused += 1;
+                assert!(answer.body.len() < 2_000, "{shown}: {}", answer.text());
+                rejected += 1;
             }
             other => panic!("{other}: {shown}"),
         }
     }
-    assert!(accepted > 20 && refused > 20, "{accepted} accepted and {refused} rejected");
+    assert!(accepted > 20 && rejected > 20, "{accepted} accepted and {rejected} rejected");
 }
 
 async fn oversized_and_unauthorized_reports_are_rejected_early(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let path = format!("/projects/{work}/vulnerability_reports");
-    let connection = async |token: &str, rest: &str| {
-        let mut connection = RawConnection::connect(&server.base).await;
+    let wire = async |token: &str, rest: &str| {
+        let mut wire = Wire::connect(&server.base).await;
         let head = format!(
             "POST /api/v4{path} HTTP/1.1\r\nHost: h\r\nPrivate-Token: {token}\r\nContent-Type: application/json\r\n{rest}"
         );
-        connection.send(head).await;
-        connection.response().await.status
+        wire.send(head).await;
+        wire.answer().await.status
     };
-    assert_eq!(connection(ROOT_TOKEN, "Content-Length: 52428801\r\n\r\n").await, 413);
+    assert_eq!(wire(ROOT_TOKEN, "Content-Length: 52428801\r\n\r\n").await, 413);
     // No body is sent, so the response cannot depend on it.
-    let non_member = server.create_user("stranger").await;
-    assert_eq!(connection(&non_member.token, "Content-Length: 1000\r\n\r\n").await, 404);
-    assert_eq!(connection("unknown", "Content-Length: 1000\r\n\r\n").await, 401);
+    let stranger = server.create_user("stranger").await;
+    assert_eq!(wire(&stranger.token, "Content-Length: 1000\r\n\r\n").await, 404);
+    assert_eq!(wire("unknown", "Content-Length: 1000\r\n\r\n").await, 401);
     // One byte over the limit, without a `Content-Length`.
     let mut body = br#"{"vulnerabilities": []}"#.to_vec();
     body.resize(52_428_801, b' ');

@@ -15,9 +15,9 @@ use crate::support::{Client, TestServer, on_every_database};
 const DECISIONS: [(&str, &str); 3] = [("confirm", "confirmed"), ("resolve", "resolved"), ("dismiss", "closed")];
 
 async fn decide(client: &Client, one: &str, decision: &str, status: u16) -> Value {
-    let response = client.post(&format!("{one}/{decision}"), json!({})).await.expect(status);
+    let answer = client.post(&format!("{one}/{decision}"), json!({})).await.expect(status);
     match status {
-        201 => response.json(),
+        201 => answer.json(),
         _ => Value::Null,
     }
 }
@@ -31,9 +31,9 @@ async fn decide_vulnerability_allows_any_order_of_states(server: TestServer) {
     let team = group(&root, "team", json!({"name": "The team"})).await;
     let work = project(&root, "work", json!({"namespace_id": team, "name": "The work"})).await;
     let (ada, me) = (server.create_user("ada").await, root.get("/user").await.expect(200).json()["id"].clone());
-    let parent = format!("/projects/{work}");
-    join(&root, &parent, ada.id, 30).await;
-    let number = vulnerability(&root, &parent, "weak").await;
+    let base_path = format!("/projects/{work}");
+    join(&root, &base_path, ada.id, 30).await;
+    let number = vulnerability(&root, &base_path, "weak").await;
     let one = format!("/vulnerabilities/{number}");
     let created = ada.client.get(&one).await.expect(200).json();
     let mut shown = json!({
@@ -72,31 +72,31 @@ async fn vulnerabilities_require_developer(server: TestServer) {
         server.create_user("reporter").await,
         server.create_user("developer").await,
     );
-    for parent in [&open, &hidden] {
+    for base_path in [&open, &hidden] {
         for (user, level) in [(&guest, 10), (&reporter, 20), (&developer, 30)] {
-            join(&root, parent, user.id, level).await;
+            join(&root, base_path, user.id, level).await;
         }
     }
-    let non_member = server.create_user("stranger").await.client;
+    let stranger = server.create_user("stranger").await.client;
     let of_open = format!("/vulnerabilities/{}", vulnerability(&developer.client, &open, "weak").await);
     let of_hidden = format!("/vulnerabilities/{}", vulnerability(&developer.client, &hidden, "weak").await);
     for (client, on_open, on_hidden) in [
         (&server.anonymous(), 401, 401),
-        (&non_member, 403, 404),
+        (&stranger, 403, 404),
         (&guest.client, 403, 403),
         (&reporter.client, 403, 403),
     ] {
-        for (one, parent, status) in [(&of_open, &open, on_open), (&of_hidden, &hidden, on_hidden)] {
+        for (one, base_path, status) in [(&of_open, &open, on_open), (&of_hidden, &hidden, on_hidden)] {
             client.get(one).await.expect(status);
             for (decision, _) in DECISIONS {
                 decide(client, one, decision, status).await;
             }
-            client.get(&format!("{parent}/vulnerabilities")).await.expect(status);
-            send(client, parent, &security(&["new"])).await.expect(status);
+            client.get(&format!("{base_path}/vulnerabilities")).await.expect(status);
+            send(client, base_path, &security(&["new"])).await.expect(status);
         }
     }
-    let unknown = non_member.get("/vulnerabilities/4711").await.expect(404);
-    assert_eq!((unknown.message(), non_member.get(&of_hidden).await.body), ("404 Not found".to_owned(), unknown.body));
+    let unknown = stranger.get("/vulnerabilities/4711").await.expect(404);
+    assert_eq!((unknown.message(), stranger.get(&of_hidden).await.body), ("404 Not found".to_owned(), unknown.body));
     for (decision, _) in DECISIONS {
         let path = format!("/vulnerabilities/4711/{decision}");
         assert_eq!(root.post(&path, json!({})).await.expect(404).message(), "404 Not found");
@@ -117,15 +117,12 @@ async fn vulnerabilities_require_developer(server: TestServer) {
 
 async fn concurrent_decisions_change_state_once(server: TestServer) {
     let root = server.root();
-    let parent = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let one = format!("/vulnerabilities/{}", vulnerability(&root, &parent, "weak").await);
+    let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let one = format!("/vulnerabilities/{}", vulnerability(&root, &base_path, "weak").await);
     for (decision, _) in DECISIONS {
         let path = format!("{one}/{decision}");
-        let mut statuses: Vec<u16> = join_all((0..4).map(|_| root.post(&path, json!({}))))
-            .await
-            .iter()
-            .map(|response| response.status)
-            .collect();
+        let mut statuses: Vec<u16> =
+            join_all((0..4).map(|_| root.post(&path, json!({})))).await.iter().map(|answer| answer.status).collect();
         statuses.sort_unstable();
         assert_eq!(statuses, [201, 304, 304, 304]);
     }
@@ -137,23 +134,23 @@ async fn concurrent_decisions_change_state_once(server: TestServer) {
 async fn feature_gate_is_evaluated_for_caller_and_project(server: TestServer) {
     let root = server.root();
     let (work, other) = (project(&root, "work", json!({})).await, project(&root, "other", json!({})).await);
-    let (parent, elsewhere) = (format!("/projects/{work}"), format!("/projects/{other}"));
-    let number = vulnerability(&root, &parent, "weak").await;
+    let (base_path, elsewhere) = (format!("/projects/{work}"), format!("/projects/{other}"));
+    let number = vulnerability(&root, &base_path, "weak").await;
     let other_number = vulnerability(&root, &elsewhere, "weak").await;
     let (one, another) = (format!("/vulnerabilities/{number}"), format!("/vulnerabilities/{other_number}"));
     let name = "first_class_vulnerabilities";
     gate(&root, name, json!({"value": false})).await;
-    for (path, status) in [(&one, 404), (&another, 404), (&format!("{parent}/vulnerabilities"), 404)] {
+    for (path, status) in [(&one, 404), (&another, 404), (&format!("{base_path}/vulnerabilities"), 404)] {
         root.get(path).await.expect(status);
     }
     decide(&root, &one, "confirm", 404).await;
-    send(&root, &parent, &security(&["weak"])).await.expect(404);
+    send(&root, &base_path, &security(&["weak"])).await.expect(404);
     // A project that is not visible returns 404 before the feature gate is evaluated.
     server.create_user("stranger").await.client.get(&one).await.expect(404);
     gate(&root, name, json!({"value": true, "project": "root/work"})).await;
     root.get(&one).await.expect(200);
     decide(&root, &one, "confirm", 201).await;
-    root.get(&format!("{parent}/vulnerabilities")).await.expect(200);
+    root.get(&format!("{base_path}/vulnerabilities")).await.expect(200);
     root.get(&another).await.expect(404);
     decide(&root, &another, "confirm", 404).await;
     root.get(&format!("{elsewhere}/vulnerabilities")).await.expect(404);
@@ -162,7 +159,7 @@ async fn feature_gate_is_evaluated_for_caller_and_project(server: TestServer) {
     root.get(&one).await.expect(200);
     root.get(&another).await.expect(200);
     let ada = server.create_user("ada").await;
-    join(&root, &parent, ada.id, 40).await;
+    join(&root, &base_path, ada.id, 40).await;
     ada.client.get(&one).await.expect(404);
     root.delete(&format!("/features/{name}")).await.expect(204);
     ada.client.get(&one).await.expect(200);
@@ -170,27 +167,27 @@ async fn feature_gate_is_evaluated_for_caller_and_project(server: TestServer) {
 
 async fn plans_below_ultimate_reject_vulnerabilities(server: TestServer) {
     let root = server.root();
-    let parent = format!("/projects/{}", project(&root, "work", json!({})).await);
-    let mut responses = vec![
+    let base_path = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let mut answers = vec![
         root.get("/vulnerabilities/1").await,
-        root.get(&format!("{parent}/vulnerabilities")).await,
-        send(&root, &parent, &security(&["weak"])).await,
+        root.get(&format!("{base_path}/vulnerabilities")).await,
+        send(&root, &base_path, &security(&["weak"])).await,
     ];
     for (decision, _) in DECISIONS {
-        responses.push(root.post(&format!("/vulnerabilities/1/{decision}"), json!({})).await);
+        answers.push(root.post(&format!("/vulnerabilities/1/{decision}"), json!({})).await);
     }
-    for response in responses {
-        assert!(response.expect(403).message().contains("plan"));
+    for answer in answers {
+        assert!(answer.expect(403).message().contains("plan"));
     }
 }
 
 async fn vulnerabilities_survive_user_deletion_but_not_project_deletion(server: TestServer) {
     let root = server.root();
     let work = server.insert_project_at("ours/work", Visibility::Private).await.id;
-    let parent = format!("/projects/{work}");
+    let base_path = format!("/projects/{work}");
     let ada = server.create_user("ada").await;
-    join(&root, &parent, ada.id, 30).await;
-    let one = format!("/vulnerabilities/{}", vulnerability(&ada.client, &parent, "weak").await);
+    join(&root, &base_path, ada.id, 30).await;
+    let one = format!("/vulnerabilities/{}", vulnerability(&ada.client, &base_path, "weak").await);
     decide(&ada.client, &one, "dismiss", 201).await;
     root.delete(&format!("/users/{}", ada.id)).await.expect(204);
     server.finish_jobs().await;
@@ -199,7 +196,7 @@ async fn vulnerabilities_survive_user_deletion_but_not_project_deletion(server: 
         assert_eq!(left[name], json!(null), "{name}");
     }
     assert!(left["closed_at"].is_string());
-    assert_eq!(report(&root, &parent, &security(&["weak"])).await, [0, 0, 1]);
+    assert_eq!(report(&root, &base_path, &security(&["weak"])).await, [0, 0, 1]);
     let db = server.backend.database.write();
     storage::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
     assert_eq!(Entity::find().all(db).await.expect("rows"), []);

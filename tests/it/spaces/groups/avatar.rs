@@ -63,8 +63,8 @@ async fn avatar_must_be_image_and_requires_owner(server: TestServer) {
         [("a.svg", b"<svg/>".as_slice()), ("a.png", b"<html>"), ("a.png", &[PNG, &[0; 200 << 10]].concat())]
     {
         let form = || Form::new().text("name", "Other").text("path", "other");
-        let refused = send(&ada.client, Method::POST, "/groups", form(), name, bytes).await.expect(400);
-        assert!(refused.json()["message"]["avatar"].is_array(), "{name}");
+        let rejected = send(&ada.client, Method::POST, "/groups", form(), name, bytes).await.expect(400);
+        assert!(rejected.json()["message"]["avatar"].is_array(), "{name}");
         send(&ada.client, Method::PUT, &one, form(), name, bytes).await.expect(400);
     }
     ada.client.get("/groups/other").await.expect(404);

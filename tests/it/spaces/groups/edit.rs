@@ -39,8 +39,8 @@ async fn new_group_path_changes_paths_of_descendants(server: TestServer) {
     let path = async |id: i64| root.get(&format!("/groups/{id}")).await.expect(200).json()["full_path"].clone();
     assert_eq!((path(inner).await, path(low).await), (json!("Rim/Inner"), json!("Rim/Inner/low")));
     assert_eq!((path(sibling).await, path(deep).await), (json!("outermost"), json!("outermost/deep")));
-    let moved = root.get("/projects/rim%2Finner%2Flow%2Fwork").await.expect(200).json();
-    assert_eq!((&moved["id"], &moved["path_with_namespace"]), (&json!(work), &json!("Rim/Inner/low/work")));
+    let held = root.get("/projects/rim%2Finner%2Flow%2Fwork").await.expect(200).json();
+    assert_eq!((&held["id"], &held["path_with_namespace"]), (&json!(work), &json!("Rim/Inner/low/work")));
     root.get("/groups/outer%2Finner").await.expect(404);
     root.get("/projects/outer%2Finner%2Flow%2Fwork").await.expect(404);
     // Only the case changes.
@@ -63,7 +63,7 @@ async fn update_group_returns_errors_by_attribute(server: TestServer) {
     let (taken, outer, inner) = ("has already been taken", format!("/groups/{outer}"), format!("/groups/{inner}"));
     let path = "can contain only letters, digits, '_', '-' and '.'. Cannot start with '-' or end in '.', '.git' or \
                 '.atom'";
-    for (parent, body, field, text) in [
+    for (base_path, body, field, text) in [
         (&inner, json!({"path": "OTHER"}), "path", taken),
         (&inner, json!({"path": "work"}), "path", taken),
         (&inner, json!({"name": "Other"}), "name", taken),
@@ -95,8 +95,8 @@ async fn update_group_returns_errors_by_attribute(server: TestServer) {
             "is not a number in range",
         ),
     ] {
-        let response = root.put(parent, body.clone()).await.expect(400);
-        assert_eq!(response.json()["message"], json!({field: [text]}), "{body}");
+        let answer = root.put(base_path, body.clone()).await.expect(400);
+        assert_eq!(answer.json()["message"], json!({field: [text]}), "{body}");
     }
     let faulty = root.put(&inner, json!({"visibility": "open"})).await.expect(400);
     assert_eq!(faulty.message(), "visibility does not have a valid value");
@@ -107,8 +107,8 @@ async fn update_group_requires_owner(server: TestServer) {
     let engines = group(&root, "engines", json!({})).await;
     let one = format!("/groups/{engines}");
     for (level, user) in server.create_member_per_role(&root, engines).await {
-        let response = user.client.put(&one, json!({"description": level.to_string()})).await;
-        assert_eq!(response.status, if level == 50 { 200 } else { 403 }, "{level}");
+        let answer = user.client.put(&one, json!({"description": level.to_string()})).await;
+        assert_eq!(answer.status, if level == 50 { 200 } else { 403 }, "{level}");
     }
     server.create_user("stranger").await.client.put(&one, json!({})).await.expect(404);
     server.anonymous().put(&one, json!({})).await.expect(401);
@@ -120,7 +120,7 @@ async fn share_lock_is_inherited_by_subgroups(server: TestServer) {
     let inner = group(&root, "inner", json!({"parent_id": outer})).await;
     let (outer_place, inner_place) = (format!("/groups/{outer}"), format!("/groups/{inner}"));
     root.put(&outer_place, json!({"share_with_group_lock": true})).await.expect(200);
-    let lock = async |parent: &str| root.get(parent).await.expect(200).json()["share_with_group_lock"].clone();
+    let lock = async |base_path: &str| root.get(base_path).await.expect(200).json()["share_with_group_lock"].clone();
     assert_eq!(lock(&inner_place).await, json!(true));
     let later = group(&root, "later", json!({"parent_id": outer})).await;
     assert_eq!(lock(&format!("/groups/{later}")).await, json!(true));
@@ -131,8 +131,8 @@ async fn share_lock_is_inherited_by_subgroups(server: TestServer) {
     join(&root, &outer_place, eve.id, 40).await;
     let message = eve.client.post("/groups", unlocked.clone()).await.expect(400).message();
     assert!(message.contains(":share_with_group_lock=>[\"cannot be disabled"), "{message}");
-    let refused = ada.client.put(&inner_place, json!({"share_with_group_lock": false})).await.expect(400);
-    assert_ne!(refused.json()["message"]["share_with_group_lock"], Value::Null);
+    let rejected = ada.client.put(&inner_place, json!({"share_with_group_lock": false})).await.expect(400);
+    assert_ne!(rejected.json()["message"]["share_with_group_lock"], Value::Null);
     join(&root, &outer_place, ada.id, 50).await;
     ada.client.put(&inner_place, json!({"share_with_group_lock": false})).await.expect(200);
     let created = ada.client.post("/groups", unlocked).await.expect(201).json();
@@ -146,8 +146,8 @@ async fn membership_lock_rejects_project_members(server: TestServer) {
     let work = project(&root, "work", json!({"namespace_id": engines})).await;
     let ada = server.create_user("ada").await;
     let new = json!({"user_id": ada.id, "access_level": 30});
-    let response = root.post(&format!("/projects/{work}/members"), new.clone()).await.expect(405);
-    assert_eq!(response.message(), "405 Method Not Allowed");
+    let answer = root.post(&format!("/projects/{work}/members"), new.clone()).await.expect(405);
+    assert_eq!(answer.message(), "405 Method Not Allowed");
     root.post(&format!("/groups/{engines}/members"), new).await.expect(201);
 }
 

@@ -76,13 +76,13 @@ async fn share_rejects_invalid_parameters_and_invisible_groups(server: TestServe
         assert_eq!(root.post(&share, body).await.expect(400).message(), message);
     }
     for unknown in [hidden, 999_999, -1] {
-        let refused = ada.client.post(&share, json!({"group_id": unknown, "group_access": 20})).await.expect(404);
-        assert_eq!(refused.message(), "404 Group Not Found");
+        let rejected = ada.client.post(&share, json!({"group_id": unknown, "group_access": 20})).await.expect(404);
+        assert_eq!(rejected.message(), "404 Group Not Found");
     }
     let locked_project = project(&root, "kept", json!({"namespace_id": locked})).await;
-    let refused =
+    let rejected =
         root.post(&format!("/projects/{locked_project}/share"), json!({"group_id": readers, "group_access": 20})).await;
-    assert_eq!(refused.expect(400).message(), "The project sharing with group is disabled");
+    assert_eq!(rejected.expect(400).message(), "The project sharing with group is disabled");
     root.delete(&format!("{share}/readers")).await.expect(400);
     let large = json!({"group_id": readers, "x": "y".repeat(1 << 20)});
     root.post(&share, large).await.expect(413);

@@ -71,8 +71,7 @@ async fn concurrent_stars_are_all_counted_once(server: TestServer) {
     let path = format!("/projects/{id}/star");
     // Each user sends two requests at once. One creates the star, the other changes nothing.
     let stars = callers.iter().chain(&callers).map(|client| client.post(&path, json!({})));
-    let statuses: Vec<u16> =
-        futures_util::future::join_all(stars).await.iter().map(|response| response.status).collect();
+    let statuses: Vec<u16> = futures_util::future::join_all(stars).await.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 6, "{statuses:?}");
     assert_eq!(statuses.iter().filter(|status| **status == 304).count(), 6, "{statuses:?}");
     assert_eq!(root.get(&format!("/projects/{id}")).await.expect(200).json()["star_count"], 6);
@@ -82,11 +81,11 @@ async fn list_starrers_excludes_private_and_blocked_users(server: TestServer) {
     let root = server.root();
     let id = project(&root, "open", json!({"visibility": "public"})).await;
     let list = format!("/projects/{id}/starrers");
-    let mut users = Vec::new();
+    let mut accounts = Vec::new();
     for name in ["cleo", "ada", "bob", "dan"] {
         let user = server.create_user(name).await;
         user.client.post(&format!("/projects/{id}/star"), json!({})).await.expect(201);
-        users.push(user);
+        accounts.push(user);
     }
     let all = server.anonymous().get(&list).await.expect(200);
     assert_eq!(all.header("x-total"), "4");
@@ -99,10 +98,10 @@ async fn list_starrers_excludes_private_and_blocked_users(server: TestServer) {
     assert_eq!(names(&root, &format!("{list}?search=B%25")).await, [""; 0]);
     assert_eq!(names(&root, &format!("{list}?search=an")).await, ["dan"]);
     root.get(&format!("{list}?search=%00")).await.expect(400);
-    change(&server, &users[1], UserState::Active, true).await;
-    change(&server, &users[2], UserState::Blocked, false).await;
+    change(&server, &accounts[1], UserState::Active, true).await;
+    change(&server, &accounts[2], UserState::Blocked, false).await;
     assert_eq!(names(&server.anonymous(), &list).await, ["cleo", "dan"]);
-    assert_eq!(names(&users[1].client, &list).await, ["cleo", "ada", "dan"]);
+    assert_eq!(names(&accounts[1].client, &list).await, ["cleo", "ada", "dan"]);
     assert_eq!(names(&root, &list).await, ["cleo", "ada", "bob", "dan"]);
 }
 

@@ -244,10 +244,10 @@ async fn keyset_pagination_returns_each_project_once(server: TestServer) {
         let ordered = if sort == "asc" { found.is_sorted() } else { found.is_sorted_by(|a, b| a > b) };
         assert!(ordered, "{sort}");
     }
-    let refused = root.get("/projects?pagination=cursor").await.expect(400);
-    assert_eq!(refused.message(), "pagination does not have a valid value");
-    let refused = root.get("/projects?pagination=keyset").await.expect(405);
-    assert_eq!(refused.message(), "Keyset pagination is not yet available for this type of request");
+    let rejected = root.get("/projects?pagination=cursor").await.expect(400);
+    assert_eq!(rejected.message(), "pagination does not have a valid value");
+    let rejected = root.get("/projects?pagination=keyset").await.expect(405);
+    assert_eq!(rejected.message(), "Keyset pagination is not yet available for this type of request");
 }
 
 async fn offset_pagination_ends_at_fifty_thousand(server: TestServer) {

@@ -133,8 +133,8 @@ async fn keyset_pagination_continues_beyond_the_offset_limit(server: TestServer)
         assert_eq!((on_it.len(), &on_it[99]), (100, &json!("p50000")));
         assert_eq!((last.header("x-total"), last.header("x-next-page")), ("", "501"));
         assert!(!last.header("link").contains("rel=\"last\""));
-        let refused = client.get(&format!("{list}&page=501")).await.expect(405);
-        assert!(refused.message().contains("maximum allowed offset of 50000"));
+        let rejected = client.get(&format!("{list}&page=501")).await.expect(405);
+        assert!(rejected.message().contains("maximum allowed offset of 50000"));
         let from = last.json()[99]["id"].as_i64().expect("an id");
         let rest = all_pages(&client, &format!("{list}&pagination=keyset&id_after={from}")).await;
         assert_eq!(rest.len(), 150);

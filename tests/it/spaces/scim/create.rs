@@ -4,7 +4,7 @@ use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
 use storage::entities::{members, users};
 
-use super::{Provider, account, error_of, user_attributes};
+use super::{Provider, account, rejection, user_attributes};
 use crate::support::spaces::{group, join};
 use crate::support::{TestServer, on_every_database};
 
@@ -127,7 +127,7 @@ async fn create_user_with_taken_email_returns_409(server: TestServer) {
     for email in ["bob@example.com", "BOB@EXAMPLE.COM", "further@example.com"] {
         let mut body = user_attributes("ada");
         body["emails"][0]["value"] = json!(email);
-        let (status, kind, detail) = error_of(&provider.create(&body).await);
+        let (status, kind, detail) = rejection(&provider.create(&body).await);
         assert_eq!((status, kind), (409, json!("uniqueness")));
         assert!(
             detail.starts_with("Error saving user with ") && detail.ends_with("Email has already been taken"),
@@ -143,7 +143,7 @@ async fn create_user_rejects_missing_and_invalid_attributes(server: TestServer) 
     for attribute in ["externalId", "userName", "emails", "name"] {
         let mut body = user_attributes("ada");
         body.as_object_mut().expect("an object").remove(attribute);
-        let (status, kind, detail) = error_of(&provider.create(&body).await);
+        let (status, kind, detail) = rejection(&provider.create(&body).await);
         assert_eq!((status, kind), (400, json!("invalidValue")), "{detail}");
         assert!(detail.contains(attribute), "{detail}");
     }
@@ -168,7 +168,7 @@ async fn create_user_rejects_missing_and_invalid_attributes(server: TestServer) 
     ] {
         let mut body = user_attributes("ada");
         body[attribute] = value;
-        let (status, kind, detail) = error_of(&provider.create(&body).await);
+        let (status, kind, detail) = rejection(&provider.create(&body).await);
         assert_eq!((status, kind, detail.as_str()), (400, json!("invalidValue"), error));
     }
     assert_eq!(user_count(&server).await, 1);
@@ -177,10 +177,10 @@ async fn create_user_rejects_missing_and_invalid_attributes(server: TestServer) 
 async fn concurrent_creates_with_same_id_create_one_user(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     let body = user_attributes("ada");
-    let responses = futures_util::future::join_all((0..8).map(|_| provider.create(&body))).await;
+    let answers = futures_util::future::join_all((0..8).map(|_| provider.create(&body))).await;
     let mut seen = Vec::new();
-    for response in responses {
-        seen.push(response.expect(201).json());
+    for answer in answers {
+        seen.push(answer.expect(201).json());
     }
     seen.dedup();
     assert_eq!((seen.len(), user_count(&server).await), (1, 2));
@@ -196,9 +196,9 @@ async fn concurrent_creates_with_same_email_create_one_user(server: TestServer) 
         let provider = if number % 2 == 0 { &one } else { &other };
         async move { provider.create(&body).await.status }
     });
-    let mut responses = futures_util::future::join_all(posts).await;
-    responses.sort_unstable();
-    assert_eq!(responses, [201, 409, 409, 409, 409, 409, 409, 409]);
+    let mut answers = futures_util::future::join_all(posts).await;
+    answers.sort_unstable();
+    assert_eq!(answers, [201, 409, 409, 409, 409, 409, 409, 409]);
     assert_eq!(user_count(&server).await, 2);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Provider, account, error_of, user_attributes};
+use super::{Provider, account, rejection, user_attributes};
 use crate::support::spaces::{group, join, project};
 use crate::support::{TestServer, on_every_database};
 
@@ -14,20 +14,20 @@ async fn delete_user_keeps_account_and_removes_all_memberships(server: TestServe
     let below = group(&root, "below", json!({ "parent_id": provider.group })).await;
     let work = project(&root, "work", json!({ "namespace_id": below })).await;
     let elsewhere = group(&root, "elsewhere", json!({})).await;
-    for parent in [format!("/groups/{below}"), format!("/projects/{work}"), format!("/groups/{elsewhere}")] {
-        join(&root, &parent, ada, 30).await;
+    for path in [format!("/groups/{below}"), format!("/projects/{work}"), format!("/groups/{elsewhere}")] {
+        join(&root, &path, ada, 30).await;
     }
     let deleted = provider.delete("UID-ada").await.expect(204);
     assert!(deleted.body.is_empty());
     let her = server.with_token(&own);
-    for parent in [format!("/groups/{}", provider.group), format!("/groups/{below}"), format!("/projects/{work}")] {
-        her.get(&parent).await.expect(404);
+    for path in [format!("/groups/{}", provider.group), format!("/groups/{below}"), format!("/projects/{work}")] {
+        her.get(&path).await.expect(404);
     }
     her.get(&format!("/groups/{elsewhere}")).await.expect(200);
     assert_eq!(her.get("/user").await.expect(200).json()["id"], json!(ada));
     provider.user("uid-ada").await.expect(404);
     assert_eq!(provider.list(&[]).await.json()["totalResults"], json!(0));
-    let (status, _, detail) = error_of(&provider.delete("uid-ada").await);
+    let (status, _, detail) = rejection(&provider.delete("uid-ada").await);
     assert_eq!((status, detail.as_str()), (404, "Resource uid-ada not found"));
 }
 
@@ -37,11 +37,11 @@ async fn create_user_after_delete_restores_account(server: TestServer) {
     let ada = provider.provision(&server, "ada").await;
     provider.delete("uid-ada").await.expect(204);
     // Another group cannot claim the account.
-    assert_eq!(error_of(&other.create(&user_attributes("ada")).await).0, 409);
+    assert_eq!(rejection(&other.create(&user_attributes("ada")).await).0, 409);
     // Neither can another external ID with the same address: the existing tokens belong to the former user.
     let mut other_person = user_attributes("ada");
     other_person["externalId"] = json!("another-uid");
-    let (status, _, detail) = error_of(&provider.create(&other_person).await);
+    let (status, _, detail) = rejection(&provider.create(&other_person).await);
     assert!(status == 409 && detail.contains("Email has already been taken"), "{status} {detail}");
     let again = user_attributes("ada");
     let user = provider.create(&again).await.expect(201).json();
@@ -66,7 +66,7 @@ async fn deactivation_ignores_other_changes_in_same_patch(server: TestServer) {
     }
     // `true` does not add a user who is not a member.
     let active = json!([{ "op": "replace", "path": "active", "value": true }]);
-    assert_eq!(error_of(&provider.patch("uid-ada", active.clone()).await).0, 404);
+    assert_eq!(rejection(&provider.patch("uid-ada", active.clone()).await).0, 404);
     let bob = provider.provision(&server, "bob").await;
     server.root().delete(&format!("/groups/{}/members/{bob}", provider.group)).await.expect(204);
     provider.patch("uid-bob", active).await.expect(404);
@@ -81,8 +81,8 @@ async fn last_owner_cannot_be_deprovisioned(server: TestServer) {
     root.put(&member(ada), json!({ "access_level": 50 })).await.expect(200);
     root.delete(&member(1)).await.expect(204);
     let active = json!([{ "op": "replace", "path": "active", "value": false }]);
-    for response in [provider.delete("uid-ada").await, provider.patch("uid-ada", active).await] {
-        let (status, kind, detail) = error_of(&response);
+    for answer in [provider.delete("uid-ada").await, provider.patch("uid-ada", active).await] {
+        let (status, kind, detail) = rejection(&answer);
         assert_eq!((status, kind), (403, Value::Null));
         assert_eq!(detail, "403 Forbidden - The last owner of the group cannot be deprovisioned");
     }
@@ -130,13 +130,13 @@ async fn concurrent_deletes_of_all_owners_keep_one(server: TestServer) {
 async fn concurrent_deletes_of_one_user_succeed_once(server: TestServer) {
     let provider = Provider::of(&server, "engines").await;
     provider.provision(&server, "ada").await;
-    let mut responses: Vec<u16> = futures_util::future::join_all((0..4).map(|_| provider.delete("uid-ada")))
+    let mut answers: Vec<u16> = futures_util::future::join_all((0..4).map(|_| provider.delete("uid-ada")))
         .await
         .into_iter()
-        .map(|response| response.status)
+        .map(|answer| answer.status)
         .collect();
-    responses.sort_unstable();
-    assert_eq!(responses, [204, 404, 404, 404]);
+    answers.sort_unstable();
+    assert_eq!(answers, [204, 404, 404, 404]);
 }
 
 on_every_database![

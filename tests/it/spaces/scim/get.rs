@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Provider, account, error_of, user_attributes};
+use super::{Provider, account, rejection, user_attributes};
 use crate::support::client::segment;
 use crate::support::{TestServer, on_every_database};
 
@@ -56,7 +56,7 @@ async fn list_users_supports_start_index_and_count(server: TestServer) {
     let third = provider.list(&[("startIndex", "3"), ("count", "1")]).await.expect(200).json();
     assert_eq!(third["Resources"][0]["id"], json!("uid-user02"));
     for query in [[("startIndex", "x")], [("count", "1.5")], [("count", "9223372036854775808")]] {
-        let (status, kind, _) = error_of(&provider.list(&query).await);
+        let (status, kind, _) = rejection(&provider.list(&query).await);
         assert_eq!((status, kind), (400, json!("invalidValue")), "{query:?}");
     }
 }
@@ -130,11 +130,11 @@ async fn list_users_rejects_unsupported_filters(server: TestServer) {
         "(((",
         "meta.lastModified gt \"2011-05-13T04:42:34Z\"",
     ] {
-        let (status, kind, detail) = error_of(&provider.list(&[("filter", filter)]).await);
+        let (status, kind, detail) = rejection(&provider.list(&[("filter", filter)]).await);
         assert_eq!((status, kind), (400, json!("invalidFilter")), "{filter}");
         assert!(detail.starts_with("Unsupported Filter"), "{detail}");
     }
-    let (status, kind, _) = error_of(&provider.list(&[("filter", &"(".repeat(2_100))]).await);
+    let (status, kind, _) = rejection(&provider.list(&[("filter", &"(".repeat(2_100))]).await);
     assert_eq!((status, kind), (400, json!("invalidValue")));
 }
 
@@ -164,10 +164,10 @@ async fn get_user_not_provisioned_returns_404(server: TestServer) {
     let other = Provider::of(&server, "motors").await;
     let ada = other.provision(&server, "ada").await;
     for uid in ["uid-ada", "nobody", &ada.to_string(), "ada", "root", &segment("a/b"), "\u{1}"] {
-        let (status, kind, detail) = error_of(&provider.user(uid).await);
+        let (status, kind, detail) = rejection(&provider.user(uid).await);
         assert_eq!((status, kind, detail), (404, Value::Null, format!("Resource {uid} not found")));
     }
-    let (status, ..) = error_of(&provider.user(&"x".repeat(256)).await);
+    let (status, ..) = rejection(&provider.user(&"x".repeat(256)).await);
     assert_eq!(status, 400);
     assert_eq!(provider.get("/Users/%00").await.status, 400);
     assert_eq!(provider.get("/Users/%FF").await.status, 400);
@@ -188,14 +188,14 @@ async fn scim_reads_support_etags(server: TestServer) {
         &format!("/Schemas/{user}"),
     ] {
         let first = provider.get(path).await.expect(200);
-        let conditional = provider.client.clone().header("If-None-Match", first.header("etag"));
-        conditional.get(&format!("{}{path}", provider.base)).await.expect(304);
+        let held = provider.client.clone().header("If-None-Match", first.header("etag"));
+        held.get(&format!("{}{path}", provider.base)).await.expect(304);
     }
     let path = format!("{}/Users/uid-ada", provider.base);
     let before = provider.client.get(&path).await.expect(200);
     provider.patch("uid-ada", json!([{ "op": "replace", "path": "displayName", "value": "A" }])).await.expect(204);
-    let conditional = provider.client.clone().header("If-None-Match", before.header("etag"));
-    assert_eq!(conditional.get(&path).await.expect(200).json()["displayName"], json!("A"));
+    let held = provider.client.clone().header("If-None-Match", before.header("etag"));
+    assert_eq!(held.get(&path).await.expect(200).json()["displayName"], json!("A"));
 }
 
 async fn deleted_account_can_be_provisioned_again(server: TestServer) {
@@ -229,7 +229,7 @@ async fn discovery_endpoints_describe_supported_features(server: TestServer) {
     let names: Vec<_> = one["attributes"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
     assert_eq!(names, ["userName", "name", "displayName", "active", "emails"]);
     for path in ["/ResourceTypes/Group", "/Schemas/urn:other"] {
-        assert_eq!(error_of(&provider.get(path).await).0, 404);
+        assert_eq!(rejection(&provider.get(path).await).0, 404);
     }
     for path in ["/Groups", "/Bulk", "/Me", "/Users/a/b"] {
         provider.get(path).await.expect(404);

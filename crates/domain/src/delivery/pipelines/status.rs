@@ -113,9 +113,9 @@ pub(super) async fn enqueue_auto_merges(transaction: &DatabaseTransaction, pipel
 
 /// Returns the average of the coverage that jobs report.
 fn coverage(jobs: &[ci_jobs::Model]) -> Option<f64> {
-    let told: Vec<f64> = jobs.iter().filter_map(|job| job.coverage).collect();
-    let count = u32::try_from(told.len()).ok().filter(|count| *count > 0)?;
-    Some(told.iter().sum::<f64>() / f64::from(count))
+    let reported: Vec<f64> = jobs.iter().filter_map(|job| job.coverage).collect();
+    let count = u32::try_from(reported.len()).ok().filter(|count| *count > 0)?;
+    Some(reported.iter().sum::<f64>() / f64::from(count))
 }
 
 /// Derives the status of a pipeline from the statuses of its jobs and whether each may fail. Returns `None`

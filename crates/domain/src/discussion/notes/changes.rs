@@ -8,7 +8,7 @@ use storage::entities::now;
 use storage::entities::project_hooks::HookEvent;
 
 use super::listing::{NoteDetail, detail, get};
-use crate::activity::events::{self, EventTargetType, NewEvent, Target};
+use crate::activity::events::{self, EventTarget, EventTargetType, NewEvent};
 use crate::activity::outbox::WebhookTarget;
 use crate::discussion::award_emoji::{self, AwardEmojiDetail, Awardable};
 use crate::discussion::note_lookup::find;
@@ -234,13 +234,13 @@ async fn record_event(
         false => HookEvent::Note,
     };
     let event = NewEvent {
-        target: Some(Target {
+        target: Some(EventTarget {
             kind: EventTargetType::Note,
             id: note.id,
             iid: None,
             title: Some(noteable.title().to_owned()),
         }),
-        told: Some(WebhookTarget { kind, branch: None }),
+        webhook_target: Some(WebhookTarget { kind, branch: None }),
         ..NewEvent::new(project.id, author_id, EventAction::Commented)
     };
     events::record(transaction, event).await

@@ -78,7 +78,7 @@ fn deletion_event(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
         action: EventAction::Destroyed,
         target: Some(project_target(project)),
         data: None,
-        told: None,
+        webhook_target: None,
     }
 }
 
@@ -162,7 +162,7 @@ pub async fn delete_with_files(backend: &Backend, project: &projects::Model) -> 
     backend.repositories.remove(&id).await?;
     uploads::remove_all(backend, project.id).await?;
     // Deleted in steps, because a cascade from the row of the project is one statement that blocks all writers.
-    repositories::erase_all(backend, project.id).await?;
+    repositories::delete_all_content(backend, project.id).await?;
     backend
         .database
         .transaction(async |transaction| {

@@ -11,7 +11,7 @@ use storage::entities::issues::{IssueState, Model};
 use storage::entities::project_hooks::HookEvent;
 use storage::entities::{projects, todos as todo_rows};
 
-use crate::activity::events::{self, NewEvent, Target};
+use crate::activity::events::{self, EventTarget, NewEvent};
 use crate::activity::outbox::WebhookTarget;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::error::Result;
@@ -85,7 +85,7 @@ pub(super) async fn tell_with(
     };
     let event = NewEvent {
         target: Some(target(issue)),
-        told: Some(WebhookTarget { kind, branch: None }),
+        webhook_target: Some(WebhookTarget { kind, branch: None }),
         ..NewEvent::new(told.access.project.id, told.author, action)
     };
     let data = IssueData {
@@ -124,8 +124,8 @@ pub(super) async fn count(transaction: &DatabaseTransaction, project_id: i64, mo
 }
 
 /// Returns an issue as the target of an event.
-pub(super) fn target(issue: &Model) -> Target {
-    Target {
+pub(super) fn target(issue: &Model) -> EventTarget {
+    EventTarget {
         kind: EventTargetType::Issue,
         id: issue.id,
         iid: Some(issue.iid),

@@ -13,7 +13,7 @@ use storage::entities::milestones::{self, ActiveModel, Column, Entity, Milestone
 use storage::entities::now;
 
 use super::{MilestoneDetail, lock, own_detail};
-use crate::activity::events::{self, EventAction, EventTargetType, NewEvent, Target};
+use crate::activity::events::{self, EventAction, EventTarget, EventTargetType, NewEvent};
 use crate::identity::space_access::SpaceAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -243,7 +243,7 @@ async fn record_event(
         return Ok(());
     };
     let event = NewEvent {
-        target: Some(Target {
+        target: Some(EventTarget {
             kind: EventTargetType::Milestone,
             id: milestone.id,
             iid: Some(milestone.iid),

@@ -17,7 +17,6 @@ use crate::identity::authentication::check_account_active;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
-use crate::kernel::stored_reason::stored_reason;
 use crate::review::merge_requests::events::{Told, tell};
 use crate::review::merge_requests::merge::{Acceptance, accept, another_head, check_open, not_allowed};
 
@@ -70,8 +69,8 @@ pub(super) async fn wait(
 pub async fn cancel(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Row> {
     let user = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;
-    let rules = branch_protection::rules(backend, access).await?;
-    if !rules.may_merge(&found.target_branch) && found.author_id != Some(user) {
+    let rules = branch_protection::branch_rules(backend, access).await?;
+    if !rules.can_merge(&found.target_branch) && found.author_id != Some(user) {
         return Err(Error::Unauthorized);
     }
     let canceled = backend
@@ -147,7 +146,7 @@ pub async fn merge_waiting(backend: &Backend, id: i64) -> Result<()> {
     match merge(backend, &found).await {
         Ok(()) => Ok(()),
         Err(error @ (Error::Internal(_) | Error::TimedOut)) => Err(error),
-        Err(error) => abort(backend, &found, &stored_reason(&error)).await,
+        Err(error) => abort(backend, &found, &(backend.stored_reason)(&error)).await,
     }
 }
 

@@ -5,7 +5,7 @@ use storage::entities::merge_requests::{MergeRequestState, Model};
 
 use super::find;
 use super::row::{self, Row, Wanted};
-use crate::code::commits::listing::{self, Listed};
+use crate::code::commits::listing::{self, CommitDetail};
 use crate::code::push_events::between;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
@@ -26,7 +26,7 @@ pub async fn commits(
     access: &ProjectAccess,
     iid: i64,
     page: &PageRequest,
-) -> Result<Page<Listed>> {
+) -> Result<Page<CommitDetail>> {
     let found = find(backend.database.read(), access, iid).await?;
     let (repository, base, head) = ends(backend, &found).await?;
     listing::page_of(&repository, between(Some(base), head), false, page).await

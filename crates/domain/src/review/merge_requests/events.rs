@@ -78,7 +78,7 @@ pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> R
         action,
         target: Some(target(now)),
         data: None,
-        told: Some(WebhookTarget {
+        webhook_target: Some(WebhookTarget {
             kind: HookEvent::MergeRequest,
             branch: None,
         }),
@@ -98,8 +98,8 @@ pub(crate) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> R
 }
 
 /// Returns a merge request as the target of an event.
-pub(super) fn target(merge_request: &Model) -> events::Target {
-    events::Target {
+pub(super) fn target(merge_request: &Model) -> events::EventTarget {
+    events::EventTarget {
         kind: EventTargetType::MergeRequest,
         id: merge_request.id,
         iid: Some(merge_request.iid),

@@ -11,7 +11,7 @@ use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::page::{Page, PageRequest};
-use crate::kernel::query::begins_with_in;
+use crate::kernel::query::starts_with_in;
 use crate::planning::issuables::list::{Ordering, Sieve, Sieves, page_of};
 use crate::planning::issuables::{self, IssuableKind, Place};
 
@@ -126,7 +126,7 @@ fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> 
 /// Condition equivalent to [`super::is_draft`].
 fn is_draft() -> Condition {
     let title = || Expr::expr(Func::lower(Column::Title.into_expr()));
-    let marked = MARKS.iter().map(|mark| begins_with_in(title(), mark));
+    let marked = MARKS.iter().map(|mark| starts_with_in(title(), mark));
     marked.fold(Condition::any(), Condition::add)
 }
 

@@ -11,7 +11,7 @@ use super::{find, head_pipeline, messages};
 use crate::code::branch_protection;
 use crate::code::commits::commit;
 use crate::code::push_events::between;
-use crate::code::ref_updates::moving_prepared;
+use crate::code::ref_updates::prepare_and_update_refs;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -52,8 +52,8 @@ pub struct Acceptance {
 pub async fn accept(backend: &Backend, access: &ProjectAccess, iid: i64, wanted: Acceptance) -> Result<Row> {
     let db = backend.database.read();
     let found = find(db, access, iid).await?;
-    let rules = branch_protection::rules(backend, access).await?;
-    if !rules.may_merge(&found.target_branch) {
+    let rules = branch_protection::branch_rules(backend, access).await?;
+    if !rules.can_merge(&found.target_branch) {
         return Err(Error::Unauthorized);
     }
     check_open(&found)?;
@@ -74,7 +74,7 @@ pub async fn accept(backend: &Backend, access: &ProjectAccess, iid: i64, wanted:
     loop {
         match merge(backend, access, &found, &wanted).await {
             Err(Failure::Overtaken) if attempts < ATTEMPTS => attempts += 1,
-            Err(Failure::Overtaken) => return Err(Error::Conflict(commit::OVERTAKEN.into())),
+            Err(Failure::Overtaken) => return Err(Error::Conflict(commit::BRANCH_CHANGED.into())),
             Err(Failure::Other(error)) => return Err(error),
             Ok(()) => break,
         }
@@ -98,7 +98,7 @@ impl From<Error> for Failure {
 }
 
 pub(super) fn not_allowed() -> Error {
-    Error::NotAllowed("405 Method Not Allowed".into())
+    Error::NotAllowed(None)
 }
 
 /// Error for a caller who saw another head.
@@ -191,8 +191,8 @@ async fn merge(
             }
         }
     };
-    let mover = commit::mover(access);
-    match moving_prepared(backend, mover, planned, prepare, publish).await? {
+    let mover = commit::ref_update(access);
+    match prepare_and_update_refs(backend, mover, planned, prepare, publish).await? {
         Ok(_guard) => Ok(()),
         Err(()) => Err(Failure::Overtaken),
     }

@@ -8,7 +8,7 @@ use storage::jobs::JobFailure;
 
 use crate::code::branch_protection;
 use crate::code::commits::commit;
-use crate::code::ref_updates::moving;
+use crate::code::ref_updates::update_refs;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::caller::Caller;
@@ -126,15 +126,15 @@ async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Resu
         return Ok(());
     };
     let branch = found.source_branch.clone();
-    if !branch_protection::rules(backend, &source)
+    if !branch_protection::branch_rules(backend, &source)
         .await?
-        .may_delete(&branch)
+        .can_delete(&branch)
     {
         return Ok(());
     }
     let (repository, head) = (head_refs::repository(backend, source_id), oid(&found.head_sha)?);
     let planned = vec![format!("refs/heads/{branch}")];
-    let removed = moving(backend, commit::mover(&source), planned, async move {
+    let removed = update_refs(backend, commit::ref_update(&source), planned, async move {
         match repository.delete_branch(&branch, Some(head)).await {
             Ok(old) => Ok(((), vec![RefChange::branch(&branch, Some(old), None)])),
             // The branch was deleted or has received new commits. It is not deleted then.

@@ -7,7 +7,7 @@ use storage::entities::merge_requests::{self, MergeRequestState, Model};
 use super::find;
 use crate::code::branch_protection;
 use crate::code::commits::commit;
-use crate::code::ref_updates::moving_prepared;
+use crate::code::ref_updates::prepare_and_update_refs;
 use crate::identity::access::ProjectAccess;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
@@ -28,13 +28,13 @@ const FAILED: &str = "Rebase failed: Rebase locally, resolve all conflicts, then
 pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Option<&'static str>> {
     let found = find(backend.database.read(), access, iid).await?;
     if found.state != MergeRequestState::Opened {
-        return Err(Error::NotAllowed("405 Method Not Allowed".into()));
+        return Err(Error::NotAllowed(None));
     }
     let source = source(backend, access, &found).await?;
     let branch = found.source_branch.clone();
-    if !branch_protection::rules(backend, &source)
+    if !branch_protection::branch_rules(backend, &source)
         .await?
-        .may_force(&branch)
+        .can_force_push(&branch)
     {
         return Err(Error::forbidden_because("Cannot push to source branch"));
     }
@@ -61,13 +61,13 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
             match prepared.publish().await {
                 // The lock is released when everything is recorded.
                 Ok(guard) => Ok(((Some(guard), None), vec![moved])),
-                Err(git::Error::StaleReference) => Err(Error::Conflict(commit::OVERTAKEN.into())),
+                Err(git::Error::StaleReference) => Err(Error::Conflict(commit::BRANCH_CHANGED.into())),
                 Err(error) => Err(error.into()),
             }
         }
     };
-    let mover = commit::mover(&source);
-    let (_guard, refused) = moving_prepared(backend, mover, planned, prepare, publish).await?;
+    let mover = commit::ref_update(&source);
+    let (_guard, refused) = prepare_and_update_refs(backend, mover, planned, prepare, publish).await?;
     let row = merge_requests::ActiveModel {
         id: Set(found.id),
         merge_error: Set(refused.map(str::to_owned)),

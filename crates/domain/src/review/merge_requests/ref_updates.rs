@@ -17,7 +17,7 @@ use storage::entities::merge_requests::{self, Column, Entity, MergeRequestState,
 use storage::entities::now;
 use storage::jobs;
 
-use crate::activity::push_data::COUNTED;
+use crate::activity::push_data::MAX_COUNTED_COMMITS;
 use crate::code::push_events::{between, oid};
 use crate::kernel::error::{Error, Result};
 use crate::kernel::ref_changes::{PlannedEffect, RefChange, RefUpdate, RefUpdateListener, UpdatedRefs};
@@ -185,7 +185,9 @@ async fn fresh(repository: &Repository, moved: &RefChange) -> Result<HashSet<Str
     let Some((old, new)) = ends else {
         return Ok(HashSet::new());
     };
-    let commits = repository.list_commits(page(old, new, COUNTED)).await?;
+    let commits = repository
+        .list_commits(page(old, new, MAX_COUNTED_COMMITS))
+        .await?;
     Ok(commits.iter().map(ToString::to_string).collect())
 }
 
@@ -205,7 +207,7 @@ async fn added(repository: &Repository, moved: &RefChange, new: &str) -> Result<
             let ids = repository.list_commits(page(old, new, NAMED)).await?;
             let selection = between(Some(old), new);
             let count = match ids.len() {
-                NAMED => repository.count_commits(selection, COUNTED).await?,
+                NAMED => repository.count_commits(selection, MAX_COUNTED_COMMITS).await?,
                 few => few,
             };
             (repository.commits(ids).await?, count)

@@ -104,7 +104,7 @@ pub(super) async fn of_one(
         .next()
         .ok_or_else(|| Error::internal(format!("merge request {id} is missing")))?;
     let this = &row.merge_request;
-    let rules = branch_protection::rules(backend, access).await?;
+    let rules = branch_protection::branch_rules(backend, access).await?;
     row.details = Some(Details {
         subscribed: match access.caller.as_user() {
             Some(user) => Some(is_subscribed(db, this, &row.assignees, user.id).await?),
@@ -115,7 +115,7 @@ pub(super) async fn of_one(
             None => changes::count(backend, this).await?,
         },
         first_contribution: is_first(db, this).await?,
-        can_merge: rules.may_merge(&this.target_branch),
+        can_merge: rules.can_merge(&this.target_branch),
         diverged_commits_count: match wanted.diverged {
             true => changes::diverged(backend, this).await?,
             false => None,

@@ -219,8 +219,8 @@ async fn existing_branch(repository: &Repository, name: &str) -> Result<Option<S
 }
 
 /// Returns the user that mirroring acts as: the caller, or any user if the caller is an administrator.
-fn mirror_user(backend: &Backend, access: &ProjectAccess, wanted: Option<i64>) -> Result<Option<i64>> {
-    let Some(id) = wanted.filter(|_| backend.instance.plan >= InstancePlan::Starter) else {
+fn mirror_user(backend: &Backend, access: &ProjectAccess, user_id: Option<i64>) -> Result<Option<i64>> {
+    let Some(id) = user_id.filter(|_| backend.instance.plan >= InstancePlan::Starter) else {
         return Ok(None);
     };
     if access.caller.is_admin() || access.caller.signed_in()?.id == id {

@@ -5,7 +5,6 @@ use storage::entities::{AccessLevel, Scope};
 
 use crate::kernel::error::{Error, Result};
 use crate::kernel::record_validator::RecordValidator;
-use crate::kernel::stored_reason::stored_reason;
 use crate::planning::labels::NewLabel;
 use crate::planning::milestones::NewMilestone;
 use crate::planning::{boards, epics, labels, milestones};
@@ -217,26 +216,27 @@ fn check_attributes(validator: &dyn RecordValidator, operation: &str, attributes
     let Value::Object(attributes) = attributes else {
         return Ok(());
     };
-    let faults = validator.body_faults(operation, attributes);
-    match faults.is_empty() {
+    let errors = validator.body_faults(operation, attributes);
+    match errors.is_empty() {
         true => Ok(()),
-        false => Err(Error::InvalidParameters(faults)),
+        false => Err(Error::InvalidParameters(errors)),
     }
 }
 
-/// Returns the user-facing text of an error, or `None` for failures of the server.
-pub fn text_of(error: &Error) -> Option<String> {
+/// Returns the user-facing text of an error, or `None` for failures of the server. `reason` returns the text
+/// of an error without attributes.
+pub fn text_of(error: &Error, reason: fn(&Error) -> String) -> Option<String> {
     match error {
         Error::InvalidAttributes(attributes) => {
-            let faults = attributes.iter().flat_map(|(name, texts)| {
+            let errors = attributes.iter().flat_map(|(name, texts)| {
                 texts.iter().map(move |text| match name.as_ref() {
                     "base" => text.to_string(),
                     name => format!("{name} {text}"),
                 })
             });
-            Some(faults.collect::<Vec<_>>().join(", "))
+            Some(errors.collect::<Vec<_>>().join(", "))
         }
         Error::Internal(_) | Error::Contention | Error::TimedOut => None,
-        other => Some(stored_reason(other)),
+        other => Some(reason(other)),
     }
 }

@@ -91,7 +91,7 @@ fn check_siblings(nodes: &[GroupNode]) -> Result<()> {
     for group in nodes.iter().skip(1) {
         let (draft, full_path) = (&group.draft, &group.full_path);
         if let Err(error) = check_names(Some(&draft.name), Some(&draft.path), false) {
-            let text = super::checks::text_of(&error).unwrap_or_default();
+            let text = super::checks::text_of(&error, ToString::to_string).unwrap_or_default();
             return Err(fault(format!("The group {full_path:?}: {text}")));
         }
         let fresh = names.insert((draft.parent_id, fold(&draft.name)))

@@ -90,12 +90,12 @@ pub(super) async fn load_attributes(
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Result<MergeRequestPayload> {
-    let gone = || Error::internal("the merge request of the event does not exist");
+    let missing = || Error::internal("the merge request of the event does not exist");
     let db = backend.database.read();
-    let id = subject.event.target_id.ok_or_else(gone)?;
+    let id = subject.event.target_id.ok_or_else(missing)?;
     let found = merge_requests::Entity::find_by_id(id).one(db).await?;
-    let merge_request = found.ok_or_else(gone)?;
-    let data = subject.event.data.as_deref().ok_or_else(gone)?;
+    let merge_request = found.ok_or_else(missing)?;
+    let data = subject.event.data.as_deref().ok_or_else(missing)?;
     let data: MergeRequestData = serde_json::from_str(data).map_err(Error::internal)?;
     let mut labels = labels_of(db, IssuableKind::MergeRequest, [id]).await?;
     let mut assignees = assignees_of(db, IssuableKind::MergeRequest, [id]).await?;
@@ -136,8 +136,8 @@ async fn attributes(
     let source = source.map(|(project, namespace)| ProjectPart::new(&subject.base_url, &namespace, &project));
     let last_commit = last_commit(backend, subject, &of).await?;
     let mut merge_params = BTreeMap::new();
-    if let Some(wanted) = of.force_remove_source_branch {
-        let text = if wanted { "1" } else { "0" };
+    if let Some(force) = of.force_remove_source_branch {
+        let text = if force { "1" } else { "0" };
         merge_params.insert("force_remove_source_branch", text.to_owned());
     }
     Ok(MergeRequestAttributes {

@@ -144,7 +144,7 @@ pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) ->
         .and_where(Expr::col((notes::Entity, notes::Column::Id)).eq(Expr::col((Entity, Column::TargetId))))
         .cond_where(of_kind)
         .take();
-    let mut there = Condition::any().add(
+    let mut condition = Condition::any().add(
         Condition::all()
             .add(Column::TargetType.eq(EventTargetType::Note))
             .add(Expr::exists(on_thing)),
@@ -158,7 +158,7 @@ pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) ->
                     .eq(Expr::col((Entity, Column::TargetId))),
             )
             .take();
-        there = there.add(
+        condition = condition.add(
             Condition::all()
                 .add(Column::TargetType.eq(EventTargetType::CommitNote))
                 .add(Expr::exists(on_commit)),
@@ -167,7 +167,7 @@ pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) ->
     let newest = Entity::find()
         .filter(Column::ProjectId.eq(plain.project_id))
         .filter(Column::Action.eq(EventAction::Commented))
-        .filter(there)
+        .filter(condition)
         .order_by_desc(Column::Id);
     let found = newest.one(backend.database.read()).await?;
     let found = found.ok_or_else(|| match confidential {
