@@ -11,7 +11,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::planning::epics as epics_service;
 use crate::planning::issues as issues_service;
-use crate::planning::mentions::{self, Scene};
+use crate::planning::mentions::{self, TextAudience};
 use crate::planning::system_notes::NoteableId;
 use crate::review::merge_requests as merge_requests_service;
 
@@ -164,26 +164,26 @@ impl Noteable {
     ///
     /// # Errors
     /// Returns an error if a database query fails.
-    pub(crate) async fn scene<'a>(
+    pub(crate) async fn audience<'a>(
         &self,
         db: &impl ConnectionTrait,
         place: &'a SpaceAccess,
-    ) -> Result<Option<Scene<'a>>> {
+    ) -> Result<Option<TextAudience<'a>>> {
         Ok(match self {
             Self::Issue(issue) => {
                 let readers = match issue.confidential {
-                    true => mentions::assignees(db, issue).await?,
+                    true => mentions::assignee_ids(db, issue).await?,
                     false => Vec::new(),
                 };
-                Some(Scene::of_issue(
+                Some(TextAudience::of_issue(
                     place,
                     issue.confidential,
                     issue.author_id,
                     readers,
                 ))
             }
-            Self::MergeRequest(_) => Some(Scene::of_merge_request(place)),
-            Self::Epic(epic) => Some(Scene::of_epic(place, epic.confidential, epic.author_id)),
+            Self::MergeRequest(_) => Some(TextAudience::of_merge_request(place)),
+            Self::Epic(epic) => Some(TextAudience::of_epic(place, epic.confidential, epic.author_id)),
             Self::Snippet(_) => None,
         })
     }

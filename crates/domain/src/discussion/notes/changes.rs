@@ -19,7 +19,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::preconditions;
 use crate::kernel::text::references::has_references;
-use crate::planning::mentions::{self, Said, Written};
+use crate::planning::mentions::{self, TextEffects, TextSource};
 use crate::planning::todo_writer;
 
 /// A new note.
@@ -125,17 +125,23 @@ async fn listen(
     key: Key,
     before: &str,
     new: &NewNote,
-) -> Result<Said> {
+) -> Result<TextEffects> {
     if !has_references(&new.body) {
-        return Ok(Said::default());
+        return Ok(TextEffects::default());
     }
     let db = backend.database.read();
     let on = Noteable::find(db, place, key).await?;
-    match on.scene(db, place).await? {
-        Some(scene) => {
-            mentions::listen(backend, &scene.note(new.confidential), &[before], &[&new.body]).await
+    match on.audience(db, place).await? {
+        Some(audience) => {
+            mentions::resolve(
+                backend,
+                &audience.for_note(new.confidential),
+                &[before],
+                &[&new.body],
+            )
+            .await
         }
-        None => Ok(Said::default()),
+        None => Ok(TextEffects::default()),
     }
 }
 
@@ -146,14 +152,14 @@ async fn follow(
     author_id: i64,
     on: &Noteable,
     note: &Model,
-    said: Said,
+    said: TextEffects,
 ) -> Result<()> {
     let (Some(target), Some(iid)) = (on.id().todo_target(), on.iid()) else {
         return Ok(());
     };
     todo_writer::complete(transaction, author_id, target).await?;
-    let written = Written::on(place, on.id(), iid, author_id).note(note.id);
-    said.enter(transaction, written, Vec::new()).await
+    let written = TextSource::new(place, on.id(), iid, author_id).for_note(note.id);
+    said.save(transaction, written, Vec::new()).await
 }
 
 /// Deletes a note.

@@ -18,7 +18,7 @@ use crate::review::merge_requests;
 /// for any merge request if merge requests are disabled for the caller.
 pub async fn mark(backend: &Backend, place: &SpaceAccess, key: Key) -> Result<Row> {
     let user = place.caller.signed_in()?.id;
-    if matches!(key, Key::MergeRequest(_)) && !merge_requests::are_there(&place.project_access()?) {
+    if matches!(key, Key::MergeRequest(_)) && !merge_requests::is_enabled(&place.project_access()?) {
         return Err(Error::forbidden());
     }
     let on = Noteable::find(backend.database.read(), place, key).await?;

@@ -8,7 +8,7 @@ use storage::entities::todos::TodoTarget;
 use storage::entities::{epics, issues, merge_requests, namespaces, users};
 
 use crate::kernel::error::Result;
-use crate::planning::issuables::{Belongings, gather_both};
+use crate::planning::issuables::Associations;
 use crate::planning::{epics as epics_service, issues as issues_service};
 use crate::review::merge_requests as merge_requests_service;
 
@@ -16,11 +16,11 @@ use crate::review::merge_requests as merge_requests_service;
 #[derive(Debug, Clone)]
 pub enum Thing {
     /// An issue.
-    Issue(Box<issues_service::Row>),
+    Issue(Box<issues_service::IssueDetail>),
     /// A merge request.
-    MergeRequest(Box<merge_requests_service::Row>),
+    MergeRequest(Box<merge_requests_service::MergeRequestDetail>),
     /// An epic.
-    Epic(Box<epics_service::Row>),
+    Epic(Box<epics_service::EpicDetail>),
 }
 
 /// The targets of a page.
@@ -47,10 +47,10 @@ impl Things {
         let authors = found.epics.iter().filter_map(|(epic, _)| epic.author_id);
         let wanted: Vec<i64> = people.into_iter().chain(authors).collect();
         let (of_issues, of_requests) =
-            gather_both(db, &found.issues, &found.merge_requests, paths, wanted.clone()).await?;
+            Associations::load_both(db, &found.issues, &found.merge_requests, paths, wanted.clone()).await?;
         let people = wanted
             .into_iter()
-            .filter_map(|id| Some((id, of_issues.person(Some(id))?)));
+            .filter_map(|id| Some((id, of_issues.user(Some(id))?)));
         let people: HashMap<i64, users::Model> = people.collect();
         Ok(Self {
             things: found.things(db, viewer, of_issues, of_requests, &people).await?,
@@ -95,7 +95,7 @@ impl Found {
         Ok(Self {
             issues: match in_issues.is_empty() {
                 true => Vec::new(),
-                false => issues_service::seen_by(db, viewer, issues.all(db).await?).await?,
+                false => issues_service::hide_invisible(db, viewer, issues.all(db).await?).await?,
             },
             merge_requests: match in_requests.is_empty() {
                 true => Vec::new(),
@@ -112,17 +112,18 @@ impl Found {
         self,
         db: &impl ConnectionTrait,
         viewer: Viewer,
-        of_issues: Belongings,
-        of_requests: Belongings,
+        of_issues: Associations,
+        of_requests: Associations,
         people: &HashMap<i64, users::Model>,
     ) -> Result<HashMap<TodoTarget, Thing>> {
         let epics = self.epics.into_iter().filter_map(|(epic, group)| {
             let author = epic.author_id.and_then(|id| people.get(&id).cloned());
             Some((group?, author, epic))
         });
-        let issues = issues_service::rows(self.issues, of_issues).into_iter();
-        let requests = merge_requests_service::rows(db, self.merge_requests, of_requests).await?;
-        let epics = epics_service::rows(db, viewer, epics.collect()).await?;
+        let issues = issues_service::with_associations(self.issues, of_issues).into_iter();
+        let requests =
+            merge_requests_service::with_associations(db, self.merge_requests, of_requests).await?;
+        let epics = epics_service::with_associations(db, viewer, epics.collect()).await?;
         let issues = issues.map(|row| (TodoTarget::Issue(row.issue.id), Thing::Issue(Box::new(row))));
         let requests = requests.into_iter().map(|row| {
             let target = TodoTarget::MergeRequest(row.merge_request.id);
