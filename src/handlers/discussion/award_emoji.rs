@@ -76,7 +76,7 @@ impl App {
 impl App {
     /// Returns the key of an epic by IID, or of a note on it.
     async fn epic_key(&self, access: &GroupAccess, iid: i64, note_id: Option<i64>) -> Result<AwardableKey> {
-        let id = epics::id_of(&self.backend, &access.clone().into(), iid).await?;
+        let id = epics::get_id(&self.backend, &access.clone().into(), iid).await?;
         Ok(key(NoteableKey::Epic(id), note_id))
     }
 }

@@ -12,7 +12,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::planning::epics as epics_service;
 use crate::planning::issues as issues_service;
-use crate::planning::mentions::{self, Scene};
+use crate::planning::mentions::{self, TextAudience};
 use crate::planning::system_notes::NoteableId;
 use crate::review::merge_requests as merge_requests_service;
 
@@ -172,22 +172,22 @@ impl Noteable {
         &self,
         db: &impl ConnectionTrait,
         space: &'a SpaceAccess,
-    ) -> Result<Option<Scene<'a>>> {
+    ) -> Result<Option<TextAudience<'a>>> {
         Ok(match self {
             Self::Issue(issue) => {
                 let readers = match issue.confidential {
-                    true => mentions::assignees(db, issue).await?,
+                    true => mentions::assignee_ids(db, issue).await?,
                     false => Vec::new(),
                 };
-                Some(Scene::of_issue(
+                Some(TextAudience::of_issue(
                     space,
                     issue.confidential,
                     issue.author_id,
                     readers,
                 ))
             }
-            Self::MergeRequest(_) => Some(Scene::of_merge_request(space)),
-            Self::Epic(epic) => Some(Scene::of_epic(space, epic.confidential, epic.author_id)),
+            Self::MergeRequest(_) => Some(TextAudience::of_merge_request(space)),
+            Self::Epic(epic) => Some(TextAudience::of_epic(space, epic.confidential, epic.author_id)),
             Self::Snippet(_) => None,
         })
     }

@@ -9,7 +9,7 @@ use storage::entities::{ci_jobs, merge_requests, now};
 use storage::jobs;
 
 use crate::delivery::deployments;
-use crate::delivery::jobs::merge_waiting::MergeWaiting;
+use crate::delivery::jobs::auto_merge::AutoMerge;
 use crate::delivery::pipelines::events;
 use crate::kernel::error::{Error, Result};
 
@@ -105,7 +105,7 @@ pub(super) async fn enqueue_auto_merges(transaction: &DatabaseTransaction, pipel
         .all(transaction)
         .await?;
     for merge_request_id in waiting {
-        let job = MergeWaiting { merge_request_id };
+        let job = AutoMerge { merge_request_id };
         jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
     }
     Ok(())

@@ -19,7 +19,7 @@ use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::Role;
 use crate::kernel::preconditions;
 use crate::kernel::text::references::has_references;
-use crate::planning::mentions::{self, Said, Written};
+use crate::planning::mentions::{self, TextEffects, TextSource};
 use crate::planning::todo_writer;
 
 /// A new note.
@@ -136,17 +136,23 @@ async fn resolve_references(
     key: NoteableKey,
     before: &str,
     new: &NewNote,
-) -> Result<Said> {
+) -> Result<TextEffects> {
     if !has_references(&new.body) {
-        return Ok(Said::default());
+        return Ok(TextEffects::default());
     }
     let db = backend.database.read();
     let noteable = Noteable::find(db, space, key).await?;
     match noteable.text_audience(db, space).await? {
         Some(audience) => {
-            mentions::listen(backend, &audience.note(new.confidential), &[before], &[&new.body]).await
+            mentions::resolve(
+                backend,
+                &audience.for_note(new.confidential),
+                &[before],
+                &[&new.body],
+            )
+            .await
         }
-        None => Ok(Said::default()),
+        None => Ok(TextEffects::default()),
     }
 }
 
@@ -157,14 +163,14 @@ async fn apply_effects(
     author_id: i64,
     noteable: &Noteable,
     note: &Model,
-    effects: Said,
+    effects: TextEffects,
 ) -> Result<()> {
     let (Some(target), Some(iid)) = (noteable.id().todo_target(), noteable.iid()) else {
         return Ok(());
     };
     todo_writer::complete(transaction, author_id, target).await?;
-    let written = Written::on(space, noteable.id(), iid, author_id).note(note.id);
-    effects.enter(transaction, written, Vec::new()).await
+    let source = TextSource::new(space, noteable.id(), iid, author_id).for_note(note.id);
+    effects.save(transaction, source, Vec::new()).await
 }
 
 /// Deletes a note.

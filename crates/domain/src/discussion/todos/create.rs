@@ -18,7 +18,7 @@ use crate::review::merge_requests;
 /// for any merge request if merge requests are disabled for the caller.
 pub async fn create(backend: &Backend, space: &SpaceAccess, key: NoteableKey) -> Result<TodoDetail> {
     let user_id = space.caller.signed_in()?.id;
-    if matches!(key, NoteableKey::MergeRequest(_)) && !merge_requests::are_there(&space.project_access()?) {
+    if matches!(key, NoteableKey::MergeRequest(_)) && !merge_requests::is_enabled(&space.project_access()?) {
         return Err(Error::forbidden());
     }
     let noteable = Noteable::find(backend.database.read(), space, key).await?;

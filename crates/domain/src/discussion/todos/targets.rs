@@ -8,7 +8,7 @@ use storage::entities::todos::TodoTarget;
 use storage::entities::{epics, issues, merge_requests, namespaces, users};
 
 use crate::kernel::error::Result;
-use crate::planning::issuables::{Belongings, gather_both};
+use crate::planning::issuables::Associations;
 use crate::planning::{epics as epics_service, issues as issues_service};
 use crate::review::merge_requests as merge_requests_service;
 
@@ -16,11 +16,11 @@ use crate::review::merge_requests as merge_requests_service;
 #[derive(Debug, Clone)]
 pub enum TodoTargetDetail {
     /// An issue.
-    Issue(Box<issues_service::Row>),
+    Issue(Box<issues_service::IssueDetail>),
     /// A merge request.
-    MergeRequest(Box<merge_requests_service::Row>),
+    MergeRequest(Box<merge_requests_service::MergeRequestDetail>),
     /// An epic.
-    Epic(Box<epics_service::Row>),
+    Epic(Box<epics_service::EpicDetail>),
 }
 
 /// The targets of a page.
@@ -47,10 +47,10 @@ impl TodoTargetDetails {
         let authors = rows.epics.iter().filter_map(|(epic, _)| epic.author_id);
         let user_ids: Vec<i64> = user_ids.into_iter().chain(authors).collect();
         let (issue_associations, merge_request_associations) =
-            gather_both(db, &rows.issues, &rows.merge_requests, paths, user_ids.clone()).await?;
+            Associations::load_both(db, &rows.issues, &rows.merge_requests, paths, user_ids.clone()).await?;
         let users = user_ids
             .into_iter()
-            .filter_map(|id| Some((id, issue_associations.person(Some(id))?)));
+            .filter_map(|id| Some((id, issue_associations.user(Some(id))?)));
         let users: HashMap<i64, users::Model> = users.collect();
         Ok(Self {
             targets: rows
@@ -97,7 +97,7 @@ impl TargetRows {
         Ok(Self {
             issues: match issue_ids.is_empty() {
                 true => Vec::new(),
-                false => issues_service::seen_by(db, viewer, issues.all(db).await?).await?,
+                false => issues_service::hide_invisible(db, viewer, issues.all(db).await?).await?,
             },
             merge_requests: match merge_request_ids.is_empty() {
                 true => Vec::new(),
@@ -114,18 +114,18 @@ impl TargetRows {
         self,
         db: &impl ConnectionTrait,
         viewer: Viewer,
-        issue_associations: Belongings,
-        merge_request_associations: Belongings,
+        issue_associations: Associations,
+        merge_request_associations: Associations,
         users: &HashMap<i64, users::Model>,
     ) -> Result<HashMap<TodoTarget, TodoTargetDetail>> {
         let epics = self.epics.into_iter().filter_map(|(epic, group)| {
             let author = epic.author_id.and_then(|id| users.get(&id).cloned());
             Some((group?, author, epic))
         });
-        let issues = issues_service::rows(self.issues, issue_associations).into_iter();
+        let issues = issues_service::with_associations(self.issues, issue_associations).into_iter();
         let merge_requests =
-            merge_requests_service::rows(db, self.merge_requests, merge_request_associations).await?;
-        let epics = epics_service::rows(db, viewer, epics.collect()).await?;
+            merge_requests_service::with_associations(db, self.merge_requests, merge_request_associations).await?;
+        let epics = epics_service::with_associations(db, viewer, epics.collect()).await?;
         let issues = issues.map(|row| {
             (
                 TodoTarget::Issue(row.issue.id),

@@ -14,7 +14,7 @@ use crate::instance::settings;
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
-use crate::spaces::jobs::recount_closing::RecountClosing;
+use crate::spaces::jobs::refresh_closing_issues::RefreshClosingIssues;
 
 /// Changes to a project; absent fields are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -176,7 +176,7 @@ pub async fn update(
                 replace_topics(transaction, project.id, topics).await?;
             }
             if closing_branch(&project) != closing_branch(&current) {
-                let job = RecountClosing {
+                let job = RefreshClosingIssues {
                     project_id: project.id,
                 };
                 jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;

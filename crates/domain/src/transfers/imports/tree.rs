@@ -132,7 +132,7 @@ pub fn check_epics(nodes: &[GroupNode], all: &HashMap<i64, EpicReference>) -> Re
         let (mut steps, mut next) = (1, parent.parent_id);
         while let Some(further) = next.and_then(|id| all.get(&id)) {
             steps += 1;
-            if steps > epics::DEEPEST {
+            if steps > epics::MAX_ANCESTORS {
                 return Err(fault(format!(
                     "The epic {id} is nested too deeply or is its own ancestor"
                 )));

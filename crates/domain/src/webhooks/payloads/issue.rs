@@ -14,8 +14,8 @@ use crate::kernel::Backend;
 use crate::kernel::durations::format_duration;
 use crate::kernel::error::{Error, Result};
 use crate::kernel::policy::InstancePlan;
-use crate::planning::issuables::{Changed, IssuableKind};
-use crate::planning::issues::events::{IssueData, state_id};
+use crate::planning::issuables::IssuableKind;
+use crate::planning::issuables::events::{FieldChange, IssuableEventData, IssuableState};
 
 #[derive(Debug, Serialize)]
 pub(super) struct IssuePayload {
@@ -25,7 +25,7 @@ pub(super) struct IssuePayload {
     project: ProjectPart,
     object_attributes: IssueAttributes,
     labels: Vec<LabelPart>,
-    changes: BTreeMap<String, Changed>,
+    changes: BTreeMap<String, FieldChange>,
     repository: RepositoryPart,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     assignees: Vec<UserPart>,
@@ -105,12 +105,9 @@ pub(super) async fn payload(backend: &Backend, subject: &PayloadContext) -> Resu
     let missing = || Error::internal("the issue of the event does not exist");
     let db = backend.database.read();
     let id = subject.event.target_id.ok_or_else(missing)?;
-    let issue = issues::Entity::find_by_id(id)
-        .one(db)
-        .await?
-        .ok_or_else(missing)?;
+    let issue = issues::Entity::find_by_id(id).one(db).await?.ok_or_else(missing)?;
     let data = subject.event.data.as_deref().ok_or_else(missing)?;
-    let data: IssueData = serde_json::from_str(data).map_err(Error::internal)?;
+    let data: IssuableEventData = serde_json::from_str(data).map_err(Error::internal)?;
     let issue_detail = load_relations(backend, issue).await?;
     Ok(IssuePayload {
         object_kind: "issue",
@@ -152,7 +149,7 @@ fn attributes(
             issues::IssueState::Opened => "opened",
             issues::IssueState::Closed => "closed",
         },
-        state_id: state_id(issue.state),
+        state_id: IssuableState::from(issue.state).id(),
         author_id: issue.author_id,
         assignee_id: assignees.first().map(|user| user.id),
         assignee_ids: assignees.iter().map(|user| user.id).collect(),

@@ -11,8 +11,7 @@ use super::no_data;
 use crate::delivery::pipelines::events::{JobEventData, PipelineEventData};
 use crate::kernel::Backend;
 use crate::kernel::error::{Error, Result};
-use crate::planning::issues::events::IssueData;
-use crate::review::merge_requests::events::MergeRequestData;
+use crate::planning::issuables::events::IssuableEventData;
 
 /// Returns an event of the newest issue, as if it had just reached its state. `plain` has the other columns.
 /// Confidential issues and others never replace each other.
@@ -33,9 +32,10 @@ pub(super) async fn issue(backend: &Backend, plain: Model, confidential: bool) -
         issues::IssueState::Opened => (EventAction::Created, "open"),
         issues::IssueState::Closed => (EventAction::Closed, "close"),
     };
-    let data = IssueData {
+    let data = IssuableEventData {
         action: word.to_owned(),
         changes: BTreeMap::new(),
+        oldrev: None,
     };
     Ok(Model {
         action,
@@ -62,7 +62,7 @@ pub(super) async fn merge_request(backend: &Backend, plain: Model) -> Result<Mod
         MergeRequestState::Closed => (EventAction::Closed, "close"),
         MergeRequestState::Merged => (EventAction::Merged, "merge"),
     };
-    let data = MergeRequestData {
+    let data = IssuableEventData {
         action: word.to_owned(),
         changes: BTreeMap::new(),
         oldrev: None,
